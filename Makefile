@@ -1,0 +1,44 @@
+# One place for what people and CI run. Everything lands inside the checkout: .venv (Python) and .cache (Java jars).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+STAMP := $(VENV)/.installed
+
+.PHONY: setup check test demo bench soak lock format clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml uv.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --quiet --inexact
+	@touch $@
+
+check: setup  ## lint, format, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup  ## everything, real brokers included when a JDK and Maven are there
+	$(BIN)/python -m pytest
+
+demo: setup  ## embedded brokers, real consumers, no Java and no Docker
+	@$(BIN)/python -m coordinator.demo
+
+bench: setup  ## the JVM's assignors and ours on the same bytes, in one run
+	$(BIN)/python -m tests.bench
+
+soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
+	$(BIN)/python -m tests.soak
+
+lock:
+	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) lock
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

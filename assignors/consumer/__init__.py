@@ -1,0 +1,1 @@
+"""Assignors for plain consumer groups: range, round robin and the sticky family, on dense integer arrays."""

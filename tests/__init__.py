@@ -1,0 +1,1 @@
+"""Tests of Bellwether; the folders mirror what they test."""
