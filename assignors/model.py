@@ -157,11 +157,11 @@ class MemberView:
 class GroupView:
     """A group in one join round, without the sidecar's own member (it is a member on the wire and never in a view).
 
-    `topic_set[m]` is a row of `topic_sets`: each distinct subscription once, as sorted topic indices of topics that the
-    cluster view knows. Claims are flat partitions in CSR form: those of member m are
-    `claims[claims_first[m]:claims_first[m + 1]]`, sorted. `remembered` is the leader's memory as an owner array: what was
-    last delivered to these members. Claims of members that
-    keep consuming while they rebalance are what the cooperative step withholds; eager members claim nothing there.
+    `topic_set[m]` is a row of `topic_sets`: each distinct subscription once, as sorted topic indices of topics that
+    the cluster view knows. Claims are flat partitions in CSR form: those of member m are
+    `claims[claims_first[m]:claims_first[m + 1]]`, sorted. `remembered` is the leader's memory as an owner array: what
+    was last delivered to these members. Members that keep consuming while they rebalance (cooperative ones) claim what
+    they own, and the cooperative step withholds it; eager members claim only in the userData of "sticky".
     """
 
     group_id: str

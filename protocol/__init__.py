@@ -1,1 +1,1 @@
-"""Bytes to frozen dataclasses and back: the blobs that Kafka clients embed in JoinGroup and SyncGroup. No IO, no clock."""
+"""Bytes to frozen dataclasses and back: the blobs that clients embed in JoinGroup and SyncGroup. No IO, no clock."""

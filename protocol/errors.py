@@ -1,4 +1,4 @@
-"""What can be wrong with bytes: we were asked to write nonsense, or the peer sent nonsense. Nothing else leaves a codec."""
+"""What can be wrong with bytes: we were asked to write nonsense, or the peer sent it. Nothing else leaves a codec."""
 
 
 class ProtocolError(Exception):
