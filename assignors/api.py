@@ -11,7 +11,8 @@ from assignors.model import ClusterView, GroupView, IntArray
 class ConsumerAssignor(Protocol):
     """Places every partition of every subscribed topic on one of its subscribers.
 
-    `assign` returns an owner array over all flat partitions: a member index, or NOBODY where no member subscribes. `cooperative` asks for the step that withholds what another member still owns.
+    `assign` returns an owner array over all flat partitions: a member index, or NOBODY where no member subscribes.
+    `cooperative` asks for the step that withholds what another member still owns.
     """
 
     name: str

@@ -160,7 +160,7 @@ class GroupView:
     `topic_set[m]` is a row of `topic_sets`: each distinct subscription once, as sorted topic indices of topics that
     the cluster view knows. Claims are flat partitions in CSR form: those of member m are
     `claims[claims_first[m]:claims_first[m + 1]]`, sorted. `remembered` is the leader's memory as an owner array: what
-    was last delivered to these members. Members that keep consuming while they rebalance (cooperative ones) claim what
+    was last delivered to these members, in `remembered_generation`. Members that keep consuming while they rebalance (cooperative ones) claim what
     they own, and the cooperative step withholds it; eager members claim only in the userData of "sticky".
     """
 
@@ -175,6 +175,7 @@ class GroupView:
     claims_first: LongArray
     claim_generation: IntArray
     remembered: IntArray
+    remembered_generation: int = NO_GENERATION
 
     @property
     def size(self) -> int:
@@ -194,6 +195,7 @@ class GroupView:
         generation: int = 1,
         protocol: str = "cooperative-sticky",
         remembered: IntArray | None = None,
+        remembered_generation: int = NO_GENERATION,
     ) -> "GroupView":
         """Builds a view from plain values (tests, plug-in authors); the decision path builds the arrays in bulk."""
         sets: dict[tuple[int, ...], int] = {}
@@ -222,6 +224,7 @@ class GroupView:
             claims_first=first,
             claim_generation=np.array([m.generation for m in members], dtype=np.int32),
             remembered=remembered,
+            remembered_generation=remembered_generation,
         )
 
 
