@@ -160,8 +160,9 @@ class GroupView:
     `topic_set[m]` is a row of `topic_sets`: each distinct subscription once, as sorted topic indices of topics that
     the cluster view knows. Claims are flat partitions in CSR form: those of member m are
     `claims[claims_first[m]:claims_first[m + 1]]`, sorted. `remembered` is the leader's memory as an owner array: what
-    was last delivered to these members, in `remembered_generation`. Members that keep consuming while they rebalance (cooperative ones) claim what
-    they own, and the cooperative step withholds it; eager members claim only in the userData of "sticky".
+    was last delivered to these members, in `remembered_generation`. Members that keep consuming while they rebalance
+    (cooperative ones) claim what they own, and the cooperative step withholds it; eager members claim only in the
+    userData of "sticky".
     """
 
     group_id: str
