@@ -8,3 +8,49 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+class TaskId(NamedTuple):
+    """A Streams task: partition number `partition` of subtopology `subtopology`.
+
+    `topology` is the name of a named topology, None for the ordinary unnamed one. Java orders by subtopology, then
+    partition, and refuses to compare named with unnamed tasks: sort on the first two fields where both kinds may meet.
+    """
+
+    subtopology: int
+    partition: int
+    topology: str | None = None
+
+    def __str__(self) -> str:
+        plain = f"{self.subtopology}_{self.partition}"
+        return plain if self.topology is None else f"{self.topology}__{plain}"
+
+
+class ProcessId(NamedTuple):
+    """The id of one KafkaStreams instance: a UUID as Java holds it, two *signed* 64-bit halves.
+
+    The signs matter: Java compares the halves as signed numbers, so 8000... sorts before 0000... (streams-protocol
+    reference §4.1).
+    """
+
+    most_significant: int
+    least_significant: int
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> "ProcessId":
+        """From the 16 bytes of the wire, most significant half first."""
+        return cls(int.from_bytes(data[:8], signed=True), int.from_bytes(data[8:16], signed=True))
+
+    def __bytes__(self) -> bytes:
+        return self.most_significant.to_bytes(8, signed=True) + self.least_significant.to_bytes(8, signed=True)
+
+    def __str__(self) -> str:
+        text = bytes(self).hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class HostInfo(NamedTuple):
+    """Where a Streams instance answers interactive queries (its `application.server`)."""
+
+    host: str
+    port: int
