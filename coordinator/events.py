@@ -1,0 +1,159 @@
+"""Everything that can happen to a `GroupMembership`: a closed union of frozen values.
+
+Answers carry the `request_id` of the command that asked; the machine ignores an answer that it no longer waits for.
+`error` is Kafka's error code, 0 for none. Bytes are passed on undecoded.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker, as FindCoordinator names it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """One entry of the members array that only the leader gets. `metadata` belongs to the chosen protocol."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    """One member of a DescribeGroups answer. Metadata and assignment are empty unless the group is Stable."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes = b""
+    assignment: bytes = b""
+    client_id: str = ""
+    client_host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorAnswer:
+    request_id: int
+    error: int
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeAnswer:
+    """`state` is the broker's word: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead."""
+
+    request_id: int
+    error: int
+    state: str = ""
+    protocol_type: str = ""
+    protocol: str = ""
+    members: tuple[DescribedMember, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAnswer:
+    """`member_id` is also set with MEMBER_ID_REQUIRED. `members` is empty unless we lead."""
+
+    request_id: int
+    error: int
+    generation: int = -1
+    protocol: str = ""
+    leader: str = ""
+    member_id: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAnswer:
+    request_id: int
+    error: int
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswer:
+    request_id: int
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAnswer:
+    request_id: int
+    error: int
+
+
+class Failure(Enum):
+    """Why there is no answer at all."""
+
+    DISCONNECTED = auto()
+    TIMED_OUT = auto()
+    AUTHENTICATION = auto()
+    UNSUPPORTED = auto()  # broker and client share no version of the request
+    MALFORMED = auto()  # an answer that cannot be decoded, or larger than the receive limit
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    request_id: int
+    failure: Failure
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """The deadline that the machine asked for has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionReady:
+    """The plan for one generation, past the guard. `topics` are the application's, for our own subscription later."""
+
+    generation: int
+    assignments: tuple[tuple[str, bytes], ...]
+    withheld: bool = False
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionFailed:
+    """No plan may be sent for this generation; the reason is for people."""
+
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonReady:
+    """Answer to `Decide(dry=True)`: is what we would send now worth a rebalance?"""
+
+    generation: int
+    worth_moving: bool
+    reason: str = ""
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceWanted:
+    """The metadata watch, weights or an operator ask for a new round."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """SIGTERM."""
+
+
+Answer = CoordinatorAnswer | DescribeAnswer | JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer
+Event = (
+    Answer | RequestFailed | Wake | DecisionReady | DecisionFailed | ComparisonReady | RebalanceWanted | StopRequested
+)
