@@ -1,0 +1,1 @@
+"""The benchmark beside the JVM; nothing in here is a timed test."""

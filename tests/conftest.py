@@ -1,0 +1,78 @@
+"""Fixtures that tests of every directory share: above all, one real Kafka cluster per test session."""
+
+import os
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.interop.brokers import KafkaCluster
+from tests.interop.jvm import MissingToolError, java
+
+BROKER_FIXTURES = {"kafka", "secured_kafka"}
+BROKER_TIMEOUT_S = 300
+CLUSTERS = pytest.StashKey[list[KafkaCluster]]()
+SKIPPED = pytest.StashKey[set[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[CLUSTERS] = []
+    config.stash[SKIPPED] = set()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on real brokers are marked as such and get the time that fetching jars and starting nodes takes."""
+    for item in items:
+        if not BROKER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.broker)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(BROKER_TIMEOUT_S))
+
+
+def missing_tool(config: pytest.Config, reason: str) -> None:
+    """Skips, and says so at the end of the run; on CI a missing tool is a failure instead."""
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(f"CI=true and {reason}", pytrace=False)
+    config.stash[SKIPPED].add(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three real brokers in racks az1, az2, az3, shared by the whole session: use names of your own."""
+    yield from _cluster(request.config, KafkaCluster())
+
+
+@pytest.fixture(scope="module")
+def secured_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """One real broker with SASL/PLAIN users and an authorizer that denies by default."""
+    users = {"bellwether": "bellwether", "application": "application"}
+    yield from _cluster(request.config, KafkaCluster(nodes=1, racks=("az1",), users=users))
+
+
+def _cluster(config: pytest.Config, cluster: KafkaCluster) -> Iterator[KafkaCluster]:
+    try:
+        java()
+    except MissingToolError as missing:
+        missing_tool(config, f"{missing}: no real broker")
+    with cluster:
+        config.stash[CLUSTERS].append(cluster)
+        try:
+            yield cluster
+        finally:
+            config.stash[CLUSTERS].remove(cluster)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure on real brokers shows the end of their logs."""
+    report = yield
+    if report.failed and item.get_closest_marker("broker") is not None:
+        for cluster in item.config.stash[CLUSTERS]:
+            report.sections += [(f"log of {name}", tail) for name, tail in cluster.logs(3000).items()]
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reasons = config.stash[SKIPPED]
+    for reason in sorted(reasons):
+        terminalreporter.write_line(f"NOT RUN: {reason}", yellow=True, bold=True)

@@ -1,0 +1,142 @@
+"""Java for tests: fetches the jars once, compiles the sources beside the pom once, and says what is missing.
+
+Everything lands in `.cache` of the checkout. Work is guarded by a file lock, so that parallel test runs wait for one
+another instead of fetching twice, and by stamps made from the content of the pom and of the sources.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache"
+SOURCES = ROOT / "tests" / "java"
+KAFKA_VERSION = "4.3.0"
+NEEDED_JARS = (
+    f"kafka_2.13-{KAFKA_VERSION}.jar",
+    f"kafka-clients-{KAFKA_VERSION}.jar",
+    f"kafka-streams-{KAFKA_VERSION}.jar",
+    f"kafka-tools-{KAFKA_VERSION}.jar",
+    f"kafka-group-coordinator-{KAFKA_VERSION}.jar",
+    "slf4j-simple-1.7.36.jar",
+)
+
+
+class MissingToolError(Exception):
+    """A tool that real brokers need is not installed; the text names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A class path that holds Kafka and our compiled sources, and how to start a main class on it."""
+
+    executable: str
+    classpath: str
+
+    def command(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        return [
+            self.executable,
+            *options,
+            "-Dorg.slf4j.simpleLogger.logFile=System.err",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+            "-cp",
+            self.classpath,
+            main_class,
+            *arguments,
+        ]
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Holds an exclusive lock between processes for as long as the block runs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def java() -> Java:
+    """The JVM with Kafka on its class path.
+
+    Raises MissingToolError without a JDK, or without Maven while the jars are still to be fetched.
+    """
+    executable, compiler = _tool("java"), _tool("javac")
+    base = CACHE / "java"
+    with file_lock(base / ".lock"):
+        jars = _jars(base)
+        classes = _classes(base, jars, compiler)
+    return Java(executable, os.pathsep.join([str(classes), str(jars / "*")]))
+
+
+def _tool(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    beside = shutil.which(name, path=str(Path(home) / "bin")) if home else None
+    found = beside or shutil.which(name)
+    if found is None:
+        raise MissingToolError(f"{name} is not installed (a JDK of version 17 or later and Maven are needed)")
+    return found
+
+
+def _jars(base: Path) -> Path:
+    jars = base / "jars"
+    stamp = base / ".jars"
+    wanted = _digest([SOURCES / "pom.xml"])
+    if stamp.exists() and stamp.read_text() == wanted and _complete(jars):
+        return jars
+    maven = _tool("mvn")
+    shutil.rmtree(jars, ignore_errors=True)
+    command = [
+        maven,
+        "-q",
+        "-B",
+        "-f",
+        str(SOURCES / "pom.xml"),
+        f"-Dmaven.repo.local={CACHE / 'maven'}",
+        f"-DoutputDirectory={jars}",
+        "dependency:copy-dependencies",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    if done.returncode != 0 or not _complete(jars):
+        raise RuntimeError(f"Maven could not fetch Kafka's jars:\n{(done.stdout + done.stderr)[-3000:]}")
+    stamp.write_text(wanted)
+    return jars
+
+
+def _complete(jars: Path) -> bool:
+    return all(zipfile.is_zipfile(jars / name) for name in NEEDED_JARS)
+
+
+def _classes(base: Path, jars: Path, compiler: str) -> Path:
+    classes = base / "classes"
+    stamp = base / ".classes"
+    sources = sorted(SOURCES.rglob("*.java"))
+    wanted = _digest([SOURCES / "pom.xml", *sources])
+    if stamp.exists() and stamp.read_text() == wanted and classes.is_dir():
+        return classes
+    fresh = base / f"classes.{os.getpid()}"
+    fresh.mkdir(parents=True)
+    command = [compiler, "-Xlint:all,-processing,-classfile", "-cp", str(jars / "*"), "-d", str(fresh)]
+    done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != 0:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise RuntimeError(f"javac refused the test sources:\n{done.stderr[-3000:]}")
+    shutil.rmtree(classes, ignore_errors=True)
+    fresh.rename(classes)
+    stamp.write_text(wanted)
+    return classes
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.relative_to(SOURCES).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""The long run: real brokers, mixed clients, random joins, leaves, kills and growth."""
