@@ -1,0 +1,147 @@
+"""The range assignor: per topic contiguous shares, co-partitioned topics alike, then rack locality where it is free.
+
+Semantics are Java's RangeAssignor (KIP-881, consumer-protocol reference §3.2). Topics that share subscribers and
+partition count get one and the same pattern, so it is computed once and written to all of them.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from assignors.consumer.subscribers import NO_CLASS, topic_classes
+from assignors.model import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray
+
+
+class RangeAssignor:
+    """`range`: per-topic counts differ by one at most; co-partitioned topics give equal partition sets per member."""
+
+    name = "range"
+    cooperative = False
+
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
+        """Returns the owner array. Balance beats co-partitioning, and co-partitioning beats locality, as in Java."""
+        owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+        batches = list(_batches(group, cluster))
+        needed = [_needs_racks(group, cluster, members, flats) for members, flats in batches]
+        uses_racks = any(needs.any() for needs in needed)
+        for (members, flats), needs in zip(batches, needed, strict=True):
+            given = np.full(flats.shape[1], NOBODY, dtype=np.int32)
+            if uses_racks and (len(flats) > 1 or needs[0]):
+                given = _match_racks(group, cluster, members, flats)
+            owner[flats] = members[_fill(given, len(members))]
+        return owner
+
+
+def _match_racks(group: GroupView, cluster: ClusterView, members: IntArray, flats: IntArray) -> IntArray:
+    """The rack pass over a batch: positions in the member order, the same for each of its topics."""
+    racks = group.rack[members]
+    if not (racks != NO_RACK).any():
+        return np.full(flats.shape[1], NOBODY, dtype=np.int32)
+    local = np.logical_and.reduce(cluster.signature_racks[cluster.signature[flats]], axis=0)
+    return _match_partitions(local, racks) if len(flats) > 1 else _match_members(local, racks)
+
+
+def _batches(group: GroupView, cluster: ClusterView) -> Iterator[tuple[IntArray, IntArray]]:
+    """Topics with the same subscribers and count: subscribers in order, and flat partitions `[topic, partition]`."""
+    classes = topic_classes(group, len(cluster.topics))
+    wanted = np.flatnonzero((classes.of != NO_CLASS) & (cluster.counts > 0))
+    keys, inverse = np.unique(
+        np.stack([classes.of[wanted], cluster.counts[wanted]], axis=1), axis=0, return_inverse=True
+    )
+    for i, (of, count) in enumerate(keys):
+        topics = wanted[inverse.reshape(-1) == i]
+        flats = cluster.first[topics][:, None] + np.arange(count)
+        yield classes.members[of], flats.astype(np.int32)
+
+
+def _needs_racks(group: GroupView, cluster: ClusterView, members: IntArray, flats: IntArray) -> BoolArray:
+    """Per topic, whether locality can differ between members: Java's useRackAwareAssignment."""
+    racks = np.unique(group.rack[members])
+    racks = racks[racks >= 0]
+    if not len(racks):
+        return np.zeros(len(flats), dtype=np.bool_)
+    held = cluster.signature_racks[cluster.signature[flats]]
+    union = np.logical_or.reduce(held, axis=1)
+    uneven = np.logical_or.reduce(held != union[:, None, :], axis=(1, 2))
+    result: BoolArray = np.logical_or.reduce(union[:, racks], axis=1) & uneven
+    return result
+
+
+def _match_partitions(local: BoolArray, racks: IntArray) -> IntArray:
+    """The co-partitioned pass: each partition to the first member in order that is local to it and has room.
+
+    Only the first member with room of each rack can be that member, so each rack keeps one cursor. Returns positions
+    in the member order, NOBODY where no member is local.
+    """
+    n, m = len(local), len(racks)
+    quota, extras = divmod(n, m)
+    queues = {int(r): np.flatnonzero(racks == r).tolist() for r in np.unique(racks) if r >= NO_RACK}
+    cursor = dict.fromkeys(queues, 0)
+    taken = [0] * m
+    matches = _racks_by_row(local, queues)
+    result = np.full(n, NOBODY, dtype=np.int32)
+    for p, candidates in enumerate(matches):
+        limit = quota + (extras > 0)
+        best = m
+        for rack in candidates:
+            queue, at = queues[rack], cursor[rack]
+            while at < len(queue) and taken[queue[at]] >= limit:
+                at += 1
+            cursor[rack] = at
+            if at < len(queue):
+                best = min(best, queue[at])
+        if best == m:
+            continue
+        result[p] = best
+        taken[best] += 1
+        extras -= taken[best] > quota
+    return result
+
+
+def _racks_by_row(local: BoolArray, queues: dict[int, list[int]]) -> list[list[int]]:
+    """Per partition, the member racks that match it; members without a rack match everything."""
+    rows, inverse = np.unique(local, axis=0, return_inverse=True)
+    candidates = [[r for r in queues if r == NO_RACK or row[r]] for row in rows]
+    return [candidates[i] for i in inverse.reshape(-1)]
+
+
+def _match_members(local: BoolArray, racks: IntArray) -> IntArray:
+    """The single topic pass: each member in order takes its first local free partitions, up to its current maximum."""
+    n, m = len(local), len(racks)
+    quota, extras = divmod(n, m)
+    everything = list(range(n))
+    queues = {
+        int(r): everything if r == NO_RACK else np.flatnonzero(local[:, r]).tolist()
+        for r in np.unique(racks)
+        if r >= NO_RACK
+    }
+    cursor = dict.fromkeys(queues, 0)
+    result = [NOBODY] * n
+    for member, rack in enumerate(racks.tolist()):
+        if rack not in queues:
+            continue
+        queue, at = queues[rack], cursor[rack]
+        room = quota + (extras > 0)
+        taken = 0
+        while taken < room and at < len(queue):
+            if result[queue[at]] == NOBODY:
+                result[queue[at]] = member
+                taken += 1
+            at += 1
+        cursor[rack] = at
+        extras -= taken > quota
+    return np.array(result, dtype=np.int32)
+
+
+def _fill(given: IntArray, m: int) -> IntArray:
+    """The plain pass: what is still free goes in order to members in order, extras to whoever exceeds first."""
+    free = np.flatnonzero(given == NOBODY)
+    quota, extras = divmod(len(given), m)
+    have = np.bincount(given[given != NOBODY], minlength=m)
+    extras -= int((have > quota).sum())
+    room = np.maximum(quota - have, 0)
+    may_exceed = np.flatnonzero(have <= quota)[:extras]
+    room[may_exceed] += 1
+    result = given.copy()
+    result[free] = np.repeat(np.arange(m, dtype=np.int32), room)
+    return result
