@@ -1,0 +1,1 @@
+"""Tests of the coordinator; the files mirror its modules."""
