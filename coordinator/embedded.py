@@ -18,8 +18,8 @@ It is a mock. What differs from a real broker (read in librdkafka 2.16 and seen 
   joining it and in no other way. A topic cannot grow; it can be created here at any time.
 * Versions: flexible encodings of the group requests and the list form of LeaveGroup are advertised and then misread, so
   `EmbeddedCluster` limits the requests to what works (`LIMITS`). Its answer to ApiVersions v3+ is malformed whatever
-  the limit, which librdkafka forgives and kafka-python 3 does not: that one needs `api_version=API_VERSION`, and then asks
-  for JoinGroup v5, SyncGroup v3, Heartbeat v3 and LeaveGroup v2.
+  the limit, which librdkafka forgives and kafka-python 3 does not: that one needs `api_version=API_VERSION`, and then
+  asks for JoinGroup v5, SyncGroup v3, Heartbeat v3 and LeaveGroup v2.
 * Metadata, DescribeTopics and DescribeCluster of confluent-kafka work. A topic springs into being when a client asks
   for it and allows that (kafka-python does).
 """
