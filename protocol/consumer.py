@@ -53,8 +53,8 @@ class ConsumerProtocolSubscription:
         return cls(version, topics, user_data, owned, generation, rack)
 
     def encode(self) -> bytes:
-        """The bytes that Java writes: topics sorted, owned partitions sorted and grouped by topic; what the version does
-        not have is left out. Raises LocalProtocolError for a version outside 0-3 or a value that does not fit."""
+        """The bytes that Java writes: topics sorted, owned partitions sorted and grouped by topic; what the version
+        lacks is left out. Raises LocalProtocolError for a version outside 0-3 or a value that does not fit."""
         writer = Writer()
         _write_version(writer, self.version)
         writer.int32(len(self.topics))
