@@ -1,0 +1,78 @@
+"""Settings of one group's membership and the arithmetic that keeps promise P2: no failure of ours stalls a rebalance
+longer than our own session timeout."""
+
+from dataclasses import dataclass
+
+# Every name that members may use must be on our list: a name missing here locks those members out of the group, while
+# a name too many costs nothing. The order is our vote (consumer-protocol reference §4.5).
+STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "RoundRobinAssigner", "rack-affinity")
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipConfig:
+    """One group. All times are milliseconds.
+
+    `topics` is what our own subscription lists while others are in the group: nothing, or one control topic that
+    nobody else subscribes to (consumer-protocol reference §5.2). `linger_ms` None: stay, however long we are alone.
+    """
+
+    group_id: str
+    instance_id: str | None = None
+    protocols: tuple[str, ...] = STOCK_PROTOCOLS
+    topics: tuple[str, ...] = ()
+    leave_on_stop: bool = True
+
+    # Session: the broker's floor is 6 s, and it is what members wait for if we are killed between Join and Sync. With
+    # 1 s heartbeats and a 3 s decision, 6 s would pass the P2 check with 1 s to spare, so one slow broker disk or one
+    # lost packet would cost us the group until it is empty again. 10 s leaves room for five lost heartbeats; the
+    # price, four seconds more after a kill -9 in the middle of a rebalance, is paid rarely and ends at our restart.
+    session_timeout_ms: int = 10_000
+    heartbeat_interval_ms: int = 1_000
+    decision_deadline_ms: int = 3_000
+    sync_margin_ms: int = 1_000
+    # Ours counts only where it is the group's largest: then it bounds how long a hung member holds everybody. Small,
+    # but longer than the longest coalescing, because we hold the round open ourselves meanwhile.
+    rebalance_timeout_ms: int = 15_000
+
+    watch_interval_ms: int = 5_000
+    # The broker waits this long for the first members of an empty group; with us in the group it does not, so we do.
+    coalesce_ms: int = 3_000
+    coalesce_ms_max: int = 10_000
+    # In a running group the other members take up to a heartbeat interval to come back anyway: nothing to gain.
+    coalesce_running_ms: int = 0
+    linger_ms: int | None = 300_000
+    followup_ms: int = 3_000
+    followup_ms_max: int = 60_000
+    rebalance_interval_ms_min: int = 10_000
+
+    retry_backoff_ms: int = 100
+    retry_backoff_ms_max: int = 2_000
+    # How long errors that nobody can explain (UNKNOWN_SERVER_ERROR) may go on before we leave.
+    doubt_ms_max: int = 10_000
+    # After a leave that was our fault or somebody else's luck, wait this long before adopting the group again.
+    readopt_ms: int = 5_000
+    readopt_ms_max: int = 300_000
+    leave_ms_max: int = 2_000
+    request_timeout_ms: int = 5_000
+    # A JoinGroup may be parked for the largest rebalance timeout of the group; clients' default is five minutes.
+    join_timeout_ms: int = 305_000
+
+
+def check_timing(config: MembershipConfig) -> str | None:
+    """The P2 arithmetic: one sentence that names the settings, or None when it holds."""
+    group = f"Group '{config.group_id}'"
+    spent = config.decision_deadline_ms + config.sync_margin_ms + config.heartbeat_interval_ms
+    if spent >= config.session_timeout_ms:
+        return (
+            f"{group}: decision_deadline_ms + sync_margin_ms + heartbeat_interval_ms is {spent}, but must be less than"
+            f" session_timeout_ms ({config.session_timeout_ms}), or a slow plan would stall the members."
+        )
+    held = max(config.coalesce_ms_max, config.coalesce_running_ms)
+    if held >= config.rebalance_timeout_ms:
+        return (
+            f"{group}: coalesce_ms_max and coalesce_running_ms must be less than rebalance_timeout_ms"
+            f" ({config.rebalance_timeout_ms}), or the broker would expel us while we wait for more members."
+        )
+    if not config.protocols:
+        return f"{group}: protocols is empty, but a member must offer at least one assignor name."
+    return None

@@ -1,0 +1,134 @@
+"""Rules of the membership machine that need no machine: whom we can lead, when to adopt, how long to coalesce."""
+
+import zlib
+from dataclasses import dataclass
+
+from coordinator.events import DescribeAnswer, JoinedMember
+from coordinator.group_config import MembershipConfig
+from coordinator.group_errors import Code
+from protocol.consumer import ConsumerProtocolSubscription
+
+PROTOCOL_TYPE = "consumer"
+MEMBER_ID_UUID_LENGTH = 36
+COALESCE_STEPS = 4
+
+
+def subscription(topics: tuple[str, ...]) -> bytes:
+    """Our own metadata: version 0 with empty userData, the only form that every foreign leader can read (§1.3)."""
+    return ConsumerProtocolSubscription(version=0, topics=topics, user_data=b"").encode()
+
+
+def alone(members: tuple[JoinedMember, ...], member_id: str) -> bool:
+    return all(m.member_id == member_id for m in members)
+
+
+def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
+    """Why we can never lead this group, as a sentence with the remedy; "" if we can."""
+    group = config.group_id
+    if "not a classic group" in answer.message:
+        return (
+            f"Group '{group}' is not a classic consumer group: its broker assigns by itself (KIP-848 or another new"
+            " protocol); remove it from our groups, or set group.protocol=classic in its members."
+        )
+    if answer.protocol_type not in ("", PROTOCOL_TYPE):
+        return (
+            f"Group '{group}' is of type '{answer.protocol_type}', not '{PROTOCOL_TYPE}': it does not belong to"
+            " consumers; remove it from our groups."
+        )
+    if answer.protocol and answer.protocol not in config.protocols:
+        return (
+            f"Group '{group}' uses the protocol '{answer.protocol}', which is not among ours"
+            f" ({', '.join(config.protocols)}); add it to protocols."
+        )
+    return ""
+
+
+def is_missing(answer: DescribeAnswer) -> bool:
+    return answer.error == Code.GROUP_ID_NOT_FOUND
+
+
+def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
+    """Our instance id is a member already: an earlier process of ours, or another one."""
+    return config.instance_id is not None and any(m.instance_id == config.instance_id for m in answer.members)
+
+
+def was_ours(leader: str, config: MembershipConfig) -> bool:
+    """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader (§4.4).
+
+    Such ids are the instance id, a dash and a UUID.
+    """
+    prefix = f"{config.instance_id}-"
+    return (
+        config.instance_id is not None
+        and leader.startswith(prefix)
+        and len(leader) == len(prefix) + MEMBER_ID_UUID_LENGTH
+    )
+
+
+def spread(group_id: str) -> float:
+    """A factor of 0.8 to 1.2, fixed per group, so that hundreds of groups do not retry in step."""
+    return 0.8 + 0.4 * (zlib.crc32(group_id.encode()) % 1000) / 1000
+
+
+def backed_off_ms(base_ms: float, failures: int, max_ms: float) -> float:
+    return min(base_ms * 2.0 ** min(failures, 20), max_ms)
+
+
+class Adoption:
+    """When a watched group may be joined: nobody may notice, and never in quick repetition."""
+
+    def __init__(self, config: MembershipConfig) -> None:
+        self._config = config
+        self._after = float("-inf")
+        self._failures = 0
+        # After a leave because nobody came, an empty group is joined again only when somebody has been there.
+        self.seen_members = True
+
+    def set_back(self, now: float) -> None:
+        config = self._config
+        delay_ms = backed_off_ms(config.readopt_ms, self._failures, config.readopt_ms_max)
+        self._failures += 1
+        self._after = now + delay_ms * spread(config.group_id) / 1000
+
+    def succeeded(self) -> None:
+        self._failures = 0
+
+    def may_join(self, answer: DescribeAnswer, now: float) -> str:
+        """The reason to join, "" to go on watching."""
+        ours = holds_instance(answer, self._config)
+        if answer.members and not ours:
+            self.seen_members = True
+        if now < self._after:
+            return ""
+        if ours:
+            return "our instance is still a member"
+        empty = is_missing(answer) or answer.state in ("Empty", "Dead") or not answer.members
+        return "the group is empty" if empty and self.seen_members else ""
+
+
+@dataclass(slots=True)
+class Coalescing:
+    """Holding the join round open while members arrive. Times in seconds.
+
+    The round ends when nobody has come for `quiet_s`, at the latest at `limit`.
+    """
+
+    quiet_s: float
+    limit: float
+    grown_at: float
+    members: int | None = None
+
+    @classmethod
+    def begin(cls, now: float, config: MembershipConfig) -> "Coalescing":
+        return cls(quiet_s=config.coalesce_ms / 1000, limit=now + config.coalesce_ms_max / 1000, grown_at=now)
+
+    def counted(self, members: int, now: float) -> bool:
+        """Takes a head count; True when the round should be closed now."""
+        if self.members is not None and members > self.members:
+            self.grown_at = now
+        self.members = max(members, self.members or 0)
+        return now >= min(self.grown_at + self.quiet_s, self.limit)
+
+    def next_count_at(self, now: float) -> float:
+        step = now + self.quiet_s / COALESCE_STEPS
+        return min(step, self.limit)
