@@ -299,6 +299,8 @@ def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
     table = np.empty(1 << _HASH_BITS, dtype=np.int64)
     pending: LongArray = np.arange(len(rows))
     for multiplier in _ROUNDS:
+        if not len(pending):
+            continue
         bucket = ((mixed[pending] * np.uint64(multiplier)) >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
         table[bucket] = pending
         proposed = table[bucket]
@@ -307,8 +309,6 @@ def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
             same &= word[proposed] == word[pending]
         twin[rows[pending[same]]] = rows[proposed[same]]
         pending = pending[~same]
-        if not len(pending):
-            break
     return twin
 
 

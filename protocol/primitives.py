@@ -208,6 +208,33 @@ def java_sorted(texts: Iterable[str]) -> list[str]:
     return sorted(items, key=lambda text: text.encode("utf-16-be", "surrogatepass"))
 
 
+def java_hash_ordered(items: Iterable[T], java_hash: Callable[[T], int]) -> list[T]:
+    """Items, given in the order of insertion, in the order in which a Java HashMap or HashSet would list them.
+
+    A bucket lists its items as they came; the table has 16 buckets and doubles above three quarters full. (Java turns a
+    bucket of eight or more into a tree, which may list them otherwise: nothing that matters depends on this order.)
+    """
+    distinct = list(dict.fromkeys(items))
+    buckets = 16
+    while 4 * len(distinct) > 3 * buckets:
+        buckets *= 2
+
+    def bucket(item: T) -> int:
+        value = java_hash(item) & 0xFFFFFFFF
+        return (value ^ value >> 16) & (buckets - 1)
+
+    return sorted(distinct, key=bucket)
+
+
+def java_string_hash(text: str) -> int:
+    """String.hashCode as an unsigned 32-bit number."""
+    raw = _encoded(text, "utf-16-be", _MAX_BYTES)
+    value = 0
+    for unit in struct.unpack(f">{len(raw) // 2}H", raw):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value
+
+
 def _encoded(value: str, encoding: str, limit: int) -> bytes:
     try:
         raw = value.encode(encoding)
