@@ -100,7 +100,7 @@ class EmbeddedCluster:
             self.close()
             raise EmbeddedClusterError(f"librdkafka did not start {brokers} mock brokers.")
         for broker in range(1, brokers + 1):
-            self._call("broker_set_rack", broker, racks[(broker - 1) % len(racks)].encode())
+            self.set_rack(broker, racks[(broker - 1) % len(racks)])
         self._call("set_controller_id", 1)  # without one the admin calls wait for it until they time out
         for key, (lowest, highest) in LIMITS.items():
             self._call("set_apiversion", key, lowest, highest)
@@ -118,6 +118,9 @@ class EmbeddedCluster:
     def set_topic_error(self, name: str, code: int) -> None:
         """Metadata answers this error code for the topic from now on; 0 heals it."""
         self._library.rd_kafka_mock_topic_set_error(self._cluster, name.encode(), code)
+
+    def set_rack(self, broker: int, rack: str) -> None:
+        self._call("broker_set_rack", broker, rack.encode())
 
     def set_broker_down(self, broker: int) -> None:
         self._call("broker_set_down", broker)
