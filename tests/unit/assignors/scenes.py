@@ -8,7 +8,7 @@ from assignors.model import ClusterView, GroupView, IntArray, MemberView
 
 
 def cluster_of(counts: Mapping[str, int], replicas: int = 1, racks: Sequence[str | None] = (None,)) -> ClusterView:
-    """One broker per rack; replica j of the partition with the running number i stands on broker (i + j) mod brokers."""
+    """One broker per rack; replica j of the partition with running number i stands on broker (i + j) mod brokers."""
     start = 0
     layout: dict[str, list[list[str | None]]] = {}
     for topic, count in counts.items():

@@ -1,0 +1,155 @@
+"""Raises rack locality of a finished plan without changing how many partitions anyone has: a min-cost flow on classes.
+
+What a partition costs on a member depends only on the member's rack, so members with the same rack and subscription are
+one node, and partitions with the same replica racks, subscribers and present node are one class. The flow starts from
+the given plan and cancels negative cycles among the few nodes, so a plan that is already optimal does not move at all.
+Costs are lexicographic: first partitions without a replica in the owner's rack, then partitions moved.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignors.consumer.claims import subscriptions
+from assignors.consumer.subscribers import topic_classes
+from assignors.model import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
+
+# Beyond this many (rack, subscription) nodes the plan stays as it is: cycles would be searched for too long.
+MAX_NODES = 96
+# Every round lowers the cost, so stopping early is safe; this only bounds the time.
+MAX_ROUNDS = 5_000
+_FAR = np.int64(1) << 60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Network:
+    """`node[m]` of every member; `held` flat partitions with their class `of`; `origin` node and `cost` per class."""
+
+    node: LongArray
+    held: LongArray
+    of: LongArray
+    origin: LongArray
+    cost: LongArray
+
+
+def improve(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> IntArray:
+    """The plan with the fewest cross-rack partitions among those with the same partition count for every member.
+
+    Moving a partition that the plan moves anyway (`before` names another owner or none) costs nothing extra.
+    """
+    held: LongArray = np.flatnonzero(owner != NOBODY)
+    nodes, node = np.unique(np.stack([group.rack, group.topic_set], axis=1), axis=0, return_inverse=True)
+    if not len(held) or not 2 <= len(nodes) <= MAX_NODES:
+        return owner
+    network = _network(group, cluster, nodes, node.reshape(-1), held, owner, before)
+    classes = np.arange(len(network.cost))
+    flow = np.zeros(network.cost.shape, dtype=np.int64)
+    flow[classes, network.origin] = np.bincount(network.of)
+    _cancel(network.cost, flow)
+    return _deal(network, owner, flow)
+
+
+def _network(
+    group: GroupView,
+    cluster: ClusterView,
+    nodes: IntArray,
+    node: LongArray,
+    held: LongArray,
+    owner: IntArray,
+    before: IntArray,
+) -> _Network:
+    """Collapses members to nodes (rows of `nodes`: rack, subscription) and the partitions `held` to classes."""
+    subscribers = topic_classes(group, len(cluster.topics)).of
+    parts = (
+        cluster.signature[held],
+        subscribers[cluster.topic_of()[held]],
+        node[owner[held]],
+        owner[held] != before[held],
+    )
+    sizes = tuple(int(part.max()) + 1 for part in parts)
+    codes, of = np.unique(np.ravel_multi_index(parts, sizes), return_inverse=True)
+    signature, of_class, origin, loose = np.unravel_index(codes, sizes)
+    sample = np.zeros(sizes[1], dtype=np.int64)
+    sample[subscribers[subscribers < sizes[1]]] = np.flatnonzero(subscribers < sizes[1])
+    allowed = subscriptions(group, len(cluster.topics))[nodes[:, 1]][:, sample[of_class]].T
+    cost = np.where(_crossing(cluster, nodes[:, 0])[signature], np.int64(len(held) + 1), np.int64(0))
+    cost += (np.arange(len(nodes)) != origin[:, None]) & (loose == 0)[:, None]
+    return _Network(node, held, of.reshape(-1), origin.astype(np.int64), np.where(allowed, cost, _FAR))
+
+
+def _crossing(cluster: ClusterView, racks: IntArray) -> BoolArray:
+    """`[signature, node]`: whether a partition with these replica racks is remote to a member in that rack."""
+    known = np.logical_or.reduce(cluster.signature_racks, axis=1)
+    remote: BoolArray = np.ones((len(known), len(racks)), dtype=np.bool_)
+    inside = racks >= 0
+    remote[:, inside] = ~cluster.signature_racks[:, racks[inside]]
+    remote[:, racks == NO_RACK] = False
+    remote[~known] = False
+    return remote
+
+
+def _cancel(cost: LongArray, flow: LongArray) -> None:
+    """Moves flow around negative cycles of nodes until there is none: then no plan is cheaper."""
+    size = cost.shape[1]
+    gain = np.full((size, size), _FAR, dtype=np.int64)
+    through = np.zeros((size, size), dtype=np.int64)
+    stale = list(range(size))
+    for _ in range(MAX_ROUNDS):
+        for a in stale:
+            there = np.flatnonzero(flow[:, a])
+            gain[a], through[a] = _FAR, 0
+            if len(there):
+                step = cost[there] - cost[there, a][:, None]
+                best = step.argmin(axis=0)
+                gain[a], through[a] = step[best, np.arange(size)], there[best]
+        stale = _negative_cycle(gain)
+        if not stale:
+            return
+        following = [*stale[1:], stale[0]]
+        amount = min(int(flow[through[a, b], a]) for a, b in zip(stale, following, strict=True))
+        for a, b in zip(stale, following, strict=True):
+            flow[through[a, b], a] -= amount
+            flow[through[a, b], b] += amount
+
+
+def _negative_cycle(gain: LongArray) -> list[int]:
+    """The nodes of one negative cycle in order, empty if there is none (Bellman-Ford from everywhere at once)."""
+    size = len(gain)
+    distance = np.zeros(size, dtype=np.int64)
+    parent = np.full(size, NOBODY, dtype=np.int64)
+    changed: LongArray = np.zeros(0, dtype=np.int64)
+    for _ in range(size):
+        reach = distance[:, None] + gain
+        via = reach.argmin(axis=0)
+        nearest = reach[via, np.arange(size)]
+        changed = np.flatnonzero(nearest < distance)
+        if not len(changed):
+            return []
+        distance[changed] = nearest[changed]
+        parent[changed] = via[changed]
+    here = int(changed[0])
+    for _ in range(size):
+        here = int(parent[here])
+    cycle = [here]
+    at = int(parent[here])
+    while at != here:
+        cycle.append(at)
+        at = int(parent[at])
+    return cycle[::-1]
+
+
+def _deal(network: _Network, owner: IntArray, flow: LongArray) -> IntArray:
+    """Turns the flow into owners: what leaves a node gives up its place, what arrives takes the places in order."""
+    classes = np.arange(len(flow))
+    order = np.argsort(network.of, kind="stable")
+    size = np.bincount(network.of)
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
+    leaving = network.held[order[rank >= np.repeat(flow[classes, network.origin], size)]]
+    away = flow.copy()
+    away[classes, network.origin] = 0
+    target = np.repeat(np.tile(np.arange(flow.shape[1]), len(flow)), away.reshape(-1))
+    places = network.node[owner[leaving]]
+    result = owner.copy()
+    for destination in np.unique(target):
+        result[np.sort(leaving[target == destination])] = owner[np.sort(leaving[places == destination])]
+    return result

@@ -1,0 +1,196 @@
+"""The pure function of the leader: the bytes of a JoinGroup answer in, the bytes of a SyncGroup request out.
+
+Everything that shows a decision (log line, event, dry run, replay) is a projection of the `Decision` returned here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignors.chain import Placement, Problem, StageReport, run
+from assignors.consumer.claims import current_owner
+from assignors.consumer.cooperative import withhold
+from assignors.cost import Moves, Score, moves, score
+from assignors.frozen import freeze
+from assignors.memory import Memory
+from assignors.model import NO_RACK, ClusterView, GroupView, IntArray, Plan
+from assignors.registry import BUILT_IN, Policy, UnknownNameError
+from assignors.validate import validate
+from assignors.views import DecodedGroup, RawGroup, decode_group, decoded_cluster, group_view, static_digests
+from protocol.bulk import write_assignments
+from protocol.sticky import STICKY, encode_sticky_user_data
+
+ASSIGNMENT_VERSION = 1
+# sarama never writes a subscription above this version (reference §2.6).
+_HIGHEST_SARAMA_VERSION = 2
+_LISTED = 5
+
+
+class DecisionError(Exception):
+    """No valid plan could be made; nothing was decided and nothing must be sent."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """Everything about one round. `before` and `owner` are owner arrays of `group` and `cluster`, where `cluster` may
+    hold more than the view given: unreadable topics at the size that is remembered.
+
+    `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `followup`: something
+    is withheld, so another round must follow. `memory` is to be remembered once SyncGroup has succeeded, not before.
+    """
+
+    raw: RawGroup
+    cluster: ClusterView
+    policy: str
+    decided_at_ms: int
+    seed: int
+    group: GroupView
+    before: IntArray
+    plan: Plan
+    assignments: tuple[tuple[str, bytes], ...]
+    stages: tuple[StageReport, ...]
+    score_before: Score
+    score_after: Score
+    moves: Moves
+    warnings: tuple[str, ...]
+    memory: Memory
+
+    @property
+    def followup(self) -> bool:
+        return bool(self.plan.withheld.any())
+
+
+def decide(raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0) -> Decision:
+    """Decides one round. Pure: equal arguments give equal decisions. Raises DecisionError and nothing else."""
+    try:
+        return _decide(raw, cluster, memory, policy, now_ms, seed)
+    except DecisionError:
+        raise
+    except Exception as error:
+        raise DecisionError(f"no plan for group {raw.group_id}: {error!r}") from error
+
+
+def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int) -> Decision:
+    decoded = decode_group(raw)
+    cluster = decoded_cluster(decoded, seen, memory)
+    group = group_view(decoded, cluster, memory, cooperative=policy.cooperative(raw.protocol))
+    before = current_owner(group, cluster)
+    problem = Problem(group, cluster, before, seed)
+    plan, stages, trouble = _plan(problem, policy)
+    echoes = _echoes(decoded, group, cluster, plan.sent, memory)
+    return Decision(
+        raw=raw,
+        cluster=cluster,
+        policy=policy.name,
+        decided_at_ms=now_ms,
+        seed=seed,
+        group=group,
+        before=before,
+        plan=plan,
+        assignments=_encode(raw, cluster, group, plan.sent, echoes),
+        stages=stages,
+        score_before=score(group, cluster, before),
+        score_after=score(group, cluster, plan.owner),
+        moves=moves(before, plan.owner),
+        warnings=(*trouble, *_warnings(decoded, group, seen)),
+        memory=Memory.of(
+            raw.generation,
+            cluster,
+            plan.sent,
+            group.members,
+            digests=static_digests(decoded.members),
+            echoes={group.members[m].key: data for m, data in echoes.items()},
+        ),
+    )
+
+
+def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[StageReport, ...], tuple[str, ...]]:
+    """The policy's plan if it is valid, else a plain sticky one and a warning. Raises DecisionError."""
+    try:
+        plan, stages = run(policy.chain(problem.group.protocol), problem)
+        plan = _finish(problem, plan)
+        findings = _findings(problem, plan)
+        reason = "; ".join(findings)
+    except UnknownNameError as error:
+        reason = str(error)
+    except Exception as error:  # noqa: BLE001 - stages may be anybody's code, and a group must not stand still for it
+        reason = repr(error)
+    if not reason:
+        return plan, stages, ()
+    plan, stages = run([Placement(BUILT_IN[STICKY], racks=False)], problem)
+    plan = _finish(problem, plan)
+    findings = _findings(problem, plan)
+    if findings:
+        raise DecisionError(f"no valid plan for group {problem.group.group_id}: {'; '.join(findings)}")
+    return plan, stages, (f"policy {policy.name} gave no valid plan, sticky was used instead: {reason}",)
+
+
+def _finish(problem: Problem, plan: Plan) -> Plan:
+    """Freezes what must not change and withholds what others still consume."""
+    owner = freeze(problem.cluster, problem.before, plan.owner)
+    if not _holds_claims(problem.group) or not len(problem.group.claims):
+        return Plan.of(owner)
+    return Plan(owner, withhold(problem.group, owner))
+
+
+def _holds_claims(group: GroupView) -> bool:
+    """Whether claims are partitions consumed now: an owned list is, in any protocol (members that revoke first send an
+    empty one, reference §3.6); the userData of the eager "sticky" is history."""
+    return group.protocol != STICKY
+
+
+def _findings(problem: Problem, plan: Plan) -> tuple[str, ...]:
+    return validate(problem.group, problem.cluster, plan, holds_claims=_holds_claims(problem.group))
+
+
+def _encode(
+    raw: RawGroup, cluster: ClusterView, group: GroupView, sent: IntArray, echoes: Mapping[int, bytes]
+) -> tuple[tuple[str, bytes], ...]:
+    """One assignment per member id; the last member of the encoder is ours and owns nothing."""
+    blobs = write_assignments(
+        cluster.topics, cluster.first, sent, group.size + 1, version=ASSIGNMENT_VERSION, user_data=echoes
+    )
+    theirs = iter(blobs[:-1])
+    own = raw.own_member_ids
+    return tuple((m.member_id, blobs[-1] if m.member_id in own else next(theirs)) for m in raw.members)
+
+
+def _echoes(
+    decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sent: IntArray, memory: Memory
+) -> dict[int, bytes]:
+    """userData by member, only for sarama's "sticky", which has its last assignment from nowhere else (reference §2.6)."""
+    if group.protocol != STICKY:
+        return {}
+    columns = decoded.columns
+    echoes: dict[int, bytes] = {}
+    for m, data in enumerate(columns.user_data):
+        if m in columns.errors or columns.version[m] > _HIGHEST_SARAMA_VERSION:
+            continue
+        if data is None or data == memory.echoes.get(group.members[m].key):
+            mine = [cluster.name(flat) for flat in np.flatnonzero(sent == m).tolist()]
+            echoes[m] = encode_sticky_user_data(mine, group.generation)
+    return echoes
+
+
+def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> tuple[str, ...]:
+    degraded = [m.member_id for m in group.members if m.degraded]
+    topicless = [m.member_id for m in group.members if not m.topics and not m.degraded]
+    rackless = [m.member_id for m, rack in zip(group.members, group.rack, strict=True) if rack == NO_RACK]
+    wanted = {topic for topics in decoded.columns.topic_lists for topic in topics}
+    unreadable = wanted & cluster.unreadable
+    unknown = wanted - cluster.unreadable - cluster.index.keys()
+    some_racks = len(rackless) < group.size and bool((group.rack != NO_RACK).any())
+    kinds = (
+        (degraded, "cannot be decoded, keeps what is remembered of it: member"),
+        (topicless, "subscribes to no topic: member"),
+        (rackless if some_racks else [], "names no rack while others do: member"),
+        (sorted(unreadable), "metadata could not be read, its assignment is frozen: topic"),
+        (sorted(unknown), "does not exist, nobody gets it: topic"),
+    )
+    return tuple(f"{text} {_listed(names)}" for names, text in kinds if names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

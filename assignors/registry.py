@@ -1,0 +1,106 @@
+"""Names to code: assignors by protocol name, policies by configured name, plug-ins by entry point."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from assignors.api import ConsumerAssignor
+from assignors.chain import Balance, Placement, RackLocality, Stage
+from assignors.consumer.range import RangeAssignor
+from assignors.consumer.round_robin import RoundRobinAssignor
+from assignors.consumer.sticky import CooperativeStickyAssignor, StickyAssignor
+
+PLUGIN_GROUP = "bellwether.assignors"
+
+# Protocol names are a wire contract, not an algorithm. kafka-go's rack-affinity has no JVM counterpart: sticky with
+# racks keeps what the name promises, and partitions stay put.
+BUILT_IN: Mapping[str, ConsumerAssignor] = MappingProxyType(
+    {
+        "range": RangeAssignor(),
+        "roundrobin": RoundRobinAssignor(),
+        "RoundRobinAssigner": RoundRobinAssignor(),
+        "sticky": StickyAssignor(),
+        "cooperative-sticky": CooperativeStickyAssignor(),
+        "rack-affinity": StickyAssignor(),
+    }
+)
+KAFKA, STICKY_MIN_CHURN, RACK_FIRST = "kafka", "sticky-min-churn", "rack-first"
+POLICIES = (KAFKA, RACK_FIRST, STICKY_MIN_CHURN)
+
+
+class UnknownNameError(LookupError):
+    """A configured name that nothing answers to; the text names it and the known ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a group is assigned: a stock policy or a plug-in's name, plug-in assignors, and soft stages at the end.
+
+    A plug-in whose name is a protocol name is used under that protocol by `kafka`; one named as the policy always.
+    """
+
+    name: str = KAFKA
+    assignors: Mapping[str, ConsumerAssignor] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+
+    def chain(self, protocol: str) -> tuple[Stage, ...]:
+        """The stages for a group that speaks this protocol. Raises UnknownNameError for a protocol nobody knows."""
+        if self.name in self.assignors:
+            return (Placement(self.assignors[self.name]), *self.stages)
+        if self.name == KAFKA:
+            return (Placement(assignor(protocol, self.assignors)), *self.stages)
+        calm = (Placement(BUILT_IN["sticky"], racks=False), Balance())
+        return (*calm, RackLocality(), *self.stages) if self.name == RACK_FIRST else (*calm, *self.stages)
+
+    def cooperative(self, protocol: str) -> bool:
+        """Whether members under this protocol keep consuming while they rebalance."""
+        known = self.assignors.get(protocol) or BUILT_IN.get(protocol)
+        return known is not None and known.cooperative
+
+
+def assignor(protocol: str, plugins: Mapping[str, ConsumerAssignor] = MappingProxyType({})) -> ConsumerAssignor:
+    """The assignor of a protocol name, plug-ins first. Raises UnknownNameError."""
+    found = plugins.get(protocol) or BUILT_IN.get(protocol)
+    if found is None:
+        raise UnknownNameError(f"unknown assignor {protocol!r}; known are {_listed({*plugins, *BUILT_IN})}")
+    return found
+
+
+def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({}), stages: Sequence[str] = ()) -> Policy:
+    """The policy with this configured name. `plugins` come from `load_plugins`; `stages` names soft stages among them.
+
+    Raises UnknownNameError for a policy or stage that is neither stock nor a plug-in.
+    """
+    assignors = {key: item for key, item in plugins.items() if _is_assignor(item)}
+    if name not in POLICIES and name not in assignors:
+        raise UnknownNameError(f"unknown policy {name!r}; known are {_listed({*POLICIES, *assignors})}")
+    others = {key: item for key, item in plugins.items() if key not in assignors}
+    for stage in stages:
+        if stage not in others:
+            raise UnknownNameError(f"unknown stage {stage!r}; known are {_listed(others)}")
+    return Policy(name, assignors, tuple(others[s] for s in stages))  # type: ignore[misc, arg-type]  # structural
+
+
+def load_plugins(names: Sequence[str]) -> dict[str, object]:
+    """Loads the plug-ins with these names from the entry-point group `bellwether.assignors`; classes are instantiated.
+
+    Nothing that is not named is imported. Raises UnknownNameError.
+    """
+    from importlib.metadata import entry_points
+
+    found = {point.name: point for point in entry_points(group=PLUGIN_GROUP)}
+    loaded: dict[str, object] = {}
+    for name in names:
+        if name not in found:
+            raise UnknownNameError(f"unknown plug-in {name!r} in {PLUGIN_GROUP}; installed are {_listed(found)}")
+        item = found[name].load()
+        loaded[name] = item() if isinstance(item, type) else item
+    return loaded
+
+
+def _is_assignor(item: object) -> bool:
+    return callable(getattr(item, "assign", None))
+
+
+def _listed(names: Sequence[str] | Mapping[str, object] | set[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
