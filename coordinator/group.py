@@ -384,5 +384,6 @@ class GroupMembership(Member):
 
     def _counted(self, answer: DescribeAnswer) -> None:
         coalescing = self._coalescing
-        if answer.error or coalescing is None or coalescing.counted(len(answer.members), self._now):
+        unseen = answer.error and not is_missing(answer)
+        if unseen or coalescing is None or coalescing.counted(len(answer.members), self._now):
             self._rejoin(self._reason)
