@@ -1,0 +1,95 @@
+"""The plain codecs: what is written is read back, and no bytes whatever raise anything but RemoteProtocolError."""
+
+import contextlib
+import dataclasses
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.describe import KINDS, blob_to_json
+from protocol.errors import RemoteProtocolError
+from protocol.primitives import Reader, Writer
+from protocol.sticky import read_claims, read_generation, read_rack_affinity, read_sticky_user_data
+from protocol.streams_assignment import AssignmentInfo
+from protocol.streams_subscription import SubscriptionInfo
+from tests.properties.protocol_strategies import (
+    ASSIGNMENTS,
+    SUBSCRIPTIONS,
+    TEXT,
+    USER_DATA,
+    assignment_infos,
+    mutated,
+    subscription_infos,
+)
+from tests.vectors import VECTORS
+
+VECTOR_BLOBS = st.sampled_from([(v["kind"], bytes.fromhex(v["hex"])) for v in VECTORS])
+
+
+@given(SUBSCRIPTIONS)
+def test_subscriptions_come_back_sorted_and_without_what_the_version_lacks(
+    message: ConsumerProtocolSubscription,
+) -> None:
+    read = ConsumerProtocolSubscription.decode(message.encode())
+    assert sorted(read.topics) == sorted(message.topics)
+    assert sorted(read.owned_partitions) == (sorted(message.owned_partitions) if message.version >= 1 else [])
+    expected = dataclasses.replace(
+        message,
+        topics=read.topics,
+        owned_partitions=read.owned_partitions,
+        generation_id=message.generation_id if message.version >= 2 else -1,
+        rack_id=(message.rack_id or None) if message.version >= 3 else None,
+    )
+    assert read == expected
+    assert ConsumerProtocolSubscription.decode(read.encode()) == read
+
+
+@given(ASSIGNMENTS)
+def test_assignments_come_back(message: ConsumerProtocolAssignment) -> None:
+    read = ConsumerProtocolAssignment.decode(message.encode())
+    assert sorted(read.partitions) == sorted(message.partitions)
+    assert (read.version, read.user_data) == (message.version, message.user_data)
+    assert read.encode() == message.encode()
+
+
+@given(subscription_infos())
+def test_subscription_infos_come_back(info: SubscriptionInfo) -> None:
+    assert SubscriptionInfo.decode(info.encode()) == info
+
+
+@given(assignment_infos())
+def test_assignment_infos_come_back(info: AssignmentInfo) -> None:
+    assert AssignmentInfo.decode(info.encode()) == info
+
+
+@given(TEXT)
+def test_javas_strings_come_back(text: str) -> None:
+    writer = Writer()
+    writer.utf(text)
+    writer.utf16(text)
+    reader = Reader(writer.getvalue())
+    assert (reader.utf(), reader.utf16(), reader.remaining) == (text, text, 0)
+
+
+@given(st.data())
+def test_mutated_vectors_decode_or_are_the_peers_fault(data: st.DataObject) -> None:
+    kind, blob = data.draw(VECTOR_BLOBS)
+    with contextlib.suppress(RemoteProtocolError):
+        blob_to_json(kind, data.draw(mutated(st.just(blob))))
+
+
+@given(st.sampled_from(KINDS), st.binary(max_size=80))
+def test_any_bytes_decode_or_are_the_peers_fault(kind: str, blob: bytes) -> None:
+    with contextlib.suppress(RemoteProtocolError):
+        blob_to_json(kind, blob)
+
+
+@given(mutated(USER_DATA.map(lambda data: data or b"")), st.sampled_from(["sticky", "cooperative-sticky"]))
+def test_any_user_data_is_a_claim_or_none(user_data: bytes, protocol: str) -> None:
+    assert read_generation(user_data) >= -1
+    assert read_sticky_user_data(user_data).generation >= -1
+    read_rack_affinity(user_data)
+    claims = read_claims(protocol, ConsumerProtocolSubscription(1, ("t", "u"), user_data))
+    assert all(tp.partition >= 0 and tp.topic in {"t", "u"} for tp in claims.partitions)
+    assert len(set(claims.partitions)) == len(claims.partitions)
