@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from assignors.model import ClusterView, IntArray
+from coordinator.client_config import librdkafka_properties
 from coordinator.metadata import (
     ABSENT,
     NO_CODES,
@@ -64,7 +65,7 @@ class ClusterReader:
         self._bootstrap = properties.get("bootstrap.servers", "")
         ours: dict[str, Any] = {
             "log_level": 2,
-            **properties,
+            **librdkafka_properties(properties),
             "allow.auto.create.topics": False,
             "topic.metadata.refresh.interval.ms": -1,
             "error_cb": self._errors.append,

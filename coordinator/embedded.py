@@ -9,7 +9,7 @@ It is a mock. What differs from a real broker (read in librdkafka 2.16 and seen 
 * Protocol: the *first* one in the leader's list, whatever the others prefer, and a member whose first protocol is
   another one trips an assertion that ends the process. So a sidecar must list first what the members list first.
 * SyncGroup: the round ends the moment the leader has synced. A follower that has not synced by then gets
-  INVALID_REQUEST and the group a further round; a leader on a mock is wise to wait a moment (`SYNC_GRACE_S`).
+  INVALID_REQUEST and the group a further round; a leader on a mock is wise to wait a moment before it syncs.
 * Heartbeat during SyncGroup answers REBALANCE_IN_PROGRESS, where a real broker says that all is well.
 * A join round always lasts `session timeout - 1 s` of whoever joined last (the first round of an empty group:
   `initial_rebalance_delay_ms`), even when everybody is back sooner. Session timeouts have no floor: 2-3 s make rounds
@@ -18,8 +18,8 @@ It is a mock. What differs from a real broker (read in librdkafka 2.16 and seen 
   joining it and in no other way. A topic cannot grow; it can be created here at any time.
 * Versions: flexible encodings of the group requests and the list form of LeaveGroup are advertised and then misread, so
   `EmbeddedCluster` limits the requests to what works (`LIMITS`). Its answer to ApiVersions v3+ is malformed whatever
-  the limit, which librdkafka forgives and kafka-python 3 does not: that one needs `api_version=API_VERSION`, and then
-  asks for JoinGroup v5, SyncGroup v3, Heartbeat v3 and LeaveGroup v2.
+  the limit, which librdkafka forgives and kafka-python 3 does not: that one needs its api_version pinned to 2.3, and
+  then asks for JoinGroup v5, SyncGroup v3, Heartbeat v3 and LeaveGroup v2. `properties` tells the transport so.
 * Metadata, DescribeTopics and DescribeCluster of confluent-kafka work. A topic springs into being when a client asks
   for it and allows that (kafka-python does).
 """
@@ -32,8 +32,8 @@ from typing import Self
 
 import confluent_kafka
 
-SYNC_GRACE_S = 0.2
-API_VERSION = (2, 3)
+from coordinator.client_config import EMBEDDED
+
 LIMITS = {11: (0, 5), 14: (0, 3), 12: (0, 3), 13: (0, 2)}  # JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 PRODUCER = 0
 ERROR_TEXT_BYTES = 512
@@ -110,6 +110,11 @@ class EmbeddedCluster:
     def bootstrap(self) -> str:
         """The value of bootstrap.servers."""
         return str(self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode())
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The property map with which our own clients reach these brokers and know what they are."""
+        return {"bootstrap.servers": self.bootstrap, EMBEDDED: "true"}
 
     def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None:
         """Creates a topic; librdkafka puts replica r of partition p on broker (p + r) mod n."""

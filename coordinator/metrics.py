@@ -1,0 +1,133 @@
+"""Prometheus metrics of what a sidecar does. A projection: nothing here is read back by a decision.
+
+Labels stay few: groups come from the settings, reasons are free text and count as "other" beyond the first ones.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+
+from assignors.decide import Decision
+
+REASONS_MAX = 30
+OTHER = "other"
+DECISION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """How long one round took, in seconds; None where a step did not happen."""
+
+    join_s: float | None = None
+    decide_s: float | None = None
+    sync_s: float | None = None
+    metadata_age_s: float | None = None
+
+
+class Labels:
+    """Caps the number of distinct label values, because reasons may quote what clients send."""
+
+    def __init__(self, most: int = REASONS_MAX) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        if value in self._known:
+            return value
+        if len(self._known) >= self._most:
+            return OTHER
+        self._known.add(value)
+        return value
+
+
+class Metrics:
+    """All metrics in a registry of their own (`registry`)."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self._reason = Labels()
+        self.info = Info("bellwether", "This process.", registry=self.registry)
+        self._counters()
+        self._histograms()
+        self._gauges()
+
+    def _counters(self) -> None:
+        group, registry = ["group"], self.registry
+        self.rebalances = Counter(
+            "bellwether_rebalances", "Rounds that ended here.", [*group, "reason", "outcome"], registry=registry
+        )
+        self.moves = Counter(
+            "bellwether_partition_moves",
+            "Partitions by what a plan did to them: kept, moved, new, lost.",
+            [*group, "kind"],
+            registry=registry,
+        )
+        self.fallbacks = Counter(
+            "bellwether_fallbacks", "Plans made another way than asked for.", [*group, "reason"], registry=registry
+        )
+        self.step_asides = Counter(
+            "bellwether_step_asides", "Groups handed back to a member.", [*group, "reason"], registry=registry
+        )
+
+    def _histograms(self) -> None:
+        def seconds(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(f"bellwether_{name}_seconds", text, ["group"], buckets=buckets, registry=self.registry)
+
+        self.decision = seconds("decision", "From the members' bytes to ours.", DECISION_BUCKETS)
+        self.join = seconds("join", "From our JoinGroup to its answer.", WAIT_BUCKETS)
+        self.sync = seconds("sync", "From our SyncGroup to its answer.", WAIT_BUCKETS)
+
+    def _gauges(self) -> None:
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"bellwether_{name}", text, ["group"], registry=self.registry)
+
+        self.leading = gauge("leading", "1 while this process leads the group.")
+        self.generation = gauge("generation", "Generation of the latest plan.")
+        self.members = gauge("members", "Members in the latest plan, ourselves not counted.")
+        self.degraded = gauge("degraded_members", "Members whose bytes could not be used.")
+        self.partitions = gauge("partitions", "Partitions with an owner in the latest plan.")
+        self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.")
+        self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics without an owner.")
+        self.withheld = gauge("withheld_partitions", "Partitions handed out one round later.")
+        self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
+        self.metadata_age = gauge("metadata_age_seconds", "Age of the metadata behind the latest plan.")
+
+    def record(self, decision: Decision, timings: Timings, *, reason: str, outcome: str = "led") -> None:
+        """Takes one round that ended in a plan. `outcome` is one of few words, `reason` a sentence or a word."""
+        group = decision.raw.group_id
+        self.rebalances.labels(group, self._reason(reason), outcome).inc()
+        self.generation.labels(group).set(decision.raw.generation)
+        self.members.labels(group).set(decision.group.size)
+        self.degraded.labels(group).set(sum(member.degraded is not None for member in decision.group.members))
+        self.partitions.labels(group).set(decision.score_after.owned)
+        self.unowned.labels(group).set(decision.score_after.unowned)
+        self.cross_rack.labels(group).set(decision.score_after.cross_rack)
+        self.spread.labels(group).set(decision.score_after.spread)
+        self.withheld.labels(group).set(int(np.count_nonzero(decision.plan.withheld)))
+        for kind in ("kept", "moved", "new", "lost"):
+            self.moves.labels(group, kind).inc(getattr(decision.moves, kind))
+        self._time(group, timings)
+
+    def refused(self, group: str, reason: str) -> None:
+        """Takes one generation that was led and given back without a plan."""
+        self.rebalances.labels(group, self._reason(reason), "refused").inc()
+
+    def fell_back(self, group: str, reason: str) -> None:
+        self.fallbacks.labels(group, self._reason(reason)).inc()
+
+    def stepped_aside(self, group: str, reason: str) -> None:
+        self.step_asides.labels(group, self._reason(reason)).inc()
+        self.leading.labels(group).set(0)
+
+    def _time(self, group: str, timings: Timings) -> None:
+        for histogram, seconds in (
+            (self.join, timings.join_s),
+            (self.decision, timings.decide_s),
+            (self.sync, timings.sync_s),
+        ):
+            if seconds is not None:
+                histogram.labels(group).observe(seconds)
+        if timings.metadata_age_s is not None:
+            self.metadata_age.labels(group).set(timings.metadata_age_s)

@@ -1,0 +1,296 @@
+"""Settings: a TOML file, the environment (BELLWETHER_*), and what the command line adds. Errors are sentences.
+
+    instance_id = "bellwether"                 # group.instance.id in every group
+    http_address = "127.0.0.1:9790"            # metrics and probes; "" for none
+    [kafka]                                    # librdkafka's property names; <name>.file reads the value from a file
+    "bootstrap.servers" = "broker-1:9092"
+    "sasl.password.file" = "/run/secrets/kafka-password"
+    [[groups]]
+    name = "orders"
+    policy = "rack-first"
+
+In the environment: BELLWETHER_LOG_LEVEL, BELLWETHER_GROUPS (names with commas between, or a JSON list of tables) and
+BELLWETHER_KAFKA_BOOTSTRAP_SERVERS for bootstrap.servers. The environment wins over the file.
+"""
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from coordinator.group_config import STOCK_PROTOCOLS, MembershipConfig, check_timing
+
+PREFIX = "BELLWETHER_"
+KAFKA_PREFIX = "BELLWETHER_KAFKA_"
+CONFIG_VARIABLE = "BELLWETHER_CONFIG"
+FROM_FILE = ".file"
+SECRET_BYTES_MAX = 65_536
+SHOWN = 3
+NAME_LENGTH_MAX = 249
+
+DEFAULTS = MembershipConfig("")
+Milliseconds = Annotated[int, Field(ge=0)]
+PositiveMilliseconds = Annotated[int, Field(gt=0)]
+
+
+class SettingsError(Exception):
+    """What is wrong with the settings, as one sentence that names the setting and the remedy."""
+
+
+class GroupSettings(BaseModel):
+    """One consumer group to lead. Times are milliseconds; what they mean is told in `MembershipConfig`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    name: str = Field(min_length=1)
+    policy: str = "kafka"
+    protocols: tuple[str, ...] = Field(default=STOCK_PROTOCOLS, min_length=1)
+    instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    leave_on_stop: bool = DEFAULTS.leave_on_stop
+    session_timeout_ms: PositiveMilliseconds = DEFAULTS.session_timeout_ms
+    heartbeat_interval_ms: PositiveMilliseconds = DEFAULTS.heartbeat_interval_ms
+    decision_deadline_ms: PositiveMilliseconds = DEFAULTS.decision_deadline_ms
+    sync_margin_ms: Milliseconds = DEFAULTS.sync_margin_ms
+    rebalance_timeout_ms: PositiveMilliseconds = DEFAULTS.rebalance_timeout_ms
+    coalesce_ms: Milliseconds = DEFAULTS.coalesce_ms
+    coalesce_ms_max: Milliseconds = DEFAULTS.coalesce_ms_max
+    linger_ms: Milliseconds | None = DEFAULTS.linger_ms
+    followup_ms: PositiveMilliseconds = DEFAULTS.followup_ms
+    rebalance_interval_ms_min: Milliseconds = DEFAULTS.rebalance_interval_ms_min
+
+    @model_validator(mode="after")
+    def _keeps_promise_p2(self) -> Self:
+        trouble = check_timing(self.membership(None))
+        if trouble:
+            raise ValueError(trouble)
+        return self
+
+    def membership(self, instance_id: str | None) -> MembershipConfig:
+        """The machine's settings; a group's own instance id wins over the common one."""
+        return MembershipConfig(
+            group_id=self.name,
+            instance_id=self.instance_id or instance_id,
+            **self.model_dump(exclude={"name", "policy", "instance_id"}),
+        )
+
+
+class Settings(BaseSettings):
+    """All of it, checked. Read it with `load`."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    kafka: Annotated[dict[str, SecretStr], NoDecode] = Field(default_factory=dict)
+    groups: Annotated[tuple[GroupSettings, ...], NoDecode] = ()
+    instance_id: str | None = Field(default="bellwether", pattern=r"^[a-zA-Z0-9._-]{1,249}$")
+    http_address: str = "127.0.0.1:9790"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"
+    metadata_interval_ms: PositiveMilliseconds = 10_000
+    rack_hold_down_ms: Milliseconds = 60_000
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _read_properties(cls, value: object) -> object:
+        return _properties(value)
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _split_names(cls, value: object) -> object:
+        return _groups(value)
+
+    @field_validator("http_address")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if value and not (host and port.isdigit() and int(port) < 65_536):
+            raise ValueError('write it as host:port, such as 127.0.0.1:9790, or "" for no HTTP server')
+        return value
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if not self.kafka.get("bootstrap.servers", SecretStr("")).get_secret_value().strip():
+            raise ValueError(
+                'bootstrap.servers is not set; put "bootstrap.servers" = "host:port" under [kafka],'
+                " or use --bootstrap or BELLWETHER_KAFKA_BOOTSTRAP_SERVERS"
+            )
+        if not self.groups:
+            raise ValueError(
+                "groups is empty; name a group with [[groups]] and name = ..., with --group or with BELLWETHER_GROUPS"
+            )
+        names = [group.name for group in self.groups]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"groups names {twice[0]} twice; a group can be led once")
+        return self
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The Kafka property map in clear text, for the clients only; never log it."""
+        return {name: value.get_secret_value() for name, value in self.kafka.items()}
+
+    @property
+    def memberships(self) -> tuple[MembershipConfig, ...]:
+        return tuple(group.membership(self.instance_id) for group in self.groups)
+
+
+def load(
+    file: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Settings from the file, the environment and the command line (the last wins). Raises SettingsError."""
+    environ = os.environ if environ is None else environ
+    layers = [_from_file(file), _from_environment(environ), dict(overrides or {})]
+    _refuse_unknown(environ)
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        kafka = {**_table(merged.get("kafka", {})), **_table(layer.pop("kafka", {}))}
+        merged |= layer | ({"kafka": kafka} if kafka else {})
+
+    class Given(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], *_: PydanticBaseSettingsSource, **__: PydanticBaseSettingsSource
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (InitSettingsSource(settings_cls, merged),)
+
+    try:
+        return Given()
+    except ValidationError as error:
+        raise SettingsError(sentence(error)) from None
+
+
+def sentence(error: ValidationError) -> str:
+    """A validation error as one sentence: which setting, what is wrong, what to do. Never the value."""
+    problems = list(dict.fromkeys(_problem(dict(detail)) for detail in error.errors(include_input=False)))
+    more = f" (and {len(problems) - SHOWN} more problems)" if len(problems) > SHOWN else ""
+    text = "; ".join(problems[:SHOWN]).rstrip(".")
+    return f"{text}{more}."
+
+
+def _problem(detail: dict[str, Any]) -> str:
+    path = _path(detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        known = GroupSettings.model_fields if detail["loc"][0] == "groups" else Settings.model_fields
+        return f"The setting {path} does not exist; {_suggestion(str(detail['loc'][-1]), known)}"
+    if detail["type"] == "missing":
+        return f"The setting {path} is missing; set it"
+    text = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "value_error" and (not path or text.startswith("Group ")):
+        return str(text)
+    return f"The setting {path} cannot be used: {text[0].lower()}{text[1:]}"
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _suggestion(name: str, known: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"perhaps {close[0]} is meant" if close else f"known are {', '.join(known)}"
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        with file.open("rb") as source:
+            return tomllib.load(source)
+    except OSError as error:
+        raise SettingsError(
+            f"The configuration file {file} cannot be read ({error.strerror}); check --config."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The configuration file {file} is not valid TOML: {error}; correct it.") from None
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """BELLWETHER_X is the setting x; BELLWETHER_KAFKA_A_B is the property a.b."""
+    found: dict[str, Any] = {
+        name: environ[PREFIX + name.upper()] for name in Settings.model_fields if PREFIX + name.upper() in environ
+    }
+    properties = {
+        name.removeprefix(KAFKA_PREFIX).lower().replace("_", "."): value
+        for name, value in environ.items()
+        if name.startswith(KAFKA_PREFIX)
+    }
+    if properties:
+        found["kafka"] = {**_table(found.get("kafka", {})), **properties}
+    return found
+
+
+def _refuse_unknown(environ: Mapping[str, str]) -> None:
+    known = {PREFIX + name.upper(): name for name in Settings.model_fields} | {CONFIG_VARIABLE: ""}
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and not name.startswith(KAFKA_PREFIX) and name not in known:
+            raise SettingsError(f"The variable {name} is no setting; {_suggestion(name, known)}.")
+
+
+def _table(value: object) -> dict[str, Any]:
+    """A property map as given: a table, or JSON in a variable. What is neither is left to the validator."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {"": value}
+    return dict(value) if isinstance(value, Mapping) else {"": value}
+
+
+def _properties(value: object) -> dict[str, SecretStr]:
+    if not isinstance(value, Mapping) or "" in value:
+        raise ValueError('it must be a table of librdkafka properties, such as "bootstrap.servers" = "host:port"')
+    found: dict[str, SecretStr] = {}
+    for name, given in _flat(value).items():
+        if isinstance(given, list) or given is None:
+            raise ValueError(f"the property {name} is no plain value; write it as text")
+        text = str(given).lower() if isinstance(given, bool) else str(given)
+        target = str(name).removesuffix(FROM_FILE)
+        if target in found:
+            raise ValueError(f"the property {target} is given twice, as a value and as a file; remove one")
+        found[target] = SecretStr(_secret(name, text) if str(name).endswith(FROM_FILE) else text)
+    return found
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """TOML reads a name with dots and without quotes as tables inside tables."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return found
+
+
+def _secret(name: str, path: str) -> str:
+    try:
+        with Path(path).open(encoding="utf-8") as source:
+            return source.read(SECRET_BYTES_MAX).rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ValueError(f"the file {path} named by {name} cannot be read ({reason}); correct the path") from None
+
+
+def _groups(value: object) -> object:
+    """Names with commas between, a JSON list, or tables; a bare name is a group with every default."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+        except ValueError:
+            raise ValueError("it is not valid JSON; write names with commas between, or a JSON list") from None
+    if not isinstance(value, list | tuple):
+        raise ValueError("it must be a list of tables; write [[groups]] and below it name = ...")  # noqa: TRY004 - pydantic turns only ValueErrors into a report
+    return [{"name": item.strip()} if isinstance(item, str) else item for item in value]
