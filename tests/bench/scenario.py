@@ -1,0 +1,180 @@
+"""What a benchmark runs on: a group's subscription bytes and the racks of every replica, the same for the JVM and us.
+
+A scenario is written to one file in a trivial big-endian format that `BenchMain.java` reads: protocol name; nodes (rack
+each); topics (name, partition count, per partition its replicas as node indices); members (id, metadata). A string is
+uint16 length + UTF-8, a count or a blob length is int32, a replica count or a node index is one byte.
+"""
+
+import random
+import struct
+import uuid
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from assignors.model import NOBODY, ClusterView, IntArray
+from protocol.bulk import write_assignments
+from protocol.consumer import ConsumerProtocolSubscription
+
+RACKS = ("az1", "az2", "az3")
+SETTLED_GENERATION = 7
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One row of the table: `members` counts those of the group that is planned for.
+
+    `event` is "fresh" (nobody owns anything), "join" (one of the members is new, the others own a settled plan) or
+    "leave" (one more member had a part of the settled plan and is gone).
+    """
+
+    protocol: str
+    members: int
+    topics: int
+    partitions_per_topic: int
+    event: str = "join"
+    racks: bool = False
+    replicas: int = 2
+
+    @property
+    def partitions(self) -> int:
+        return self.topics * self.partitions_per_topic
+
+    @property
+    def settled_members(self) -> int:
+        """How many members had the plan that the event disturbs; 0 for a fresh group."""
+        return {"fresh": 0, "join": self.members - 1, "leave": self.members + 1}[self.event]
+
+    def __str__(self) -> str:
+        size = f"{self.members:,} x {self.partitions:,} ({self.topics} topics)"
+        return f"{self.protocol}, {self.event}, {size}{', racks' if self.racks else ''}"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A shape filled with bytes. `claimed` is an owner array over `cluster` of what members say they own.
+
+    `numbers` are the members' numbers: members are listed in no order, as brokers do.
+    """
+
+    shape: Shape
+    replicas: tuple[tuple[tuple[int, ...], ...], ...]
+    member_ids: tuple[str, ...]
+    metadata: tuple[bytes, ...]
+    numbers: IntArray
+    claimed: IntArray
+
+    @cached_property
+    def cluster(self) -> ClusterView:
+        racks = RACKS if self.shape.racks else (None,) * len(RACKS)
+        return ClusterView.of(
+            {
+                name: [[racks[node] for node in nodes] for nodes in partitions]
+                for name, partitions in zip(_topic_names(self.shape), self.replicas, strict=True)
+            }
+        )
+
+    def write(self, path: Path) -> None:
+        """Writes the file for Java."""
+        with path.open("wb") as out:
+            out.write(_text(self.shape.protocol))
+            out.write(struct.pack(">i", len(RACKS)))
+            for rack in RACKS:
+                out.write(_text(rack if self.shape.racks else ""))
+            out.write(struct.pack(">i", len(self.replicas)))
+            for name, partitions in zip(_topic_names(self.shape), self.replicas, strict=True):
+                out.write(_text(name) + struct.pack(">i", len(partitions)))
+                out.write(b"".join(bytes((len(nodes), *nodes)) for nodes in partitions))
+            out.write(struct.pack(">i", len(self.member_ids)))
+            for member_id, blob in zip(self.member_ids, self.metadata, strict=True):
+                out.write(_text(member_id) + struct.pack(">i", len(blob)) + blob)
+
+
+def fresh(shape: Shape, members: int) -> Scenario:
+    """The first `members` members of a shape, none of which owns anything."""
+    nobody = np.full(shape.partitions, NOBODY, dtype=np.int32)
+    return _filled(shape, list(range(members)), nobody, members)
+
+
+def disturbed(shape: Shape, settled: IntArray) -> Scenario:
+    """The scenario itself, given the settled plan of its `settled_members`: a member number per flat partition."""
+    if shape.event == "fresh":
+        return fresh(shape, shape.members)
+    gone = _gone(shape)
+    present = [m for m in range(max(shape.members, shape.settled_members)) if m != gone]
+    position = np.full(shape.settled_members + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
+    for index, member in enumerate(present):
+        if member < shape.settled_members:
+            position[member] = index
+    return _filled(shape, present, position[settled], shape.settled_members)
+
+
+def _gone(shape: Shape) -> int:
+    return shape.settled_members // 2 if shape.event == "leave" else NOBODY
+
+
+def _filled(shape: Shape, present: list[int], claimed: IntArray, settled_members: int) -> Scenario:
+    names = _topic_names(shape)
+    first = np.arange(shape.topics + 1, dtype=np.int64) * shape.partitions_per_topic
+    owned = write_assignments(names, first, claimed, len(present), version=0)
+    metadata = tuple(
+        _subscription(
+            shape, names, owned[index][2:-4], member, settled=member < settled_members and shape.event != "fresh"
+        )
+        for index, member in enumerate(present)
+    )
+    ids = _member_ids(max(shape.members, shape.settled_members))
+    # Brokers list members in the order of a hash map: no order at all.
+    order = random.Random(1).sample(range(len(present)), len(present))
+    back = np.full(len(present) + 1, NOBODY, dtype=np.int32)
+    back[order] = np.arange(len(present), dtype=np.int32)
+    return Scenario(
+        shape=shape,
+        replicas=_replicas(shape),
+        member_ids=tuple(ids[present[i]] for i in order),
+        metadata=tuple(metadata[i] for i in order),
+        numbers=np.array([present[i] for i in order], dtype=np.int32),
+        claimed=back[claimed],
+    )
+
+
+def _subscription(shape: Shape, names: list[str], owned: bytes, member: int, *, settled: bool) -> bytes:
+    """The bytes that a Java consumer sends; `owned` is its list of owned partitions already encoded."""
+    generation = SETTLED_GENERATION if settled else -1
+    rack = RACKS[member % len(RACKS)] if shape.racks else None
+    user_data = None
+    if shape.protocol == "cooperative-sticky":
+        user_data = struct.pack(">i", generation)
+    elif shape.protocol == "sticky" and settled:
+        user_data = owned + struct.pack(">i", generation)
+    if shape.protocol != "cooperative-sticky":
+        owned = struct.pack(">i", 0)
+    plain = ConsumerProtocolSubscription(version=0, topics=tuple(names), user_data=user_data).encode()
+    head = struct.pack(">h", 3) + plain[2:]
+    tail = struct.pack(">h", -1) if rack is None else _text(rack)
+    return head + owned + struct.pack(">i", generation) + tail
+
+
+def _topic_names(shape: Shape) -> list[str]:
+    return [f"topic-{t:04}" for t in range(shape.topics)]
+
+
+def _replicas(shape: Shape) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Replicas on consecutive nodes, one node per rack, starting one node further for each partition."""
+    cycle = [tuple((p + r) % len(RACKS) for r in range(shape.replicas)) for p in range(len(RACKS))]
+    return tuple(
+        tuple(cycle[(t + p) % len(RACKS)] for p in range(shape.partitions_per_topic)) for t in range(shape.topics)
+    )
+
+
+def _member_ids(count: int) -> list[str]:
+    """As brokers make them: client id, then a random UUID."""
+    seeded = random.Random(2)
+    return [f"consumer-orders-{m}-{uuid.UUID(int=seeded.getrandbits(128), version=4)}" for m in range(count)]
+
+
+def _text(value: str) -> bytes:
+    encoded = value.encode()
+    return struct.pack(">H", len(encoded)) + encoded
