@@ -32,7 +32,8 @@ import org.apache.kafka.common.PartitionInfo;
 /**
  * A JVM leader's whole work on the bytes of one scenario file: decode every subscription, assign, encode every
  * assignment. Arguments: scenario, file for the assignments of the last run, seconds of warm-up, seconds of measuring,
- * least number of runs in each of these, most runs in either. Prints one line per measured run: nanoseconds of decode, assign, encode.
+ * least number of runs in each of these, most runs in either. Prints one line for the very first run and for each
+ * measured one: nanoseconds of decode, assign, encode.
  */
 public final class BenchMain {
     private final String protocol;
