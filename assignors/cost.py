@@ -48,7 +48,7 @@ def score(group: GroupView, cluster: ClusterView, owner: IntArray) -> Score:
     held: IntArray = np.flatnonzero(owner != NOBODY).astype(np.int32)
     racks = group.rack[owner[held]]
     table = subscriptions(group, len(cluster.topics))
-    wanted = np.logical_or.reduce(table[np.unique(group.topic_set)], axis=0) if group.size else table[0] & False
+    wanted = np.logical_or.reduce(table[np.unique(group.topic_set)], axis=0)
     spread, deviation = imbalance(group, cluster, owner)
     leader = cluster.leader_rack[held]
     return Score(
@@ -86,8 +86,7 @@ def imbalance(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[
 def topic_spread(group: GroupView, cluster: ClusterView, owner: IntArray) -> int:
     """The worst difference between two subscribers of one topic in partitions of that topic."""
     table = subscriptions(group, len(cluster.topics))
-    sizes = np.bincount(group.topic_set, minlength=len(table)) if group.size else np.zeros(len(table), dtype=np.int64)
-    subscribers = sizes @ table
+    subscribers = np.bincount(group.topic_set, minlength=len(table)) @ table
     held = owner != NOBODY
     cells = cluster.topic_of()[held] * np.int64(max(1, group.size)) + owner[held]
     if not len(cells):

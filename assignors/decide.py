@@ -159,7 +159,7 @@ def _encode(
 def _echoes(
     decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sent: IntArray, memory: Memory
 ) -> dict[int, bytes]:
-    """userData by member, only for sarama's "sticky", which has its last assignment from nowhere else (reference §2.6)."""
+    """userData by member, only for sarama's "sticky": its last assignment comes from nowhere else (reference §2.6)."""
     if group.protocol != STICKY:
         return {}
     columns = decoded.columns

@@ -41,7 +41,7 @@ def misplaced(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[
     """(partitions of subscribed topics without an owner, partitions whose owner does not subscribe)."""
     table = subscriptions(group, len(cluster.topics))
     topic_of = cluster.topic_of()
-    wanted = np.logical_or.reduce(table[np.unique(group.topic_set)], axis=0) if group.size else table.any(axis=0)
+    wanted = np.logical_or.reduce(table[np.unique(group.topic_set)], axis=0)
     unowned: BoolArray = (owner == NOBODY) & np.repeat(wanted, cluster.counts)
     if table.all() or not group.size:
         return unowned, np.zeros(len(owner), dtype=np.bool_)
