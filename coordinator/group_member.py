@@ -5,7 +5,7 @@
 
 from enum import Enum, auto
 
-from coordinator.commands import Fatal, Note, NoteKind, Stopped
+from coordinator.commands import Fatal, Leave, Note, NoteKind, Stopped
 from coordinator.events import CoordinatorAnswer, Failure, JoinedMember, LeaveAnswer, RequestFailed
 from coordinator.group_config import MembershipConfig
 from coordinator.group_errors import EXIT_CONFIG, Action, Code, action_for, exit_code_for, fatal_sentence, name_of
@@ -67,6 +67,10 @@ class Member:
     def alone(self) -> bool:
         """Nobody but us was in the last generation that we led."""
         return alone(self.members, self.member_id)
+
+    def farewell(self, reason: str) -> Leave | None:
+        """The LeaveGroup of a runtime that can go on no longer; None where there is nothing to leave."""
+        return self._requests.last_leave(reason)
 
     # ---- time ----------------------------------------------------------------------------------------------------
 

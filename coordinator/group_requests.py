@@ -189,16 +189,19 @@ class Requests:
         )
 
     def leave(self, reason: str) -> None:
+        self._send(Kind.LEAVE, lambda rid, node: self._leave(rid, node, reason))
+
+    def last_leave(self, reason: str) -> Leave | None:
+        return self._leave(0, self.node, reason) if self.node is not None and self.member_id else None
+
+    def _leave(self, request_id: int, node: Node, reason: str) -> Leave:
         config = self.config
-        self._send(
-            Kind.LEAVE,
-            lambda rid, node: Leave(
-                request_id=rid,
-                node=node,
-                group_id=config.group_id,
-                member_id=self.member_id,
-                instance_id=config.instance_id,
-                reason=reason[:REASON_LENGTH_MAX],
-                timeout_ms=config.leave_ms_max,
-            ),
+        return Leave(
+            request_id=request_id,
+            node=node,
+            group_id=config.group_id,
+            member_id=self.member_id,
+            instance_id=config.instance_id,
+            reason=reason[:REASON_LENGTH_MAX],
+            timeout_ms=config.leave_ms_max,
         )

@@ -110,7 +110,7 @@ class Transport:
         key = self._key(command)
         reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
         if error is None:
-            return cast(Answer, reply)
+            return cast("Answer", reply)
         log.debug("%s of group %s failed: %s", type(command).__name__, command.group_id, error)
         return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
 

@@ -1,0 +1,339 @@
+"""The only owner of asyncio: executes the commands of each group's membership and turns results into events.
+
+`GroupRunner` is one group, `Service` is the process: many groups over one transport and one cluster reader.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from assignors.decide import Decision
+from assignors.model import NO_RACK
+from assignors.registry import Policy
+from coordinator.client_config import ClientConfigError, librdkafka_properties
+from coordinator.cluster import ClusterReader, MetadataWatch
+from coordinator.commands import (
+    Abandon,
+    Command,
+    Decide,
+    Delivered,
+    Fatal,
+    Join,
+    Note,
+    NoteKind,
+    RebuildMemory,
+    Request,
+    Stopped,
+    Sync,
+)
+from coordinator.events import (
+    ComparisonReady,
+    DecisionFailed,
+    DecisionReady,
+    Event,
+    RebalanceWanted,
+    StopRequested,
+    Wake,
+)
+from coordinator.group import GroupMembership, MembershipConfig, State, check_timing
+from coordinator.group_errors import EXIT_CONFIG
+from coordinator.guard import MESSAGE_BYTES_MAX
+from coordinator.planner import PlanError, Planned, Planner
+from coordinator.transport import Transport, TransportError, UnreachableError
+
+EXIT_BUG = 1
+
+DecisionObserver = Callable[[Planned], None]
+NoteObserver = Callable[[str, Note], None]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """Who hears about decisions (after the broker has them) and notes. What they raise is logged and forgotten."""
+
+    on_decision: Sequence[DecisionObserver] = ()
+    on_note: Sequence[NoteObserver] = ()
+
+
+def _told(observer: Callable[..., None], *values: object) -> None:
+    try:
+        observer(*values)
+    except Exception:
+        log.exception("observer_failed", observer=repr(observer))
+
+
+class GroupRunner:
+    """Runs one group until it has stopped. All methods belong to the event loop."""
+
+    def __init__(
+        self,
+        config: MembershipConfig,
+        transport: Transport,
+        planner: Planner,
+        watch: MetadataWatch | None = None,
+        observers: Observers = Observers(),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.group_id = config.group_id
+        self.membership = GroupMembership(config)
+        self.fatal: Fatal | None = None
+        self.last: Planned | None = None
+        self._transport = transport
+        self._planner = planner
+        self._watch = watch
+        self._observers = observers
+        self._clock = clock
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._parked: dict[int, asyncio.Task[None]] = {}
+        self._rebuilding: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._synced_from = 0.0
+        self._wake_next = False
+
+    def post(self, event: Event) -> None:
+        self._events.put_nowait(event)
+
+    async def run(self) -> int:
+        """Returns the exit code: 0, or the one of the fatal command."""
+        try:
+            self._execute(self.membership.start(self._clock()))
+            while not self._stopped:
+                event = await self._next_event()
+                self._execute(self.membership.handle(event, self._clock()))
+                self._unfollow_unless_leading()
+        except Exception:
+            log.exception("group_crashed", group=self.group_id)
+            self.fatal = Fatal(f"Group '{self.group_id}': an error of ours ended it; see the log.", EXIT_BUG)
+            await self._hand_over()
+        finally:
+            self._cleanup()
+        return self.fatal.exit_code if self.fatal is not None else 0
+
+    async def _next_event(self) -> Event:
+        deadline = self.membership.deadline()
+        if deadline is None:
+            return await self._events.get()
+        left = deadline - self._clock()
+        # What has happened comes before what is due, but a flood of events must not starve the timers.
+        if not self._events.empty() and not self._wake_next:
+            self._wake_next = left <= 0
+            return self._events.get_nowait()
+        self._wake_next = False
+        try:
+            async with asyncio.timeout(max(0.0, left)):
+                return await self._events.get()
+        except TimeoutError:
+            return Wake()
+
+    def _execute(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            self._do(command)
+
+    def _do(self, command: Command) -> None:
+        match command:
+            case Abandon():
+                self._abandon(command)
+            case Decide():
+                self._start(self._compare(command) if command.dry else self._plan(command))
+            case RebuildMemory():
+                self._rebuilding = self._start(self._rebuild(command))
+            case Delivered():
+                self._delivered(command)
+            case Note():
+                self._noted(command)
+            case Fatal():
+                self.fatal = command
+                log.error("group_given_up", group=self.group_id, reason=command.message, exit_code=command.exit_code)
+            case Stopped():
+                self._stopped = True
+            case _:
+                self._send(command)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # ---- requests ----------------------------------------------------------------------------------------------
+
+    def _send(self, command: Request) -> None:
+        task = self._start(self._request(command))
+        if isinstance(command, Sync):
+            self._synced_from = self._clock()
+        if isinstance(command, (Join, Sync)):
+            self._parked[command.request_id] = task
+            task.add_done_callback(lambda _: self._parked.pop(command.request_id, None))
+
+    async def _request(self, command: Request) -> None:
+        self.post(await self._transport.request(command))
+
+    def _abandon(self, command: Abandon) -> None:
+        task = self._parked.pop(command.request_id, None)
+        if task is not None:
+            task.cancel()
+        self._transport.abandon(self.group_id)
+
+    # ---- decisions ---------------------------------------------------------------------------------------------
+
+    async def _plan(self, command: Decide) -> None:
+        try:
+            planned = await self._planner.plan(command)
+        except PlanError as error:
+            self.post(DecisionFailed(command.generation, str(error)))
+            return
+        decision = planned.chosen.decision
+        self.post(DecisionReady(command.generation, decision.assignments, decision.followup, planned.topics))
+
+    async def _compare(self, command: Decide) -> None:
+        if self._rebuilding is not None:
+            await asyncio.wait([self._rebuilding])
+        deadline = max(command.deadline, self._clock() + self.membership.config.decision_deadline_ms / 1000)
+        try:
+            comparison = await self._planner.compare(replace(command, deadline=deadline))
+        except PlanError as error:
+            log.warning("comparison_failed", group=self.group_id, generation=command.generation, reason=str(error))
+            return
+        self.post(ComparisonReady(command.generation, bool(comparison.reason), comparison.reason, comparison.topics))
+
+    async def _rebuild(self, command: RebuildMemory) -> None:
+        try:
+            described = await self._transport.describe_group(self.group_id)
+            await self._planner.rebuild(command, described, self.membership.member_id)
+        except Exception as error:
+            # Without memory the next plan is only less sticky.
+            log.warning("memory_not_rebuilt", group=self.group_id, reason=str(error), exc_info=not _known(error))
+
+    def _delivered(self, command: Delivered) -> None:
+        planned = self._planner.delivered(command.generation)
+        if planned is None:
+            return
+        planned = replace(planned, timings=replace(planned.timings, sync_s=self._clock() - self._synced_from))
+        self.last = planned
+        self._follow(planned.topics, planned.chosen.decision)
+        for observer in self._observers.on_decision:
+            _told(observer, planned)
+
+    def _follow(self, topics: tuple[str, ...], decision: Decision) -> None:
+        if self._watch is not None:
+            racks = bool((decision.group.rack != NO_RACK).any())
+            self._watch.follow(self.group_id, topics, decision.cluster, rack_aware=racks)
+
+    def _unfollow_unless_leading(self) -> None:
+        if self.membership.state in (State.WATCHING, State.STOPPED) or self.membership.alone:
+            if self._watch is not None:
+                self._watch.forget(self.group_id)
+            if self.membership.state is State.WATCHING:
+                self._planner.forget()
+
+    def _noted(self, note: Note) -> None:
+        level = log.warning if note.kind in (NoteKind.ALERT, NoteKind.REFUSED) else log.info
+        level("membership", group=self.group_id, what=note.kind.name, reason=note.reason, generation=note.generation)
+        for observer in self._observers.on_note:
+            _told(observer, self.group_id, note)
+
+    async def _hand_over(self) -> None:
+        """After a bug: members must not wait for our session to expire."""
+        command = self.membership.farewell("an error of ours")
+        if command is not None:
+            await self._transport.request(command)
+
+    def _cleanup(self) -> None:
+        if self._watch is not None:
+            self._watch.forget(self.group_id)
+        for task in self._tasks:
+            task.cancel()
+        self._transport.abandon(self.group_id)
+
+
+def _known(error: Exception) -> bool:
+    return isinstance(error, (TransportError, TimeoutError))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the process ends: `messages` are sentences for people, empty when all is well."""
+
+    exit_code: int
+    messages: tuple[str, ...] = ()
+
+
+class Service:
+    """All groups of this process. `run` returns when every group has stopped; it raises nothing that a setting, a
+    broker or a member can cause."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        groups: Sequence[MembershipConfig],
+        policy: Policy,
+        *,
+        observers: Observers = Observers(),
+        watch_interval_ms: int = 10_000,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
+        connect_timeout_ms: int = 10_000,
+    ) -> None:
+        self.runners: dict[str, GroupRunner] = {}
+        self._properties = dict(properties)
+        self._groups = tuple(groups)
+        self._policy = policy
+        self._observers = observers
+        self._watch_interval_ms = watch_interval_ms
+        self._message_bytes_max = message_bytes_max
+        self._connect_timeout_ms = connect_timeout_ms
+
+    async def run(self, *, handle_signals: bool = True) -> Outcome:
+        troubles = [trouble for config in self._groups if (trouble := check_timing(config))]
+        if troubles:
+            return Outcome(EXIT_CONFIG, tuple(troubles))
+        try:
+            transport = Transport(self._properties)
+        except ClientConfigError as error:
+            return Outcome(EXIT_CONFIG, (str(error),))
+        try:
+            await transport.start(self._connect_timeout_ms)
+            return await self._run(transport, handle_signals=handle_signals)
+        except UnreachableError as error:
+            return Outcome(EXIT_CONFIG, (str(error),))
+        finally:
+            await transport.close()
+
+    def stop(self) -> None:
+        """What SIGTERM does: every group leaves, or falls silent, and `run` returns."""
+        for runner in self.runners.values():
+            runner.post(StopRequested())
+
+    async def _run(self, transport: Transport, *, handle_signals: bool) -> Outcome:
+        reader = ClusterReader(librdkafka_properties(self._properties))
+        watch = MetadataWatch(reader, self._rebalance_wanted, interval_ms=self._watch_interval_ms)
+        for config in self._groups:
+            planner = Planner(config.group_id, reader, self._policy, message_bytes_max=self._message_bytes_max)
+            self.runners[config.group_id] = GroupRunner(config, transport, planner, watch, self._observers)
+        if handle_signals:
+            self._listen()
+        watching = asyncio.create_task(watch.run())
+        try:
+            codes = await asyncio.gather(*(runner.run() for runner in self.runners.values()))
+        finally:
+            watching.cancel()
+            reader.close()
+        messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
+        return Outcome(max(codes, default=0), messages)
+
+    def _rebalance_wanted(self, group_id: str, reason: str) -> None:
+        runner = self.runners.get(group_id)
+        if runner is not None:
+            runner.post(RebalanceWanted(reason))
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)

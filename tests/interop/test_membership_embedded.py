@@ -1,0 +1,158 @@
+"""The whole path on embedded brokers: join an empty group, lead real consumers through a join and a leave, stop.
+
+librdkafka's mock is no real broker (see `coordinator.embedded`); what it cannot show is in test_membership_broker.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import confluent_kafka
+import pytest
+
+from assignors.registry import Policy
+from coordinator.client_config import EMBEDDED
+from coordinator.commands import Note, NoteKind
+from coordinator.embedded import EmbeddedCluster
+from coordinator.group import MembershipConfig, State
+from coordinator.planner import Planned
+from coordinator.runtime import Observers, Outcome, Service
+
+pytestmark = pytest.mark.embedded
+
+PARTITIONS = 12
+LIMIT_S = 40.0
+
+
+class Consumer:
+    """A real consumer, polled in a thread, that tells what it owns."""
+
+    def __init__(self, bootstrap: str, group: str, strategy: str) -> None:
+        self.owned: set[tuple[str, int]] = set()
+        self._cooperative = strategy == "cooperative-sticky"
+        self._consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "partition.assignment.strategy": strategy,
+                "session.timeout.ms": 2500,
+                "heartbeat.interval.ms": 300,
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+        self._consumer.subscribe(["orders"], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        self._thread.start()
+
+    def _assigned(self, consumer: confluent_kafka.Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        got = {(p.topic, p.partition) for p in partitions}
+        self.owned = self.owned | got if self._cooperative else got
+
+    def _revoked(self, consumer: confluent_kafka.Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        self.owned = self.owned - {(p.topic, p.partition) for p in partitions}
+
+    def _poll(self) -> None:
+        while not self._stop.is_set():
+            self._consumer.poll(0.1)
+        self._consumer.close()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(10)
+
+
+class Sidecar:
+    """A Service in its own thread and event loop, as a process of its own would have."""
+
+    def __init__(self, bootstrap: str, config: MembershipConfig) -> None:
+        self.decisions: list[Planned] = []
+        self.notes: list[Note] = []
+        self.outcome: Outcome | None = None
+        observers = Observers((self.decisions.append,), (lambda _group, note: self.notes.append(note),))
+        properties = {"bootstrap.servers": bootstrap, EMBEDDED: "true", "log_level": "0"}
+        self.service = Service(properties, [config], Policy(), observers=observers)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            self.outcome = runner.run(self.service.run(handle_signals=False))
+
+    @property
+    def state(self) -> State | None:
+        runners = list(self.service.runners.values())
+        return runners[0].membership.state if runners else None
+
+    def stop(self) -> Outcome:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.service.stop)
+        self._thread.join(10)
+        assert self.outcome is not None
+        return self.outcome
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    limit = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < limit, what
+        time.sleep(0.05)
+
+
+def membership(group: str, strategy: str) -> MembershipConfig:
+    return MembershipConfig(
+        group_id=group,
+        instance_id=f"bellwether-{group}",
+        protocols=(strategy,),  # the mock takes the leader's first
+        session_timeout_ms=2_500,
+        heartbeat_interval_ms=400,
+        decision_deadline_ms=1_000,
+        sync_margin_ms=500,
+        rebalance_timeout_ms=6_000,
+        coalesce_ms=500,
+        coalesce_ms_max=1_000,
+    )
+
+
+@contextmanager
+def sidecar(bootstrap: str, config: MembershipConfig) -> Iterator[Sidecar]:
+    running = Sidecar(bootstrap, config)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def each_once(consumers: list[Consumer]) -> bool:
+    owned = [tp for consumer in consumers for tp in consumer.owned]
+    return len(owned) == PARTITIONS and len(set(owned)) == PARTITIONS and all(c.owned for c in consumers)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
+    group = f"group-{strategy}"
+    with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
+        cluster.create_topic("orders", PARTITIONS, 3)
+        with sidecar(cluster.bootstrap, membership(group, strategy)) as led:
+            wait_until(lambda: led.state is State.STABLE, "the sidecar joins the empty group")
+            first = Consumer(cluster.bootstrap, group, strategy)
+            consumers = [first]
+            try:
+                wait_until(lambda: each_once(consumers), "one consumer owns everything")
+                consumers.append(Consumer(cluster.bootstrap, group, strategy))
+                wait_until(lambda: each_once(consumers), "two consumers share")
+                assert {len(c.owned) for c in consumers} == {PARTITIONS // 2}
+                consumers.pop(0).close()
+                wait_until(lambda: each_once(consumers), "the one that stays owns everything")
+            finally:
+                for consumer in consumers:
+                    consumer.close()
+            assert led.stop() == Outcome(0)
+    assert len(led.decisions) >= 3
+    assert all(d.chosen.decision.group.protocol == strategy for d in led.decisions)
+    assert not [n for n in led.notes if n.kind in (NoteKind.REFUSED, NoteKind.ALERT)]
