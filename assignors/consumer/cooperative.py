@@ -1,0 +1,28 @@
+"""The cooperative step: which partitions must wait a round because somebody else still consumes them (KIP-429).
+
+The JVM's general path believes a stale claim and hands a partition over while a newer owner still consumes it. Here a
+claim that a newer generation beats does not count as ownership of the one who gains, but every claim counts as
+something that has to be revoked first (consumer-protocol reference §3.6).
+"""
+
+import numpy as np
+
+from assignors.consumer.claims import claimants, compare
+from assignors.model import NOBODY, BoolArray, GroupView, IntArray
+
+
+def withhold(group: GroupView, owner: IntArray) -> BoolArray:
+    """Marks the flat partitions that their planned owner gets only after others have revoked them.
+
+    A planned partition is withheld if another member claims it, unless its planned owner claims it in a generation
+    that nobody beats or equals. Members that revoke before they join (eager) claim nothing here.
+    """
+    claimant, claims = claimants(group), group.claims
+    generation = group.claim_generation[claimant]
+    standing = compare(claimant, claims, generation, len(owner))
+    planned = owner[claims]
+    elsewhere = np.zeros(len(owner), dtype=np.bool_)
+    elsewhere[claims[planned != claimant]] = True
+    holds = (standing.winner != NOBODY) & (standing.winner == owner)
+    withheld: BoolArray = elsewhere & ~holds & (owner != NOBODY)
+    return withheld
