@@ -276,7 +276,7 @@ def _read_dialects(packed: Packed, *, only_lists: bool) -> tuple[TopicLists, Boo
     start, end = packed.start, packed.end
     lists = read_lists(packed, start, end)
     fits = ~lists.bad & (lists.entries.after + 4 == end)
-    prefixed: LongArray = np.flatnonzero(~fits & (start + 2 <= end) & (packed.int16(start) == 1))
+    prefixed: LongArray = np.flatnonzero(~fits & (packed.int16(start) == 1))
     shifted = read_lists(packed, start[prefixed] + 2, end[prefixed])
     prefixed = prefixed[~shifted.bad & (shifted.entries.after + 4 == end[prefixed])]
     if len(prefixed):

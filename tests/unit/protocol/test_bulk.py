@@ -74,7 +74,7 @@ def test_one_list_in_two_versions_is_one_list() -> None:
 def test_long_lists_with_a_common_head() -> None:
     """More distinct lists than are kept per head: they are parsed again, not mixed up."""
     common = tuple(f"topic-{i:03d}" for i in range(20))
-    lists = [(*common, f"tail-{i}") for i in range(9)]
+    lists = [(*common, f"zz-{i}") for i in range(9)]
     order = [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 8, 4, 4, 1]
     columns = read_subscriptions([ConsumerProtocolSubscription(0, lists[i]).encode() for i in order])
     assert [columns.topic_lists[i] for i in columns.topic_list] == [tuple(sorted(lists[i])) for i in order]
@@ -98,6 +98,16 @@ def test_names_that_only_their_middle_tells_apart(members: int) -> None:
     found = {columns.topic_names[t]: p for t, p in zip(columns.owned_topic, columns.owned_partition, strict=True)}
     assert found == dict(owned)
     assert len(columns.owned_member) == members * len(names)
+
+
+@pytest.mark.parametrize("members", [1, 40])
+def test_a_name_of_negative_size_is_refused_even_where_the_bytes_are_there(members: int) -> None:
+    size = 40_000
+    head = struct.pack(">hiiiH", 1, 0, -1, 1, size)
+    blob = head + b"x" * size + struct.pack(">i", 0)
+    columns = read_subscriptions([blob] * members)
+    assert set(columns.errors) == set(range(members))
+    assert columns.errors[0] == "negative length -25536 at byte 16"
 
 
 def test_more_names_than_fit_in_one_chunk() -> None:

@@ -179,4 +179,4 @@ def test_java_hashes() -> None:
 
 
 def _by_hand(text: str) -> int:
-    return sum(ord(c) * 31 ** (len(text) - 1 - i) for i, c in enumerate(text)) % (1 << 32)
+    return sum(ord(c) * int(31 ** (len(text) - 1 - i)) for i, c in enumerate(text)) % (1 << 32)
