@@ -3,27 +3,19 @@
 Labels stay few: groups come from the settings, reasons are free text and count as "other" beyond the first ones.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from assignors.decide import Decision
+from coordinator.causes import Cause, cause
+from coordinator.commands import Note, NoteKind
+from coordinator.fallback import Source
+from coordinator.planner import Planned
 
 REASONS_MAX = 30
 OTHER = "other"
 DECISION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Timings:
-    """How long one round took, in seconds; None where a step did not happen."""
-
-    join_s: float | None = None
-    decide_s: float | None = None
-    sync_s: float | None = None
-    metadata_age_s: float | None = None
 
 
 class Labels:
@@ -48,6 +40,7 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
         self._reason = Labels()
+        self._previous: dict[str, Decision] = {}
         self.info = Info("bellwether", "This process.", registry=self.registry)
         self._counters()
         self._histograms()
@@ -70,13 +63,14 @@ class Metrics:
         self.step_asides = Counter(
             "bellwether_step_asides", "Groups handed back to a member.", [*group, "reason"], registry=registry
         )
+        self.alerts = Counter("bellwether_alerts", "Times that somebody should look.", group, registry=registry)
 
     def _histograms(self) -> None:
         def seconds(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
             return Histogram(f"bellwether_{name}_seconds", text, ["group"], buckets=buckets, registry=self.registry)
 
         self.decision = seconds("decision", "From the members' bytes to ours.", DECISION_BUCKETS)
-        self.join = seconds("join", "From our JoinGroup to its answer.", WAIT_BUCKETS)
+        self.metadata = seconds("metadata", "Reading the metadata of a decision.", WAIT_BUCKETS)
         self.sync = seconds("sync", "From our SyncGroup to its answer.", WAIT_BUCKETS)
 
     def _gauges(self) -> None:
@@ -94,10 +88,36 @@ class Metrics:
         self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
         self.metadata_age = gauge("metadata_age_seconds", "Age of the metadata behind the latest plan.")
 
-    def record(self, decision: Decision, timings: Timings, *, reason: str, outcome: str = "led") -> None:
-        """Takes one round that ended in a plan. `outcome` is one of few words, `reason` a sentence or a word."""
+    def on_decision(self, planned: Planned) -> None:
+        """Takes a plan that the broker has: the runtime's observer of decisions."""
+        decision = planned.chosen.decision
+        group, timings = decision.raw.group_id, planned.timings
+        self.record(decision, cause(self._previous.get(group), decision))
+        self._previous[group] = decision
+        self.decision.labels(group).observe(timings.plan_s)
+        self.metadata.labels(group).observe(timings.metadata_s)
+        self.sync.labels(group).observe(timings.sync_s)
+        self.metadata_age.labels(group).set(max(0.0, timings.joined_at - decision.cluster.read_at))
+        if planned.chosen.source is not Source.PLAN:
+            self.fallbacks.labels(group, self._reason(planned.chosen.source.value)).inc()
+
+    def on_note(self, group: str, note: Note) -> None:
+        """Takes what a membership says of itself: the runtime's observer of notes."""
+        if note.kind is NoteKind.LEADING:
+            self.leading.labels(group).set(1)
+        elif note.kind is NoteKind.REFUSED:
+            self.rebalances.labels(group, self._reason(note.reason), "refused").inc()
+        elif note.kind is NoteKind.LEFT:
+            self.step_asides.labels(group, self._reason(note.reason)).inc()
+        elif note.kind is NoteKind.ALERT:
+            self.alerts.labels(group).inc()
+        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
+            self.leading.labels(group).set(0)
+
+    def record(self, decision: Decision, why: Cause) -> None:
+        """Takes what one decision says."""
         group = decision.raw.group_id
-        self.rebalances.labels(group, self._reason(reason), outcome).inc()
+        self.rebalances.labels(group, why.kind.value, "led").inc()
         self.generation.labels(group).set(decision.raw.generation)
         self.members.labels(group).set(decision.group.size)
         self.degraded.labels(group).set(sum(member.degraded is not None for member in decision.group.members))
@@ -108,26 +128,3 @@ class Metrics:
         self.withheld.labels(group).set(int(np.count_nonzero(decision.plan.withheld)))
         for kind in ("kept", "moved", "new", "lost"):
             self.moves.labels(group, kind).inc(getattr(decision.moves, kind))
-        self._time(group, timings)
-
-    def refused(self, group: str, reason: str) -> None:
-        """Takes one generation that was led and given back without a plan."""
-        self.rebalances.labels(group, self._reason(reason), "refused").inc()
-
-    def fell_back(self, group: str, reason: str) -> None:
-        self.fallbacks.labels(group, self._reason(reason)).inc()
-
-    def stepped_aside(self, group: str, reason: str) -> None:
-        self.step_asides.labels(group, self._reason(reason)).inc()
-        self.leading.labels(group).set(0)
-
-    def _time(self, group: str, timings: Timings) -> None:
-        for histogram, seconds in (
-            (self.join, timings.join_s),
-            (self.decision, timings.decide_s),
-            (self.sync, timings.sync_s),
-        ):
-            if seconds is not None:
-                histogram.labels(group).observe(seconds)
-        if timings.metadata_age_s is not None:
-            self.metadata_age.labels(group).set(timings.metadata_age_s)

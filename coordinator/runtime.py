@@ -276,6 +276,7 @@ class Service:
         groups: Sequence[MembershipConfig],
         policy: Policy,
         *,
+        policies: Mapping[str, Policy] | None = None,
         observers: Observers = Observers(),
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
@@ -285,6 +286,7 @@ class Service:
         self._properties = dict(properties)
         self._groups = tuple(groups)
         self._policy = policy
+        self._policies = dict(policies or {})  # by group; the others use `policy`
         self._observers = observers
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
@@ -315,7 +317,8 @@ class Service:
         reader = ClusterReader(librdkafka_properties(self._properties))
         watch = MetadataWatch(reader, self._rebalance_wanted, interval_ms=self._watch_interval_ms)
         for config in self._groups:
-            planner = Planner(config.group_id, reader, self._policy, message_bytes_max=self._message_bytes_max)
+            policy = self._policies.get(config.group_id, self._policy)
+            planner = Planner(config.group_id, reader, policy, message_bytes_max=self._message_bytes_max)
             self.runners[config.group_id] = GroupRunner(config, transport, planner, watch, self._observers)
         if handle_signals:
             self._listen()

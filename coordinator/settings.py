@@ -99,7 +99,6 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     metadata_interval_ms: PositiveMilliseconds = 10_000
-    rack_hold_down_ms: Milliseconds = 60_000
 
     @field_validator("kafka", mode="before")
     @classmethod

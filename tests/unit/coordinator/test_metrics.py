@@ -5,7 +5,10 @@ from assignors.memory import Memory
 from assignors.model import ClusterView
 from assignors.registry import Policy
 from assignors.views import RawGroup, RawMember
-from coordinator.metrics import OTHER, Labels, Metrics, Timings
+from coordinator.commands import Note, NoteKind
+from coordinator.fallback import Chosen, Source
+from coordinator.metrics import OTHER, Labels, Metrics
+from coordinator.planner import Planned, Timings
 from protocol.consumer import ConsumerProtocolSubscription
 
 
@@ -21,11 +24,14 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"bellwether_{name}", {"group": "g", **labels})
 
 
+def planned(source: Source = Source.PLAN) -> Planned:
+    return Planned(Chosen(decided(), source, ()), ("orders",), Timings(3.0, metadata_s=0.2, plan_s=0.004, sync_s=0.01))
+
+
 def test_a_round_fills_the_metrics() -> None:
     metrics = Metrics()
-    timings = Timings(join_s=0.2, decide_s=0.004, sync_s=0.01, metadata_age_s=3.0)
-    metrics.record(decided(), timings, reason="member joined")
-    assert value(metrics, "rebalances_total", reason="member joined", outcome="led") == 1
+    metrics.on_decision(planned())
+    assert value(metrics, "rebalances_total", reason="first plan", outcome="led") == 1
     assert value(metrics, "generation") == 5
     assert value(metrics, "members") == 3
     assert value(metrics, "degraded_members") == 1
@@ -38,24 +44,28 @@ def test_a_round_fills_the_metrics() -> None:
     assert value(metrics, "decision_seconds_count") == 1
     assert value(metrics, "decision_seconds_bucket", le="0.005") == 1
     assert value(metrics, "decision_seconds_bucket", le="0.0025") == 0
+    assert value(metrics, "sync_seconds_sum") == 0.01
+    assert value(metrics, "fallbacks_total", reason="cheaper plan") is None
 
 
-def test_a_step_that_did_not_happen_is_not_timed() -> None:
+def test_the_second_round_is_compared_with_the_first() -> None:
     metrics = Metrics()
-    metrics.record(decided(), Timings(decide_s=0.1), reason="x")
-    assert value(metrics, "join_seconds_count") is None
-    assert value(metrics, "metadata_age_seconds") is None
+    metrics.on_decision(planned())
+    metrics.on_decision(planned(Source.CHEAP))
+    assert value(metrics, "rebalances_total", reason="nothing changed", outcome="led") == 1
+    assert value(metrics, "fallbacks_total", reason="cheaper plan") == 1
 
 
-def test_refusals_fallbacks_and_step_asides_have_reasons() -> None:
+def test_notes_count_refusals_step_asides_and_who_leads() -> None:
     metrics = Metrics()
-    metrics.leading.labels("g").set(1)
-    metrics.refused("g", "deadline")
-    metrics.fell_back("g", "stage failed")
-    metrics.stepped_aside("g", "another leader")
-    assert value(metrics, "rebalances_total", reason="deadline", outcome="refused") == 1
-    assert value(metrics, "fallbacks_total", reason="stage failed") == 1
-    assert value(metrics, "step_asides_total", reason="another leader") == 1
+    metrics.on_note("g", Note(NoteKind.LEADING, "3 members with us"))
+    assert value(metrics, "leading") == 1
+    metrics.on_note("g", Note(NoteKind.REFUSED, "no plan before the decision deadline"))
+    metrics.on_note("g", Note(NoteKind.ALERT, "look"))
+    metrics.on_note("g", Note(NoteKind.LEFT, "another leads the group"))
+    assert value(metrics, "rebalances_total", reason="no plan before the decision deadline", outcome="refused") == 1
+    assert value(metrics, "step_asides_total", reason="another leads the group") == 1
+    assert value(metrics, "alerts_total") == 1
     assert value(metrics, "leading") == 0
 
 
@@ -66,5 +76,5 @@ def test_reasons_are_capped() -> None:
 
 def test_two_sets_of_metrics_do_not_meet() -> None:
     first, second = Metrics(), Metrics()
-    first.fell_back("g", "x")
-    assert value(second, "fallbacks_total", reason="x") is None
+    first.on_note("g", Note(NoteKind.LEADING, ""))
+    assert value(second, "leading") is None

@@ -1,0 +1,170 @@
+"""The command `bellwether`.
+
+Exit codes
+    0  ended as asked
+    1  something unexpected: a defect of ours
+    2  bad input or configuration: settings, brokers that do not answer, missing ACLs, bytes that do not decode
+    3  fenced: another instance runs with our group.instance.id; do not restart this one while the other runs
+
+A mistake of a user is one sentence on standard error, never a traceback. What only one command needs is imported by
+that command, so that `--help` and `decode` start at once.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from coordinator.runtime import Service
+    from coordinator.settings import Settings
+
+EXIT_INPUT = 2
+DISTRIBUTION = "bellwether-kafka"
+EXIT_CODES = (
+    "Exit codes: 0 ended as asked; 1 something unexpected; 2 bad input or configuration; "
+    "3 fenced, another instance runs with our group.instance.id."
+)
+
+app = typer.Typer(
+    name="bellwether",
+    help="Leads classic Kafka consumer groups and decides the assignment of every member.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """The entry point of the distribution."""
+    app()
+
+
+@app.command(epilog=EXIT_CODES)
+def run(
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)
+    ] = None,
+    bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="A group to lead; may be repeated.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+) -> None:
+    """Lead the configured groups until SIGTERM or Ctrl-C.
+
+    Settings come from the file, then BELLWETHER_* variables, then these options; the last wins.
+    """
+    import asyncio
+
+    from coordinator import logs
+    from coordinator.settings import SettingsError, load
+
+    given: dict[str, Any] = {}
+    if bootstrap is not None:
+        given["kafka"] = {"bootstrap.servers": bootstrap}
+    if group:
+        given["groups"] = group
+    if log_level is not None:
+        given["log_level"] = log_level
+    try:
+        settings = load(config, given)
+    except SettingsError as error:
+        _fail(str(error))
+    logs.configure(settings.log_level, settings.log_format)
+    code, messages = asyncio.run(_lead(settings))
+    for message in messages:
+        typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
+    """Runs the service beside its HTTP server. Returns the exit code and sentences for people."""
+    from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy
+    from coordinator.http import HttpAddressError, HttpServer
+    from coordinator.metrics import Metrics
+    from coordinator.runtime import Observers, Service
+
+    metrics = Metrics()
+    metrics.info.info({"version": _version()})
+    try:
+        plugins = load_plugins(sorted({group.policy for group in settings.groups} - set(POLICIES)))
+        policies = {group.name: policy(group.policy, plugins) for group in settings.groups}
+    except UnknownNameError as error:
+        return EXIT_INPUT, (f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}.",)
+    service = Service(
+        settings.properties,
+        settings.memberships,
+        Policy(),
+        policies=policies,
+        observers=Observers(on_decision=(metrics.on_decision,), on_note=(metrics.on_note,)),
+        watch_interval_ms=settings.metadata_interval_ms,
+    )
+    server = HttpServer(metrics.registry, lambda: _not_ready(service))
+    try:
+        if settings.http_address:
+            await server.start(settings.http_address)
+    except HttpAddressError as error:
+        return EXIT_INPUT, (str(error),)
+    try:
+        outcome = await service.run()
+    finally:
+        await server.stop()
+    return outcome.exit_code, outcome.messages
+
+
+def _not_ready(service: "Service") -> str | None:
+    """Why the service is not ready: it has no groups yet, or one of them has been given up."""
+    if not service.runners:
+        return "not connected yet"
+    given_up = sorted(group for group, runner in service.runners.items() if runner.fatal is not None)
+    return f"given up: {', '.join(given_up)}" if given_up else None
+
+
+@app.command(epilog=EXIT_CODES)
+def decode(
+    kind: Annotated[str, typer.Argument(help="subscription, assignment, ... (a wrong one lists them all)")],
+    data: Annotated[str, typer.Argument(metavar="HEX", help='Hex digits, or "-" to read them from standard input.')],
+) -> None:
+    """Show a blob of a group (a subscription, an assignment, userData) as JSON."""
+    import json
+
+    from protocol.describe import blob_to_json
+    from protocol.errors import LocalProtocolError, RemoteProtocolError
+
+    text = sys.stdin.read() if data == "-" else data
+    try:
+        blob = bytes.fromhex(text.strip().removeprefix("0x").replace(":", ""))
+    except ValueError:
+        _fail("HEX is not an even number of hex digits (0-9, a-f).")
+    try:
+        typer.echo(json.dumps(blob_to_json(kind, blob), indent=2))
+    except LocalProtocolError as error:
+        _fail(_as_sentence(str(error)))
+    except RemoteProtocolError as error:
+        _fail(f"These {len(blob)} bytes are no {kind}: {str(error).rstrip('.')}.")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"bellwether {_version()}")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(EXIT_INPUT)
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
