@@ -13,6 +13,7 @@ import numpy as np
 from assignors.consumer.claims import subscriptions
 from assignors.consumer.components import Component
 from assignors.consumer.constrained import spread
+from assignors.consumer.cycles import cheapen
 from assignors.consumer.filling import Counts, level_rows, pour, pour_within
 from assignors.consumer.racks import mismatched, rack_matters
 from assignors.consumer.steal import StealGraph
@@ -53,7 +54,7 @@ def balance(
     plain = _frame(group, cluster, component, flats, racked=False)
     before = plain.tally(owner)
     counts = Counts(before.copy(), plain.allowed, before, plain.size, plain.supply, before.sum(axis=0))
-    _level(counts)
+    _level(counts, plain.foreign)
     if rack_matters(cluster, racks, flats):
         framed = _frame(group, cluster, component, flats, racked=True)
         if framed.allowed.size <= CELLS:
@@ -82,10 +83,12 @@ def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: 
     return _Frame(row, np.bincount(row), of_class, np.bincount(of_class), allowed, foreign)
 
 
-def _level(counts: Counts, foreign: BoolArray | None = None) -> None:
+def _level(counts: Counts, foreign: BoolArray) -> None:
     pour(counts, counts.stuck)
     level_rows(counts, COARSE_PASSES)
     StealGraph(counts, foreign).settle()
+    if foreign.any() or (counts.held < counts.stuck).any():
+        cheapen(counts, foreign)
 
 
 def _with_racks(

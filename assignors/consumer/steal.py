@@ -23,9 +23,9 @@ class StealGraph:
     to hand one over; FAR where it cannot.
     """
 
-    def __init__(self, counts: Counts, foreign: BoolArray | None = None) -> None:
+    def __init__(self, counts: Counts, foreign: BoolArray) -> None:
         self.counts = counts
-        self.foreign = np.zeros_like(counts.allowed) if foreign is None else foreign
+        self.foreign = foreign
         self.giving = np.where(counts.held > counts.stuck, 0, 1).astype(np.int32)
         self.giving[counts.held == 0] = FAR
         taking = np.where(counts.held < counts.stuck, 0, 1) + self.foreign
