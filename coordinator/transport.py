@@ -246,6 +246,19 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         self._conns.pop(key, None)
         self.reset_backoff(key)
 
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        """The library drops what it has read when the same read finds the end of the stream. But that is how a broker
+        says why it refuses a login: one answer, then it closes. So the end is reported by the next read."""
+        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        receive = transport._sock_recv  # noqa: SLF001 - the only place where both are known
+
+        def last_words_first() -> tuple[bytes, Exception | None]:
+            data, error = receive()
+            return data, None if data else error
+
+        transport._sock_recv = last_words_first  # noqa: SLF001 - as above
+        return transport
+
     def _opened(self, key: str) -> Any:
         # The library remembers a refused login for ever; credentials can be put right, and it backs off anyway.
         self._auth_failures.pop(key, None)

@@ -3,27 +3,21 @@
 librdkafka's mock is no real broker (see `coordinator.embedded`); what it cannot show is in test_membership_broker.
 """
 
-import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import confluent_kafka
 import pytest
 
-from assignors.registry import Policy
 from coordinator.client_config import EMBEDDED
-from coordinator.commands import Note, NoteKind
+from coordinator.commands import NoteKind
 from coordinator.embedded import EmbeddedCluster
 from coordinator.group import MembershipConfig, State
-from coordinator.planner import Planned
-from coordinator.runtime import Observers, Outcome, Service
+from coordinator.runtime import Outcome
+from tests.interop.sidecar import Sidecar
 
 pytestmark = pytest.mark.embedded
 
 PARTITIONS = 12
-LIMIT_S = 40.0
 
 
 class Consumer:
@@ -65,45 +59,6 @@ class Consumer:
         self._thread.join(10)
 
 
-class Sidecar:
-    """A Service in its own thread and event loop, as a process of its own would have."""
-
-    def __init__(self, bootstrap: str, config: MembershipConfig) -> None:
-        self.decisions: list[Planned] = []
-        self.notes: list[Note] = []
-        self.outcome: Outcome | None = None
-        observers = Observers((self.decisions.append,), (lambda _group, note: self.notes.append(note),))
-        properties = {"bootstrap.servers": bootstrap, EMBEDDED: "true", "log_level": "0"}
-        self.service = Service(properties, [config], Policy(), observers=observers)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        with asyncio.Runner() as runner:
-            self._loop = runner.get_loop()
-            self.outcome = runner.run(self.service.run(handle_signals=False))
-
-    @property
-    def state(self) -> State | None:
-        runners = list(self.service.runners.values())
-        return runners[0].membership.state if runners else None
-
-    def stop(self) -> Outcome:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.service.stop)
-        self._thread.join(10)
-        assert self.outcome is not None
-        return self.outcome
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    limit = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < limit, what
-        time.sleep(0.05)
-
-
 def membership(group: str, strategy: str) -> MembershipConfig:
     return MembershipConfig(
         group_id=group,
@@ -119,15 +74,6 @@ def membership(group: str, strategy: str) -> MembershipConfig:
     )
 
 
-@contextmanager
-def sidecar(bootstrap: str, config: MembershipConfig) -> Iterator[Sidecar]:
-    running = Sidecar(bootstrap, config)
-    try:
-        yield running
-    finally:
-        running.stop()
-
-
 def each_once(consumers: list[Consumer]) -> bool:
     owned = [tp for consumer in consumers for tp in consumer.owned]
     return len(owned) == PARTITIONS and len(set(owned)) == PARTITIONS and all(c.owned for c in consumers)
@@ -138,21 +84,22 @@ def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
     group = f"group-{strategy}"
     with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
         cluster.create_topic("orders", PARTITIONS, 3)
-        with sidecar(cluster.bootstrap, membership(group, strategy)) as led:
-            wait_until(lambda: led.state is State.STABLE, "the sidecar joins the empty group")
+        properties = {"bootstrap.servers": cluster.bootstrap, EMBEDDED: "true", "log_level": "0"}
+        with Sidecar(properties, membership(group, strategy)) as led:
+            led.wait_for(State.STABLE)
             first = Consumer(cluster.bootstrap, group, strategy)
             consumers = [first]
             try:
-                wait_until(lambda: each_once(consumers), "one consumer owns everything")
+                led.wait_until(lambda: each_once(consumers), "one consumer owns everything")
                 consumers.append(Consumer(cluster.bootstrap, group, strategy))
-                wait_until(lambda: each_once(consumers), "two consumers share")
+                led.wait_until(lambda: each_once(consumers), "two consumers share")
                 assert {len(c.owned) for c in consumers} == {PARTITIONS // 2}
                 consumers.pop(0).close()
-                wait_until(lambda: each_once(consumers), "the one that stays owns everything")
+                led.wait_until(lambda: each_once(consumers), "the one that stays owns everything")
             finally:
                 for consumer in consumers:
                     consumer.close()
             assert led.stop() == Outcome(0)
     assert len(led.decisions) >= 3
     assert all(d.chosen.decision.group.protocol == strategy for d in led.decisions)
-    assert not [n for n in led.notes if n.kind in (NoteKind.REFUSED, NoteKind.ALERT)]
+    assert led.said(NoteKind.REFUSED, NoteKind.ALERT) == []

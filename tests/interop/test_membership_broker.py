@@ -1,0 +1,198 @@
+"""The membership on real brokers: what only they do. Members are real consumers in processes of their own."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from coordinator.commands import NoteKind
+from coordinator.group import MembershipConfig, State
+from coordinator.runtime import Outcome
+from tests.interop.brokers import KafkaCluster
+from tests.interop.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.sidecar import Sidecar
+
+pytestmark = pytest.mark.broker
+
+PARTITIONS = 12
+EXPECTED = {"membership-orders": PARTITIONS}
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: KafkaCluster) -> str:
+    kafka.create_topic("membership-orders", PARTITIONS, rf=3)
+    return "membership-orders"
+
+
+def config(group: str, instance: str | None = "bellwether") -> MembershipConfig:
+    return MembershipConfig(
+        group_id=group,
+        instance_id=instance,
+        heartbeat_interval_ms=300,
+        watch_interval_ms=500,
+        readopt_ms=500,
+        coalesce_ms=600,
+        coalesce_ms_max=3_000,
+        followup_ms=1_000,
+        rebalance_interval_ms_min=500,
+    )
+
+
+def properties(kafka: KafkaCluster) -> dict[str, str]:
+    return kafka.client_config("bellwether", "bellwether")
+
+
+def settled(*members: Member) -> dict[tuple[str, int], Member]:
+    return wait_settled(members, partitions_of(EXPECTED))
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_leads_through_join_and_leave(kafka: KafkaCluster, topic: str, assignor: str) -> None:
+    group = f"membership-leads-{assignor}"
+    with Sidecar(properties(kafka), config(group)) as led, Flock(kafka.bootstrap) as flock:
+        led.wait_for(State.STABLE)
+        first = flock.member("confluent", group, [topic], [assignor])
+        settled(first)
+        second = flock.member("confluent", group, [topic], [assignor])
+        owners = settled(first, second)
+        assert sorted(list(owners.values()).count(m) for m in (first, second)) == [6, 6]
+        first.stop()
+        settled(second)
+        assert led.said(NoteKind.REFUSED, NoteKind.ALERT) == []
+        assert led.stop() == Outcome(0)
+        settled(second)
+    assert {d.chosen.decision.group.protocol for d in led.decisions} == {assignor}
+
+
+def test_a_start_of_many_members_is_one_generation(kafka: KafkaCluster, topic: str) -> None:
+    group = "membership-cold-start"
+    with Sidecar(properties(kafka), config(group)) as led, Flock(kafka.bootstrap) as flock:
+        led.wait_for(State.STABLE)
+        members = [flock.member("confluent", group, [topic], ["range"]) for _ in range(8)]
+        settled(*members)
+        # The helper process starts its consumers one after the other; on a busy machine one may come late.
+        assert len(led.decisions) <= 2
+        assert led.decisions[-1].chosen.decision.group.size == len(members)
+
+
+def test_a_dynamic_member_uses_the_id_that_it_is_given(kafka: KafkaCluster, topic: str) -> None:
+    with Sidecar(properties(kafka), config("membership-dynamic", instance=None)) as led:
+        led.wait_for(State.STABLE)
+        with Flock(kafka.bootstrap) as flock:
+            settled(flock.member("confluent", "membership-dynamic", [topic], ["range"]))
+        assert led.stop() == Outcome(0)
+
+
+def test_a_static_return_disturbs_nobody_and_remembers(kafka: KafkaCluster, topic: str) -> None:
+    group = "membership-returns"
+    staying = replace(config(group), leave_on_stop=False)
+    with Flock(kafka.bootstrap) as flock:
+        with Sidecar(properties(kafka), staying) as first:
+            first.wait_for(State.STABLE)
+            members = [flock.member("confluent", group, [topic], ["range"]) for _ in range(2)]
+            before = settled(*members)
+            generation = first.generation
+        told = [member.count("assigned") for member in members]
+        with Sidecar(properties(kafka), staying) as second:
+            second.wait_for(State.STABLE)
+            assert second.generation == generation
+            time.sleep(2)  # a comparison that wants a move would have rebalanced by now
+            assert second.generation == generation
+            assert [member.count("assigned") for member in members] == told
+            third = flock.member("confluent", group, [topic], ["range"])
+            after = settled(*members, third)
+        planned = second.decisions[-1].chosen.decision
+        assert planned.before.tolist().count(-1) == 0, "the returned leader knew who held what"
+        assert {tp for tp in after if after[tp] is not third} <= set(before)
+
+
+def test_the_newer_process_fences_the_older(kafka: KafkaCluster, topic: str) -> None:
+    group = "membership-fenced"
+    with Flock(kafka.bootstrap) as flock, Sidecar(properties(kafka), config(group)) as older:
+        older.wait_for(State.STABLE)
+        member = flock.member("confluent", group, [topic], ["range"])
+        settled(member)
+        told = member.count("assigned")
+        with Sidecar(properties(kafka), config(group)) as newer:
+            newer.wait_for(State.STABLE)
+            outcome = older.wait_for_outcome()
+            assert outcome.exit_code == 3
+            assert "group.instance.id 'bellwether'" in outcome.messages[0]
+            assert newer.states == [State.STABLE]
+            assert member.count("assigned") == told
+
+
+def test_a_broker_assigned_group_is_refused_by_name(kafka: KafkaCluster, topic: str) -> None:
+    group = "membership-kip848"
+    with Flock(kafka.bootstrap) as flock:
+        member = flock.member("java", group, [topic], [], protocol="consumer")
+        settled(member)
+        told = member.count("assigned")
+        with Sidecar(properties(kafka), config(group)) as refused:
+            outcome = refused.wait_for_outcome()
+        assert outcome.exit_code == 2
+        assert f"Group '{group}' is not a classic consumer group" in outcome.messages[0]
+        assert member.count("assigned") == told
+
+
+def test_a_protocol_that_is_not_ours_is_refused_by_name(kafka: KafkaCluster, topic: str) -> None:
+    group = "membership-protocol"
+    with Flock(kafka.bootstrap) as flock:
+        member = flock.member("confluent", group, [topic], ["roundrobin"])
+        settled(member)
+        told = member.count("assigned")
+        with Sidecar(properties(kafka), replace(config(group), protocols=("range",))) as refused:
+            outcome = refused.wait_for_outcome()
+        assert outcome.exit_code == 2
+        assert "uses the protocol 'roundrobin'" in outcome.messages[0]
+        assert member.count("assigned") == told
+
+
+def test_a_group_led_by_a_member_is_watched_until_it_is_empty(kafka: KafkaCluster, topic: str) -> None:
+    group = "membership-watched"
+    with Flock(kafka.bootstrap) as flock:
+        member = flock.member("confluent", group, [topic], ["range"])
+        settled(member)
+        told = member.count("assigned")
+        with Sidecar(properties(kafka), config(group)) as led:
+            led.wait_for(State.WATCHING)
+            time.sleep(1.5)
+            assert led.states == [State.WATCHING]
+            assert member.count("assigned") == told
+            member.stop()
+            led.wait_for(State.STABLE)
+
+
+def test_one_process_leads_many_groups(kafka: KafkaCluster, topic: str) -> None:
+    groups = [f"membership-many-{i}" for i in range(20)]
+    with Sidecar(properties(kafka), *map(config, groups)) as led:
+        led.wait_for(State.STABLE)
+        with Flock(kafka.bootstrap) as flock:
+            members = [flock.member("confluent", group, [topic], ["range"]) for group in groups[:4]]
+            for member in members:
+                settled(member)
+        assert led.said(NoteKind.REFUSED, NoteKind.ALERT) == []
+        assert led.stop() == Outcome(0)
+
+
+def test_a_session_timeout_below_the_brokers_floor_is_named(kafka: KafkaCluster) -> None:
+    short = replace(config("membership-session"), session_timeout_ms=5_999)
+    with Sidecar(properties(kafka), short) as refused:
+        outcome = refused.wait_for_outcome()
+    assert outcome.exit_code == 2
+    assert "session_timeout_ms (5999)" in outcome.messages[0]
+
+
+def test_a_missing_acl_is_named(secured_kafka: KafkaCluster) -> None:
+    with Sidecar(secured_kafka.client_config("application", "application"), config("membership-acl")) as refused:
+        outcome = refused.wait_for_outcome()
+    sentence = "our principal may not use this group; grant it the ACL READ on Group 'membership-acl'."
+    assert outcome == Outcome(2, (f"Group 'membership-acl': {sentence}",))
+
+
+def test_a_wrong_password_is_a_sentence_without_the_password(secured_kafka: KafkaCluster) -> None:
+    with Sidecar(secured_kafka.client_config("bellwether", "not-the-password"), config("membership-login")) as refused:
+        outcome = refused.wait_for_outcome()
+    assert outcome.exit_code == 2
+    assert "security.protocol and the sasl.*" in outcome.messages[0]
+    assert "not-the-password" not in outcome.messages[0]
