@@ -1,0 +1,150 @@
+"""The frozen views that Streams task assignors read and the plan that they return: tasks and processes as dense arrays.
+
+Coordinates:
+
+* task index: position in the table of all tasks, sorted by subtopology, then partition;
+* process index: position in `StreamsView.processes`, in Java's UUID order (two signed 64-bit halves);
+* rack index: as in `assignors.model` (NO_RACK unknown, FOREIGN_RACK a rack without a broker).
+
+Named topologies are not modelled: a group that uses them is refused before it gets here.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from assignors.model import NOBODY, BoolArray, IntArray, LongArray
+from protocol.types import HostInfo, ProcessId, TaskId
+
+LATEST_OFFSET = -2
+UNKNOWN_OFFSET_SUM = -3
+PINNED = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopology:
+    """One subtopology by full topic names. `changelogs` may hold a source topic that is reused as changelog."""
+
+    id: int
+    sources: tuple[str, ...]
+    repartition_sources: tuple[str, ...] = ()
+    repartition_sinks: tuple[str, ...] = ()
+    changelogs: tuple[str, ...] = ()
+    copartition_groups: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.changelogs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskTable:
+    """Every task of the application.
+
+    `stateful` is Kafka's internal meaning: the subtopology has a changelog. `end_sum` is the sum of the end offsets of
+    the task's changelog partitions (0 for stateless tasks), UNKNOWN_OFFSET_SUM everywhere after a failed fetch.
+    `source_remote[source_signature[t], r]` counts source partitions of task t without a replica in rack r;
+    `changelog_remote` likewise. `racks_known` / `changelog_racks_known`: every replica of every such partition has a rack.
+    """
+
+    subtopologies: tuple[Subtopology, ...]
+    subtopology: IntArray
+    partition: IntArray
+    stateful: BoolArray
+    end_sum: LongArray
+    racks: tuple[str, ...]
+    source_signature: IntArray
+    source_remote: IntArray
+    changelog_signature: IntArray
+    changelog_remote: IntArray
+    racks_known: bool = False
+    changelog_racks_known: bool = False
+
+    @property
+    def size(self) -> int:
+        return len(self.subtopology)
+
+    def task_id(self, task: int) -> TaskId:
+        return TaskId(int(self.subtopology[task]), int(self.partition[task]))
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessView:
+    """One KafkaStreams instance: its threads are the group members `members`, sorted as UTF-16 strings."""
+
+    process_id: ProcessId
+    members: tuple[str, ...]
+    rack: str | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+    endpoint: HostInfo | None = None
+
+    @property
+    def capacity(self) -> int:
+        return len(self.members)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamsView:
+    """The application in one join round.
+
+    What processes reported is sparse and in CSR form by process, tasks ascending: process p reported the tasks
+    `report_task[report_first[p]:report_first[p + 1]]` with the lags beside them in `report_lag` (already turned from
+    offset sums into lags: LATEST_OFFSET, UNKNOWN_OFFSET_SUM or >= 0). A task that p did not report has lag
+    `tasks.end_sum[t]` there (restores everything), UNKNOWN_OFFSET_SUM after a failed fetch. `previous_active` and
+    `previous_standby` (CSR with their `_first`) are the tasks that p ran or kept.
+    """
+
+    group_id: str
+    generation: int
+    tasks: TaskTable
+    processes: tuple[ProcessView, ...]
+    capacity: IntArray
+    rack: IntArray
+    report_first: LongArray
+    report_task: IntArray
+    report_lag: LongArray
+    previous_active_first: LongArray
+    previous_active: IntArray
+    previous_standby_first: LongArray
+    previous_standby: IntArray
+    lags_known: bool = True
+
+    @property
+    def size(self) -> int:
+        return len(self.processes)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentConfigs:
+    """KIP-924's AssignmentConfigs; names, defaults and bounds are Kafka's."""
+
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    num_standby_replicas: int = 0
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    rack_aware_traffic_cost: int | None = None
+    rack_aware_non_overlap_cost: int | None = None
+    rack_aware_assignment_strategy: str = "none"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamsPlan:
+    """Where every task goes. `active[t]` is a process index. Standby replicas are parallel arrays sorted by task, then
+    process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance."""
+
+    active: IntArray
+    standby_task: IntArray
+    standby_process: IntArray
+    warmup: BoolArray
+    probing: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of_active(cls, active: IntArray) -> "StreamsPlan":
+        none = np.zeros(0, dtype=np.int32)
+        return cls(active, none, none, np.zeros(0, dtype=np.bool_))
+
+    @property
+    def placed(self) -> bool:
+        return not bool((self.active == NOBODY).any())
