@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -58,6 +59,9 @@ func franz(ctx context.Context, m member) error {
 	}
 	if instance := m.fields["instance"]; instance != "" {
 		options = append(options, kgo.InstanceID(instance))
+	}
+	if age, err := strconv.Atoi(m.fields["metadata_ms"]); err == nil {
+		options = append(options, kgo.MetadataMaxAge(time.Duration(age)*time.Millisecond))
 	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {

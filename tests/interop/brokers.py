@@ -225,6 +225,9 @@ class KafkaCluster:
     def pids(self) -> list[int]:
         return [n.process.pid for n in self._members.values() if n.process is not None]
 
+    def log_paths(self) -> list[Path]:
+        return [node.log_path for node in self._members.values()]
+
     def logs(self, size: int = 4000) -> dict[str, str]:
         """The tail of each node's log, for a failure report."""
         return {f"node {n.node_id} ({n.rack})": n.tail(size) for n in self._members.values()}

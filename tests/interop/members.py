@@ -66,6 +66,7 @@ class Host:
         self.kind = kind
         self.members: dict[str, Member] = {}
         self._stderr: list[str] = []
+        self._telling = threading.Lock()
         self._process = subprocess.Popen(
             _command(kind),
             stdin=subprocess.PIPE,
@@ -87,8 +88,10 @@ class Host:
 
     def tell(self, verb: str, fields: Mapping[str, str]) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write("\t".join([verb, *(f"{key}={value}" for key, value in fields.items())]) + "\n")
-        self._process.stdin.flush()
+        line = "\t".join([verb, *(f"{key}={value}" for key, value in fields.items())]) + "\n"
+        with self._telling:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
 
     def kill(self) -> None:
         """SIGKILL: every member in it is gone without a word."""
@@ -221,6 +224,7 @@ class Flock:
         self._shared: dict[str, Host] = {}
         self._own: list[Host] = []
         self._made = 0
+        self._making = threading.Lock()
         self.members: list[Member] = []
 
     def __enter__(self) -> Self:
@@ -246,9 +250,10 @@ class Flock:
         **more: str,
     ) -> Member:
         """Makes a member and starts it. `more` goes to the program as it is, for example protocol="consumer"."""
-        self._made += 1
-        name = f"{group}-{kind}-{self._made}"
-        host = self._host(kind, own_process=own_process)
+        with self._making:
+            self._made += 1
+            name = f"{group}-{kind}-{self._made}"
+            host = self._host(kind, own_process=own_process)
         fields = {
             "name": name,
             "bootstrap": self._bootstrap,
@@ -295,6 +300,36 @@ def partitions_of(topics: Mapping[str, int]) -> frozenset[TopicPartition]:
     return frozenset((topic, p) for topic, count in topics.items() for p in range(count))
 
 
+def double_ownership(members: Iterable[Member], tolerance_ms: int = 20) -> list[str]:
+    """Partitions that a member got before their last owner said that it had given them up, by the clock they share.
+
+    Only orderly hand-overs are judged: an owner that was killed, stopped or lost its membership could not say when.
+    """
+    holding: dict[TopicPartition, tuple[int, str]] = {}
+    given: dict[TopicPartition, tuple[int, str]] = {}
+    found = []
+    order = {"revoked": 0, "assigned": 1}
+    everything = [event for member in members for event in list(member.events)]
+    for event in sorted(everything, key=lambda e: (e.t_ms, order.get(e.kind, 2))):
+        if event.kind in ("killed", "stopped", "lost"):
+            holding = {tp: held for tp, held in holding.items() if held[1] != event.member}
+        for tp in event.partitions:
+            if event.kind == "assigned":
+                given[tp] = (event.t_ms, event.member)
+                holding.setdefault(tp, given[tp])
+            elif event.kind == "revoked":
+                since, owner = given.get(tp, (event.t_ms, event.member))
+                if owner != event.member and tp in holding and event.t_ms - since > tolerance_ms:
+                    found.append(
+                        f"{tp[0]}-{tp[1]}: {owner} had it {event.t_ms - since} ms before {event.member} let go"
+                    )
+                if tp in given and owner != event.member:
+                    holding[tp] = given[tp]
+                else:
+                    holding.pop(tp, None)
+    return found
+
+
 def consumed_gaps(members: Iterable[Member], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, list[Range]]:
     """Per partition, the offsets in [0, end) that none of these members reported; empty when nothing was skipped."""
     reported: dict[TopicPartition, list[Range]] = defaultdict(list)
@@ -328,11 +363,13 @@ def wait_settled(
     members: Iterable[Member],
     expected: Iterable[TopicPartition],
     *,
+    spread: int | None = None,
     limit_s: float = SETTLE_TIMEOUT_S,
     quiet_s: float = QUIET_S,
 ) -> dict[TopicPartition, Member]:
     """Waits until these members together own exactly `expected`, each partition once, unchanged for `quiet_s`.
 
+    With `spread`, also until the fullest has at most so many more than the emptiest (a newcomer has nothing at first).
     Returns the owner of every partition. Raises AssertionError, naming what is missing, doubled and foreign.
     """
     present = list(members)
@@ -342,7 +379,10 @@ def wait_settled(
         if any(member.quiet_s < quiet_s for member in present):
             return False
         held = [tp for member in present for tp in member.owned()]
-        return len(held) == len(wanted) and frozenset(held) == wanted
+        if len(held) != len(wanted) or frozenset(held) != wanted:
+            return False
+        loads = [len(member.owned()) for member in present]
+        return spread is None or max(loads) - min(loads) <= spread
 
     wait_until(settled, limit_s, lambda: _describe(present, wanted))
     return {tp: member for member in present for tp in member.owned()}
@@ -354,7 +394,7 @@ def _describe(members: Sequence[Member], wanted: frozenset[TopicPartition]) -> s
         for tp in member.owned():
             holders[tp].append(member.name)
     lines = [
-        "not settled",
+        f"not settled, loads {sorted(len(member.owned()) for member in members)}",
         f"missing: {sorted(wanted - set(holders))}",
         f"owned twice: {sorted((tp, names) for tp, names in holders.items() if len(names) > 1)}",
         f"not expected: {sorted(set(holders) - wanted)}",

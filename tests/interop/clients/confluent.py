@@ -69,6 +69,8 @@ class ConfluentMember(HostedMember):
             config["client.rack"] = fields["rack"]
         if "instance" in fields:
             config["group.instance.id"] = fields["instance"]
+        if "metadata_ms" in fields:
+            config["topic.metadata.refresh.interval.ms"] = int(fields["metadata_ms"])
         return config | {k.removeprefix("property."): v for k, v in fields.items() if k.startswith("property.")}
 
 
