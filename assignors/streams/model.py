@@ -44,7 +44,7 @@ class TaskTable:
     `stateful` is Kafka's internal meaning: the subtopology has a changelog. `end_sum` is the sum of the end offsets of
     the task's changelog partitions (0 for stateless tasks), UNKNOWN_OFFSET_SUM everywhere after a failed fetch.
     `source_remote[source_signature[t], r]` counts source partitions of task t without a replica in rack r;
-    `changelog_remote` likewise. `racks_known` / `changelog_racks_known`: every replica of every such partition has a rack.
+    `changelog_remote` likewise. `racks_known`, `changelog_racks_known`: all their replicas have one.
     """
 
     subtopologies: tuple[Subtopology, ...]
