@@ -32,10 +32,6 @@ class Ended:
     stderr: str
 
     @property
-    def said_of(self, group: str, lines: int = 15) -> str:
-        """The end of what it logged about a group, for a failure report."""
-        return "\n".join(json.dumps(entry) for entry in self.log(group=group)[-lines:])
-
     def text(self) -> str:
         return self.stdout + self.stderr
 
