@@ -40,10 +40,11 @@ def cause(previous: Decision | None, decision: Decision, name: Callable[[str], s
         kind = Kind.EXCHANGED if came and went else Kind.JOINED if came else Kind.LEFT
         said = [f"{_listed(came)} joined"] * bool(came) + [f"{_listed(went)} left or died"] * bool(went)
         return Cause(kind, ", ".join(said))
+    topics = _topics(previous, decision)
     resubscribed = _resubscribed(previous, decision)
     if resubscribed:
-        return Cause(Kind.SUBSCRIPTIONS, f"{_listed(map(name, resubscribed))} changed the subscription")
-    topics = _topics(previous, decision)
+        said = [f"{_listed(sorted(map(name, resubscribed)))} changed the subscription", *topics[:NAMES_SHOWN]]
+        return Cause(Kind.SUBSCRIPTIONS, "; ".join(said))
     if topics:
         return Cause(Kind.METADATA, "; ".join(topics[:NAMES_SHOWN]))
     if previous.followup:

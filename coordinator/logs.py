@@ -35,8 +35,8 @@ SHOWN_PROPERTIES = frozenset(
         "ssl.key.location",
     }
 )
-# Their debug lines hold whole requests, logins included.
-CHATTY = ("kafka", "confluent_kafka", "asyncio")
+# Debug lines of the first hold whole requests, logins included; what it calls errors we report in our own words.
+CHATTY = {"kafka": logging.CRITICAL, "confluent_kafka": logging.WARNING, "asyncio": logging.WARNING}
 
 
 def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -99,8 +99,8 @@ def configure(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name in CHATTY:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name, least in CHATTY.items():
+        logging.getLogger(name).setLevel(least)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -20,6 +20,8 @@ from coordinator.causes import cause
 Flats = npt.NDArray[np.integer[Any]]
 
 ROWS_MAX = 40
+MEMBER_WIDTH = 28
+RACK_WIDTH = 12
 NOTHING = "-"
 
 
@@ -69,8 +71,10 @@ def partitions(cluster: ClusterView, flats: Flats) -> str:
 
 def _table(previous: Decision | None, decision: Decision, name: Callable[[str], str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False, show_edge=False)
-    for heading, ratio in (("member", 2), ("rack", 1), ("before", 5), ("after", 5), ("change", 5)):
-        table.add_column(heading, ratio=ratio, overflow="fold")
+    table.add_column("member", max_width=MEMBER_WIDTH, overflow="fold")
+    table.add_column("rack", max_width=RACK_WIDTH, overflow="fold")
+    for heading in ("before", "after", "change"):
+        table.add_column(heading, ratio=1, overflow="fold")
     table.add_column("in rack", justify="right", no_wrap=True)
     group, cluster = decision.group, decision.cluster
     sent = decision.plan.sent
@@ -131,15 +135,19 @@ def _summary(decision: Decision, took_ms: float | None) -> Text:
         f"kept {moved.kept}, moved {moved.moved}, new {moved.new}",
         f"out of rack {was.cross_rack} -> {now.cross_rack}",
         f"spread {was.spread} -> {now.spread}",
-        f"without owner {was.unowned} -> {now.unowned}",
+        f"no owner {was.unowned} -> {now.unowned}",
     ]
     if took_ms is not None:
-        parts.append(f"{took_ms:.1f} ms")
+        parts.append(f"{took_ms:.0f} ms")
     return Text.assemble(("plan  ", "dim"), " | ".join(parts))
 
 
 def _soft_stages(decision: Decision) -> list[str]:
-    return [f"{report.stage}: {report.reason}" for report in decision.stages if not report.hard and report.taken]
+    return [
+        f"{report.stage}: {report.reason}"
+        for report in decision.stages
+        if not report.hard and report.after != report.before
+    ]
 
 
 def _waiting(decision: Decision, name: Callable[[str], str]) -> str:
