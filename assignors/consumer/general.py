@@ -128,20 +128,30 @@ def _realise(cluster: ClusterView, frame: _Frame, flats: LongArray, owner: IntAr
 
 
 def _keep(frame: _Frame, owner: IntArray, stay: LongArray, before: LongArray) -> IntArray:
-    """The owners of what stays. Where a class gives up some of a row, its fullest members give first."""
-    if np.array_equal(stay, before):
+    """The owners of what stays. Where a class gives up some of a row, its fullest members give first, each a little of
+    every row that it has to give."""
+    leave = (before - stay).ravel()
+    if not leave.any():
         return owner.copy()
     item = np.flatnonzero(owner >= 0)
-    item = item[np.argsort(owner[item], kind="stable")]
+    cell_of = frame.row[item] * len(frame.size) + frame.of_class[owner[item]]
+    item, cell_of = item[leave[cell_of] > 0], cell_of[leave[cell_of] > 0]
     member = owner[item]
-    depth = np.arange(len(item)) - np.searchsorted(member, member, side="left")
-    cell = frame.row[item] * len(frame.size) + frame.of_class[member]
-    order = np.lexsort((depth, cell))
-    item, cell = item[order], cell[order]
-    nth = np.arange(len(item)) - np.searchsorted(cell, cell, side="left")
+    in_row = _nth(member.astype(np.int64) * len(frame.supply) + frame.row[item], -item)
+    height = np.bincount(owner[owner >= 0], minlength=len(frame.of_class))[member]
+    height = height - _nth(member, in_row * len(frame.supply) + frame.row[item])
     kept = owner.copy()
-    kept[item[nth >= stay.ravel()[cell]]] = NOBODY
+    kept[item[_nth(cell_of, -height) < leave[cell_of]]] = NOBODY
     return kept
+
+
+def _nth(group: IntArray | LongArray, key: LongArray) -> LongArray:
+    """The position of each item among those of its group, in the order of the key."""
+    order = np.lexsort((key, group))
+    ordered = group[order]
+    nth = np.empty(len(order), dtype=np.int64)
+    nth[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered, side="left")
+    return nth
 
 
 def _within_classes(
