@@ -92,6 +92,10 @@ class StreamsView:
     offset sums into lags: LATEST_OFFSET, UNKNOWN_OFFSET_SUM or >= 0). A task that p did not report has lag
     `tasks.end_sum[t]` there (restores everything), UNKNOWN_OFFSET_SUM after a failed fetch. `previous_active` and
     `previous_standby` (CSR with their `_first`) are the tasks that p ran or kept.
+
+    Threads are numbered through: first all members of process 0 in their order, then those of process 1, and so on.
+    `thread_task` (CSR with `thread_task_first`) are the stateful tasks that a thread itself reported, ascending: what
+    step 4 of the reference calls the previous tasks of a member. Views made by hand may leave them out.
     """
 
     group_id: str
@@ -108,10 +112,17 @@ class StreamsView:
     previous_standby_first: LongArray
     previous_standby: IntArray
     lags_known: bool = True
+    thread_task_first: LongArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    thread_task: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @property
     def size(self) -> int:
         return len(self.processes)
+
+    def tasks_of_thread(self, thread: int) -> IntArray:
+        """The stateful tasks in the thread's own report."""
+        first = self.thread_task_first
+        return self.thread_task[first[thread] : first[thread + 1]] if thread + 1 < len(first) else self.thread_task[:0]
 
 
 @dataclass(frozen=True, slots=True)
