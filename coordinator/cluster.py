@@ -207,10 +207,13 @@ class MetadataWatch:
         self._groups.pop(group_id, None)
 
     async def run(self) -> None:
-        """Polls until cancelled. Brokers that do not answer are a log line, never the end of the watch."""
+        """Polls until cancelled. Brokers that do not answer, and errors of ours, are log lines and not the end."""
         while True:
             await self._sleep(self._interval_s * (1 + JITTER * (self._random.random() - 0.5)))
-            await self.poll()
+            try:
+                await self.poll()
+            except Exception:
+                log.exception("metadata_watch_crashed")
 
     async def poll(self) -> None:
         """One read of all followed topics, and a word to each group that is concerned."""

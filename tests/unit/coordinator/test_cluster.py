@@ -193,6 +193,27 @@ def test_the_watch_survives_silence_and_keeps_its_pace(monkeypatch: pytest.Monke
     assert all(9.0 <= seconds <= 11.0 for seconds in slept)
 
 
+def test_the_watch_survives_an_error_of_ours(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
+    polls: list[str] = []
+
+    async def sleep(_: float) -> None:
+        polls.append("poll")
+        if len(polls) == 3:
+            raise asyncio.CancelledError
+
+    def fails(group: str, reason: str) -> None:
+        raise ValueError(reason)
+
+    async def watch() -> None:
+        watch = MetadataWatch(reader, fails, sleep=sleep)
+        watch.follow("a", {"orders"}, await reader.snapshot([], 0), rack_aware=False)
+        with pytest.raises(asyncio.CancelledError):
+            await watch.run()
+
+    run(watch())
+    assert len(polls) == 3
+
+
 def test_rack_changes_wait_for_the_hold_down() -> None:
     now = [0.0]
     told: list[str] = []
