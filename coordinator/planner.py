@@ -33,7 +33,7 @@ from coordinator.guard import MESSAGE_BYTES_MAX, inspect
 METADATA_SHARE = 0.4  # of the time until the deadline
 RESERVE_S = 0.1  # kept back for the way to the broker
 METADATA_AGE_MS_MAX = 1_000
-STUCK_PLANS_MAX = 4
+RUNNING_PLANS_MAX = 4
 
 Value = TypeVar("Value")
 
@@ -98,7 +98,7 @@ class Planner:
         self._wall_clock = wall_clock
         self._previous: Decision | None = None
         self._planned: Planned | None = None
-        self._stuck = 0
+        self._running = 0
 
     async def plan(self, command: Decide) -> Planned:
         """The answer for this generation before its deadline. Raises PlanError."""
@@ -181,9 +181,7 @@ class Planner:
         attempts: list[tuple[Source, Attempt]] = []
         if cluster is not None:
             view = cluster
-            attempts.append(
-                (Source.PLAN, lambda: self._made(raw, view, self._policy, self._left(command) * PLAN_SHARE))
-            )
+            attempts.append((Source.PLAN, lambda: self._own(raw, view, command)))
             attempts.append((Source.CHEAP, lambda: self._made(raw, view, CHEAP_POLICY, self._left(command))))
         previous = previous_answer(self._previous, raw)
         if previous is not None:
@@ -191,22 +189,26 @@ class Planner:
             attempts.append((Source.PREVIOUS, lambda: self._checked(raw, again)))
         return attempts
 
+    async def _own(self, raw: RawGroup, cluster: ClusterView, command: Decide) -> tuple[Decision, tuple[str, ...]]:
+        """By the configured policy, which may hold anybody's code."""
+        if self._running >= RUNNING_PLANS_MAX:
+            raise DecisionError(f"{self._running} earlier plans still run")
+        return await self._made(raw, cluster, self._policy, self._left(command) * PLAN_SHARE)
+
     async def _made(
         self, raw: RawGroup, cluster: ClusterView, policy: Policy, limit_s: float
     ) -> tuple[Decision, tuple[str, ...]]:
-        if self._stuck >= STUCK_PLANS_MAX:
-            raise DecisionError(f"{self._stuck} earlier plans still run")
         memory, now_ms, seed = self.memory, int(self._wall_clock() * 1000), zlib.crc32(self.group_id.encode())
 
         def work() -> tuple[Decision, tuple[str, ...]]:
             decision = decide(raw, cluster, memory, policy, now_ms, seed)
             return decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max)
 
-        self._stuck += 1
-        return await asyncio.wait_for(in_thread(work, self._unstuck), limit_s)
+        self._running += 1
+        return await asyncio.wait_for(in_thread(work, self._ended), limit_s)
 
-    def _unstuck(self) -> None:
-        self._stuck -= 1
+    def _ended(self) -> None:
+        self._running -= 1
 
     async def _checked(self, raw: RawGroup, decision: Decision) -> tuple[Decision, tuple[str, ...]]:
         return decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max)

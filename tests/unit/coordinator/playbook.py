@@ -25,7 +25,7 @@ def seen(member_id: str, instance_id: str | None = None) -> e.DescribedMember:
 
 class Play:
     def __init__(self, **settings: object) -> None:
-        self.config = MembershipConfig(group_id="orders", **settings)  # type: ignore[arg-type]  # settings by name
+        self.config = MembershipConfig(group_id="orders", **settings)
         self.machine = GroupMembership(self.config)
         self.now = 100.0
         self.seen: list[c.Command] = []
@@ -89,14 +89,14 @@ class Play:
 
     def described(self, state: str = "Empty", *members: e.DescribedMember, **more: object) -> "Play":
         answer = {"error": 0, "protocol_type": "consumer" if members else "", **more}
-        return self.tell(e.DescribeAnswer(self.requests[c.Describe], state=state, members=members, **answer))  # type: ignore[arg-type]  # by name
+        return self.tell(e.DescribeAnswer(self.requests[c.Describe], state=state, members=members, **answer))
 
     def joined(self, *members: e.JoinedMember, generation: int = 1, leader: str = ME, **more: object) -> "Play":
         answer = {"error": 0, "protocol": "range", "member_id": ME, "members": members, **more}
-        return self.tell(e.JoinAnswer(self.requests[c.Join], generation=generation, leader=leader, **answer))  # type: ignore[arg-type]  # by name
+        return self.tell(e.JoinAnswer(self.requests[c.Join], generation=generation, leader=leader, **answer))
 
     def refused(self, error: int, **more: str) -> "Play":
-        return self.tell(e.JoinAnswer(self.requests[c.Join], error, **more))  # type: ignore[arg-type]  # by name
+        return self.tell(e.JoinAnswer(self.requests[c.Join], error, **more))
 
     def planned(self, generation: int = 1, *, withheld: bool = False, topics: tuple[str, ...] = ("t",)) -> "Play":
         return self.tell(e.DecisionReady(generation, (("a", b"plan of a"), (ME, b"nothing")), withheld, topics))

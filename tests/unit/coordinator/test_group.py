@@ -111,9 +111,9 @@ def test_a_group_that_it_cannot_lead_is_left_alone_with_a_sentence(answer: dict[
     play = Play().found().described("Stable", seen("a"), **answer)
     assert play.kinds() == ["Fatal", "Stopped"]
     (fatal, _) = play.last
-    assert sentence in fatal.message  # type: ignore[union-attr]  # by the assertion above
-    assert fatal.message.startswith("Group 'orders'")  # type: ignore[union-attr]
-    assert fatal.exit_code == 2  # type: ignore[union-attr]
+    assert sentence in fatal.message
+    assert fatal.message.startswith("Group 'orders'")
+    assert fatal.exit_code == 2
 
 
 # ---- somebody else leads ---------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_a_plan_that_comes_after_the_session_is_not_sent() -> None:
 
 @pytest.mark.parametrize("begin", [Play.deciding, Play.stable])
 def test_waking_after_the_session_it_comes_back_first(begin: object) -> None:
-    play = begin(Play()).later(11)  # type: ignore[operator]  # an unbound method of Play
+    play = begin(Play()).later(11)
     assert play.tell(Wake()).sent(Join).member_id == ME
     assert play.state is State.JOINING
 

@@ -344,7 +344,7 @@ def test_the_defaults_keep_the_promise() -> None:
     ],
 )
 def test_timing_that_breaks_the_promise_is_named(settings: dict[str, object], names: list[str]) -> None:
-    sentence = check_timing(MembershipConfig("orders", **settings))  # type: ignore[arg-type]  # settings by name
+    sentence = check_timing(MembershipConfig("orders", **settings))
     assert sentence is not None
     assert sentence.startswith("Group 'orders'")
     for name in names:

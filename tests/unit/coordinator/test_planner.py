@@ -1,0 +1,205 @@
+"""The decision path: plan, cheaper plan, previous plan, nothing; what is remembered; a plan that hangs harms nobody."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from assignors.chain import Problem
+from assignors.model import ClusterView, GroupView, IntArray, Plan
+from assignors.registry import Policy
+from coordinator.commands import Decide, RebuildMemory
+from coordinator.events import DescribeAnswer, DescribedMember, JoinedMember
+from coordinator.fallback import Source
+from coordinator.planner import RUNNING_PLANS_MAX, PlanError, Planner, in_thread
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.types import TopicPartition
+
+CLUSTER = ClusterView.of({"t": [["a"]] * 4})
+OWN = "bw-1"
+
+
+class Reader:
+    """Stands where the cluster reader stands; `trouble` is raised instead of an answer, `delay_s` comes before it."""
+
+    def __init__(self, cluster: ClusterView = CLUSTER) -> None:
+        self.cluster = cluster
+        self.trouble: Exception | None = None
+        self.delay_s = 0.0
+        self.asked: list[tuple[str, ...]] = []
+
+    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
+        self.asked.append(topics)
+        await asyncio.sleep(self.delay_s)
+        if self.trouble is not None:
+            raise self.trouble
+        return self.cluster
+
+
+class Hanging:
+    """An assignor that waits until the test lets it go."""
+
+    name = "hanging"
+    cooperative = False
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
+        self.release.wait(20)
+        return (
+            Policy().chain("range")[0].apply(Problem(group, cluster, group.remembered), Plan.of(group.remembered)).owner
+        )
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def joined(member_id: str, *topics: str) -> JoinedMember:
+    return JoinedMember(member_id, None, ConsumerProtocolSubscription(1, topics).encode())
+
+
+MEMBERS = (joined(OWN), joined("a", "t"), joined("b", "t"))
+
+
+def order(generation: int = 1, seconds: float = 5.0, members: tuple[JoinedMember, ...] = MEMBERS) -> Decide:
+    return Decide(generation, "range", members, OWN, time.monotonic() + seconds)
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    assignor = Hanging()
+    yield assignor
+    assignor.release.set()
+
+
+def test_the_plan_names_its_topics_and_how_long_it_took() -> None:
+    reader = Reader()
+    planned = run(Planner("orders", reader, Policy()).plan(order()))
+    assert planned.chosen.source is Source.PLAN
+    assert planned.chosen.reasons == ()
+    assert planned.topics == ("t",)
+    assert reader.asked == [("t",)]
+    assert {member for member, _ in planned.chosen.decision.assignments} == {OWN, "a", "b"}
+    assert 0 <= planned.timings.plan_s < 5
+
+
+def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:
+    planner = Planner("orders", Reader(), Policy())
+    run(planner.plan(order(1)))
+    assert planner.memory.generation == -1
+    assert planner.delivered(2) is None, "another generation"
+    run(planner.plan(order(3)))
+    assert planner.delivered(3) is not None
+    assert planner.memory.generation == 3
+    planner.forget()
+    assert planner.memory.generation == -1
+
+
+def test_a_plan_that_hangs_is_replaced_by_a_cheap_one_in_time(hanging: Hanging) -> None:
+    policy = Policy(name="hanging", assignors={"hanging": hanging})
+    planner = Planner("orders", Reader(), policy)
+    command = order(seconds=2.0)
+    planned = run(planner.plan(command))
+    assert time.monotonic() < command.deadline
+    assert planned.chosen.source is Source.CHEAP
+    assert planned.chosen.reasons == ("plan: not ready in time",)
+
+
+def test_plans_that_hang_do_not_pile_up(hanging: Hanging) -> None:
+    policy = Policy(name="hanging", assignors={"hanging": hanging})
+
+    async def story() -> None:
+        planner = Planner("orders", Reader(), policy)
+        for _ in range(RUNNING_PLANS_MAX):
+            assert (await planner.plan(order(seconds=1.0))).chosen.reasons == ("plan: not ready in time",)
+        (reason,) = (await planner.plan(order(seconds=1.0))).chosen.reasons
+        assert reason == f"plan: {RUNNING_PLANS_MAX} earlier plans still run"
+        hanging.release.set()
+        await asyncio.sleep(0.5)
+        assert (await planner.plan(order())).chosen.source is Source.PLAN
+
+    run(story())
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_without_metadata_the_previous_plan_serves_the_same_members(slow: bool) -> None:
+    async def story() -> None:
+        reader = Reader()
+        planner = Planner("orders", reader, Policy())
+        first = await planner.plan(order(1))
+        planner.delivered(1)
+        if slow:
+            reader.delay_s = 10
+        else:
+            reader.trouble = OSError("no broker")
+        again = await planner.plan(order(2, seconds=1.0))
+        assert again.chosen.source is Source.PREVIOUS
+        assert again.chosen.decision.assignments == first.chosen.decision.assignments
+        planner.delivered(2)
+        assert planner.memory.generation == 2
+        with pytest.raises(PlanError, match="no metadata"):
+            await planner.plan(order(3, seconds=1.0, members=(*MEMBERS, joined("c", "t"))))
+
+    run(story())
+
+
+def test_what_the_guard_refuses_is_not_sent() -> None:
+    planner = Planner("orders", Reader(), Policy(), message_bytes_max=500)
+    with pytest.raises(PlanError, match="plan: the group's record would have"):
+        run(planner.plan(order()))
+
+
+def test_a_dry_plan_tells_whether_a_move_is_worth_it() -> None:
+    async def story() -> None:
+        planner = Planner("orders", Reader(), Policy())
+        blobs = {
+            "a": ConsumerProtocolAssignment(1, (TopicPartition("t", 0), TopicPartition("t", 1))).encode(),
+            "b": ConsumerProtocolAssignment(1, (TopicPartition("t", 2), TopicPartition("t", 3))).encode(),
+        }
+        for lost, expected in [("", ""), ("b", "2 partitions have no owner")]:
+            empty = ConsumerProtocolAssignment(1).encode()
+            described = DescribeAnswer(
+                0,
+                0,
+                "Stable",
+                members=tuple(
+                    DescribedMember(
+                        m.member_id, None, m.metadata, empty if m.member_id == lost else blobs.get(m.member_id, empty)
+                    )
+                    for m in MEMBERS
+                ),
+            )
+            await planner.rebuild(RebuildMemory(4, "range", MEMBERS), described, OWN)
+            assert planner.memory.generation == 4
+            comparison = await planner.compare(replace(order(4), dry=True))
+            assert comparison.reason == expected
+
+    run(story())
+
+
+def test_a_dry_plan_without_metadata_is_no_plan() -> None:
+    reader = Reader()
+    reader.trouble = OSError("no broker")
+    with pytest.raises(PlanError, match="no broker"):
+        run(Planner("orders", reader, Policy()).compare(order()))
+
+
+def test_threads_hand_back_values_and_errors() -> None:
+    async def story() -> None:
+        ended: list[int] = []
+        assert await in_thread(lambda: 7, lambda: ended.append(1)) == 7
+
+        def fail() -> int:
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no"):
+            await in_thread(fail, lambda: ended.append(2))
+        assert ended == [1, 2]
+
+    run(story())
