@@ -71,7 +71,9 @@ def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: 
     base = int(signature.max()) + 1
     rows, row = np.unique(topic * base + signature, return_inverse=True)
     offset = len(cluster.racks) + 2
-    classes, of_class = np.unique(sets * offset + rack + 2, return_inverse=True)
+    classes, first, of_class = np.unique(sets * offset + rack + 2, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # by the first member id, so that the order of the JoinGroup answer does not matter
+    classes, of_class = classes[order], np.argsort(order)[of_class]
     table = subscriptions(group, len(cluster.topics))
     allowed = np.ascontiguousarray(table[classes // offset][:, rows // base].T)
     foreign = np.zeros_like(allowed)
