@@ -22,7 +22,7 @@ def cheapen(counts: Counts, foreign: BoolArray) -> None:
     budget = BUDGET
     while budget > 0:
         rings = _Rings(counts, foreign)
-        found = rings.find()
+        found = rings.find(budget)
         budget -= rings.looked_at
         if not sum(rings.cancel(ring) for ring in found):
             return
@@ -48,13 +48,13 @@ class _Rings:
         self.giving = np.concatenate([giving, np.where(counts.level == levels, 0, FAR)]).astype(np.int32)
         self.looked_at = 0
 
-    def find(self) -> list[list[tuple[int, int, int]]]:
+    def find(self, budget: int) -> list[list[tuple[int, int, int]]]:
         """Rings of (receiver, row, giver) that save something, no class in two of them (Bellman and Ford)."""
         rows, classes = self.taking.shape
         cost = np.zeros(classes, dtype=np.int32)
         receiver_of = np.full(classes, -1, dtype=np.int64)
         row_of = np.full(classes, -1, dtype=np.int64)
-        for _ in range(classes + 1):
+        while self.looked_at < budget:
             self.looked_at += 2 * rows * classes
             through = self.taking + cost
             receiver = through.argmin(axis=1)
