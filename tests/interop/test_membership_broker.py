@@ -196,3 +196,23 @@ def test_a_wrong_password_is_a_sentence_without_the_password(secured_kafka: Kafk
     assert outcome.exit_code == 2
     assert "security.protocol and the sasl.*" in outcome.messages[0]
     assert "not-the-password" not in outcome.messages[0]
+
+
+@pytest.mark.timeout(180)
+def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitions() -> None:
+    """Its own brokers, because one of them dies. The group is Stable, so the next node knows all of it (M15)."""
+    group = "membership-moves"
+    with KafkaCluster() as kafka, Flock(kafka.bootstrap) as flock:
+        kafka.create_topic("membership-orders", PARTITIONS, rf=3)
+        with Sidecar(properties(kafka), config(group)) as led:
+            led.wait_for(State.STABLE)
+            members = [flock.member("confluent", group, ["membership-orders"], ["range"]) for _ in range(2)]
+            settled(*members)
+            kafka.kill_node(kafka.coordinator_node(group))
+            third = flock.member("confluent", group, ["membership-orders"], ["range"])
+            everybody = (*members, third)
+            led.wait_until(lambda: {len(m.owned()) for m in everybody} == {4}, "three share", limit_s=90)
+            settled(*everybody)
+            assert led.states == [State.STABLE]
+            assert led.decisions[-1].chosen.decision.group.size == 3
+            assert led.said(NoteKind.REFUSED, NoteKind.LEFT) == []
