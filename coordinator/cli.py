@@ -92,6 +92,13 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
         policies = {group.name: policy(group.policy, plugins) for group in settings.groups}
     except UnknownNameError as error:
         return EXIT_INPUT, (f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}.",)
+    try:
+        # A name that nobody here can plan for would lock every other member out of the group.
+        for group in settings.groups:
+            for protocol in group.protocols:
+                policies[group.name].chain(protocol)
+    except UnknownNameError as error:
+        return EXIT_INPUT, (f"The setting protocols of group {group.name} cannot be used: {error}.",)
     service = Service(
         settings.properties,
         settings.memberships,

@@ -38,6 +38,7 @@ CONNECT_TIMEOUT_MAX_MS = 10_000
 RECONNECT_MAX_MS = 2_000
 PAUSE_POLL_S = 0.02
 CLOSE_TIMEOUT_MS = 5_000
+PROBE_GROUP = "bellwether"  # any name will do: an error code is an answer
 
 # librdkafka's mock brokers: an ApiVersions answer that kafka-python cannot read, no DescribeGroups, and a sync round
 # that ends with the leader's request, before followers have sent theirs.
@@ -97,6 +98,11 @@ class Transport:
         if error is not None:
             failure = failure_of(error)
             raise UnreachableError(failure, self._unreachable(str(error), failure))
+        # A listener that wants a login answers ApiVersions to anybody and closes at the first real request.
+        reply = await self.request(FindCoordinator(0, PROBE_GROUP, timeout_ms))
+        if isinstance(reply, RequestFailed) and reply.failure is Failure.DISCONNECTED:
+            why = "the connection was closed at the first request"
+            raise UnreachableError(Failure.AUTHENTICATION, self._unreachable(why, Failure.AUTHENTICATION))
 
     async def request(self, command: Request) -> Answer | RequestFailed:
         """Sends one request on the connection that it names; never raises for what a broker or the network does.
