@@ -188,7 +188,7 @@ def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mut
 
     async def story() -> None:
         transport = Transport(properties)
-        await transport.start()
+        await transport.start(1_000)
         parked = asyncio.create_task(transport.request(Join(1, node, "g", "", None, (), "", 1, 1, 60_000)))
         other = asyncio.create_task(transport.request(Join(2, node, "h", "", None, (), "", 1, 1, 60_000)))
         late = await transport.request(Heartbeat(3, node, "g", "m", None, 1, 300))
