@@ -34,6 +34,7 @@ METADATA_SHARE = 0.4  # of the time until the deadline
 RESERVE_S = 0.1  # kept back for the way to the broker
 METADATA_AGE_MS_MAX = 1_000
 RUNNING_PLANS_MAX = 4
+STRANGERS_SHOWN = 3
 
 Value = TypeVar("Value")
 
@@ -110,6 +111,8 @@ class Planner:
             topics, cluster = (), None
             trouble = f"no metadata: {str(error) or type(error).__name__}"
         metadata_s = self._clock() - began
+        if cluster is not None:
+            self._refuse_strangers(cluster)
         outcome = await first_valid(self._attempts(raw, cluster, command))
         if isinstance(outcome, NoAnswer):
             reasons = outcome.reasons if cluster is not None else (trouble, *outcome.reasons)
@@ -162,6 +165,16 @@ class Planner:
         )
         cluster = await self._reader.snapshot(topics_wanted(raw), METADATA_AGE_MS_MAX)
         self.memory = await asyncio.to_thread(recall, command.generation, command.protocol, cluster, members)
+
+    def _refuse_strangers(self, cluster: ClusterView) -> None:
+        """A topic that we never could read would get no owners from us; members can read it, so one of them leads."""
+        strangers = sorted(cluster.unreadable - self.memory.cluster.index.keys())
+        if strangers:
+            named = ", ".join(f"'{topic}'" for topic in strangers[:STRANGERS_SHOWN])
+            raise PlanError(
+                f"metadata of {len(strangers)} subscribed topics cannot be read; grant our principal the ACL DESCRIBE"
+                f" on Topic {named}"
+            )
 
     def raw_group(self, command: Decide) -> RawGroup:
         members = tuple(map(_raw_member, command.members))
