@@ -16,7 +16,6 @@ from typing import Any, Self
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import ROOT
 from tests.interop.members import wait_until
-from tests.interop.raw import describe
 
 COMMAND = (sys.executable, "-m", "coordinator")
 STOP_TIMEOUT_S = 30.0
@@ -133,7 +132,8 @@ class Bellwether:
 
     def is_member(self, group: str) -> bool:
         assert self.running, f"bellwether ended:\n{self.tail()}"
-        return any(member.instance_id == INSTANCE for member in describe(self._cluster.bootstrap, group).members)
+        described = self._cluster.admin.describe_consumer_groups([group])[group].result(timeout=10)
+        return any(member.group_instance_id == INSTANCE for member in described.members)
 
     def stop(self) -> int:
         """SIGTERM; returns the exit code."""

@@ -262,7 +262,8 @@ class KafkaCluster:
     def _format(self) -> None:
         """Writes the configurations and formats the data directories, all nodes at once."""
         assert self._java is not None
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # A leading dash would read as an option.
+        cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         running = []
         for node in self._members.values():
             lines = [f"{key}={value}\n" for key, value in self._configuration(node).items()]
@@ -272,8 +273,8 @@ class KafkaCluster:
                 "kafka.tools.StorageTool", *arguments, options=("-Xmx128m", "-XX:TieredStopAtLevel=1")
             )
             running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-        for process in running:
-            output, _ = process.communicate(timeout=60)
+        outputs = [process.communicate(timeout=60)[0] for process in running]
+        for process, output in zip(running, outputs, strict=True):
             if process.returncode != 0:
                 raise RuntimeError(f"StorageTool could not format a node:\n{output[-2000:]}")
 

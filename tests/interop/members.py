@@ -247,27 +247,29 @@ class Flock:
         session_ms: int = 10_000,
         own_process: bool = False,
         start: bool = True,
-        **more: str,
+        more: Mapping[str, str] | None = None,
+        **fields: str,
     ) -> Member:
-        """Makes a member and starts it. `more` goes to the program as it is, for example protocol="consumer"."""
+        """Makes a member and starts it. `more` and `fields` go to the program, for example protocol="consumer"."""
         with self._making:
             self._made += 1
             name = f"{group}-{kind}-{self._made}"
             host = self._host(kind, own_process=own_process)
-        fields = {
+        told = {
             "name": name,
             "bootstrap": self._bootstrap,
             "group": group,
             "topics": ",".join(topics),
             "assignors": ",".join(assignors),
             "session_ms": str(session_ms),
-            **more,
+            **fields,
+            **(more or {}),
         }
         if rack is not None:
-            fields["rack"] = rack
+            told["rack"] = rack
         if instance is not None:
-            fields["instance"] = instance
-        member = Member(name, kind, group, host, fields)
+            told["instance"] = instance
+        member = Member(name, kind, group, host, told)
         host.members[name] = member
         self.members.append(member)
         if start:
