@@ -29,6 +29,32 @@ NEEDED_JARS = (
 )
 
 
+STREAMS_39_VERSION = "3.9.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Jars of one Kafka release and what is compiled against them: pom and sources below `SOURCES`, home in `CACHE`."""
+
+    home: str
+    pom: str
+    needed_jars: tuple[str, ...]
+    sources: str
+
+    @property
+    def inputs(self) -> list[Path]:
+        return [SOURCES / self.pom, *sorted(SOURCES.rglob(self.sources))]
+
+
+CURRENT = Release("java", "pom.xml", NEEDED_JARS, "*.java")
+STREAMS_39 = Release(
+    "java-3.9",
+    "streams-3.9/pom.xml",
+    (f"kafka-streams-{STREAMS_39_VERSION}.jar", f"kafka-clients-{STREAMS_39_VERSION}.jar", "slf4j-simple-1.7.36.jar"),
+    "StreamsMain.java",
+)
+
+
 class MissingToolError(Exception):
     """A tool that real brokers need is not installed; the text names it."""
 
@@ -63,16 +89,16 @@ def file_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def java() -> Java:
+def java(release: Release = CURRENT) -> Java:
     """The JVM with Kafka on its class path.
 
     Raises MissingToolError without a JDK, or without Maven while the jars are still to be fetched.
     """
     executable, compiler = _tool("java"), _tool("javac")
-    base = CACHE / "java"
+    base = CACHE / release.home
     with file_lock(base / ".lock"):
-        jars = _jars(base)
-        classes = _classes(base, jars, compiler)
+        jars = _jars(base, release)
+        classes = _classes(base, release, jars, compiler)
     return Java(executable, os.pathsep.join([str(classes), str(jars / "*")]))
 
 
@@ -85,11 +111,11 @@ def _tool(name: str) -> str:
     return found
 
 
-def _jars(base: Path) -> Path:
+def _jars(base: Path, release: Release) -> Path:
     jars = base / "jars"
     stamp = base / ".jars"
-    wanted = _digest([SOURCES / "pom.xml"])
-    if stamp.exists() and stamp.read_text() == wanted and _complete(jars):
+    wanted = _digest([SOURCES / release.pom])
+    if stamp.exists() and stamp.read_text() == wanted and _complete(jars, release):
         return jars
     maven = _tool("mvn")
     shutil.rmtree(jars, ignore_errors=True)
@@ -98,27 +124,27 @@ def _jars(base: Path) -> Path:
         "-q",
         "-B",
         "-f",
-        str(SOURCES / "pom.xml"),
+        str(SOURCES / release.pom),
         f"-Dmaven.repo.local={CACHE / 'maven'}",
         f"-DoutputDirectory={jars}",
         "dependency:copy-dependencies",
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    if done.returncode != 0 or not _complete(jars):
+    if done.returncode != 0 or not _complete(jars, release):
         raise RuntimeError(f"Maven could not fetch Kafka's jars:\n{(done.stdout + done.stderr)[-3000:]}")
     stamp.write_text(wanted)
     return jars
 
 
-def _complete(jars: Path) -> bool:
-    return all(zipfile.is_zipfile(jars / name) for name in NEEDED_JARS)
+def _complete(jars: Path, release: Release) -> bool:
+    return all(zipfile.is_zipfile(jars / name) for name in release.needed_jars)
 
 
-def _classes(base: Path, jars: Path, compiler: str) -> Path:
+def _classes(base: Path, release: Release, jars: Path, compiler: str) -> Path:
     classes = base / "classes"
     stamp = base / ".classes"
-    sources = sorted(SOURCES.rglob("*.java"))
-    wanted = _digest([SOURCES / "pom.xml", *sources])
+    sources = release.inputs[1:]
+    wanted = _digest(release.inputs)
     if stamp.exists() and stamp.read_text() == wanted and classes.is_dir():
         return classes
     fresh = base / f"classes.{os.getpid()}"

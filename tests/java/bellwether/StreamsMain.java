@@ -1,0 +1,522 @@
+package bellwether;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.zip.CRC32;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StoreQueryParameters;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.ThreadMetadata;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.processor.StandbyUpdateListener;
+import org.apache.kafka.streams.processor.StateRestoreListener;
+import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
+import org.apache.kafka.streams.processor.internals.DefaultKafkaClientSupplier;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
+import org.apache.kafka.streams.state.ReadOnlyWindowStore;
+
+/**
+ * One instance of a Kafka Streams application that reports on itself. Arguments are key=value: `app.topology` (v1, v2,
+ * v3), `app.input` (topics with commas between) or `app.pattern`, `app.output`; every other key is a Streams setting
+ * and goes to Kafka as it is.
+ *
+ * <p>v1: subtopology 0 reads the input, writes every tenth record to the output and repartitions twice; 1 counts per
+ * key (store "counts"); 2 counts per mark and ten seconds (store "windowed"). v2: 1 has a second store, "sizes". v3:
+ * 1 and 2 change places. Records are (key, number) and each key's numbers run 1, 2, 3 ..., so that "counts" can tell
+ * what came twice and what never came.
+ *
+ * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold. The end of
+ * input closes the instance; when it fails, the process ends with 3.
+ */
+public final class StreamsMain {
+    private static final int MARKS = 64;
+    private static final Duration WINDOW = Duration.ofSeconds(10);
+    private static final Duration GRACE = Duration.ofHours(1);
+    private static final Duration CLOSE_LIMIT = Duration.ofSeconds(20);
+    private static final long POLL_MS = 20;
+    private static final int POLLS_PER_REPORT = 5;
+
+    private StreamsMain() {}
+
+    public static void main(String[] arguments) throws IOException {
+        Map<String, String> settings = new TreeMap<>();
+        for (String argument : arguments) {
+            int equals = argument.indexOf('=');
+            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
+        }
+        Properties properties = new Properties();
+        settings.forEach((key, value) -> {
+            if (!key.startsWith("app.")) {
+                properties.put(key, value);
+            }
+        });
+        Topology topology = topology(settings);
+        Report.line("topology", "\"text\":" + Report.quoted(topology.describe().toString()));
+        KafkaStreams streams = new KafkaStreams(topology, properties, new WatchedClients());
+        streams.setStateListener((to, from) -> {
+            Report.line("state", "\"state\":\"" + to + "\",\"before\":\"" + from + "\"");
+            if (to == KafkaStreams.State.ERROR) {
+                Runtime.getRuntime().halt(3);
+            }
+        });
+        streams.setUncaughtExceptionHandler(error -> {
+            Report.line("error", "\"text\":" + Report.quoted(String.valueOf(error)));
+            error.printStackTrace(System.err);
+            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+        });
+        RestoreWatch restores = new RestoreWatch();
+        streams.setGlobalStateRestoreListener(restores);
+        streams.setStandbyUpdateListener(restores);
+        Thread watch = new Thread(() -> watch(streams), "watch");
+        watch.setDaemon(true);
+        streams.start();
+        watch.start();
+        serve(streams, settings.getOrDefault("app.topology", "v1"));
+        boolean clean = streams.close(CLOSE_LIMIT);
+        Report.progress();
+        Report.line("closed", "\"clean\":" + clean);
+        Runtime.getRuntime().halt(clean ? 0 : 2);
+    }
+
+    private static Topology topology(Map<String, String> settings) {
+        StreamsBuilder builder = new StreamsBuilder();
+        Consumed<String, String> texts = Consumed.with(Serdes.String(), Serdes.String());
+        String pattern = settings.get("app.pattern");
+        KStream<String, String> source = pattern != null
+            ? builder.stream(Pattern.compile(pattern), texts)
+            : builder.stream(Arrays.asList(settings.get("app.input").split(",")), texts);
+        KStream<String, String> input = source.processValues(Meter::new);
+        input.filter((key, number) -> number.endsWith("0"))
+            .mapValues(number -> "tenth " + number)
+            .to(settings.get("app.output"), Produced.with(Serdes.String(), Serdes.String()));
+        String variant = settings.getOrDefault("app.topology", "v1");
+        if (variant.equals("v3")) {
+            countMarks(input);
+            countKeys(input, false);
+        } else {
+            countKeys(input, variant.equals("v2"));
+            countMarks(input);
+        }
+        return builder.build();
+    }
+
+    private static void countKeys(KStream<String, String> input, boolean sizes) {
+        KGroupedStream<String, String> byKey = repartitioned(input, "by-key", key -> key);
+        byKey.aggregate(
+            () -> new byte[Tally.BYTES],
+            (key, number, tally) -> Tally.add(tally, Long.parseLong(number)),
+            Materialized.<String, byte[], KeyValueStore<Bytes, byte[]>>as("counts")
+                .withKeySerde(Serdes.String())
+                .withValueSerde(Serdes.ByteArray()));
+        if (sizes) {
+            byKey.count(Materialized.as("sizes"));
+        }
+    }
+
+    private static void countMarks(KStream<String, String> input) {
+        repartitioned(input, "by-mark", key -> "mark-" + Math.floorMod(key.hashCode(), MARKS))
+            .windowedBy(TimeWindows.ofSizeAndGrace(WINDOW, GRACE))
+            .count(Materialized.as("windowed"));
+    }
+
+    private static KGroupedStream<String, String> repartitioned(
+            KStream<String, String> input, String name, Function<String, String> keyOf) {
+        return input.selectKey((key, number) -> keyOf.apply(key))
+            .repartition(Repartitioned.with(Serdes.String(), Serdes.String()).withName(name))
+            .processValues(Meter::new)
+            .groupByKey(Grouped.with(Serdes.String(), Serdes.String()));
+    }
+
+    /** Reports what the threads have and what was processed, as long as the instance lives. */
+    private static void watch(KafkaStreams streams) {
+        String before = "";
+        for (long turn = 0; ; turn++) {
+            String now = tasks(streams);
+            if (!now.equals(before)) {
+                Report.line("tasks", now);
+                before = now;
+            }
+            if (turn % POLLS_PER_REPORT == 0) {
+                Report.progress();
+            }
+            try {
+                Thread.sleep(POLL_MS);
+            } catch (InterruptedException ended) {
+                return;
+            }
+        }
+    }
+
+    private static String tasks(KafkaStreams streams) {
+        TreeSet<String> active = new TreeSet<>();
+        TreeSet<String> standby = new TreeSet<>();
+        for (ThreadMetadata thread : streams.metadataForLocalThreads()) {
+            thread.activeTasks().forEach(task -> active.add(task.taskId().toString()));
+            thread.standbyTasks().forEach(task -> standby.add(task.taskId().toString()));
+        }
+        return "\"active\":" + Report.list(active) + ",\"standby\":" + Report.list(standby);
+    }
+
+    private static void serve(KafkaStreams streams, String variant) throws IOException {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        String line;
+        while ((line = lines.readLine()) != null) {
+            if (line.equals("dump")) {
+                dump(streams, variant);
+            }
+        }
+    }
+
+    /** What the active stores here hold: per partition of "counts" and "windowed" sums and a digest. */
+    private static void dump(KafkaStreams streams, String variant) {
+        TreeMap<Integer, Dump> counts = new TreeMap<>();
+        TreeMap<Integer, Dump> windowed = new TreeMap<>();
+        String[] order = variant.equals("v3") ? new String[] {"2_", "1_"} : new String[] {"1_", "2_"};
+        for (String task : Report.running()) {
+            int partition = Integer.parseInt(task.substring(task.indexOf('_') + 1));
+            try {
+                if (task.startsWith(order[0])) {
+                    counts.put(partition, countsOf(streams, partition));
+                } else if (task.startsWith(order[1])) {
+                    windowed.put(partition, windowedOf(streams, partition));
+                }
+            } catch (RuntimeException moved) {
+                Report.line("dump-failed", "\"text\":" + Report.quoted(task + ": " + moved));
+                return;
+            }
+        }
+        Report.line("dump", "\"counts\":" + Dump.json(counts) + ",\"windowed\":" + Dump.json(windowed));
+    }
+
+    private static Dump countsOf(KafkaStreams streams, int partition) {
+        ReadOnlyKeyValueStore<String, byte[]> store = streams.store(
+            StoreQueryParameters.fromNameAndType("counts", QueryableStoreTypes.<String, byte[]>keyValueStore())
+                .withPartition(partition));
+        Dump sums = new Dump();
+        try (KeyValueIterator<String, byte[]> all = store.all()) {
+            all.forEachRemaining(entry -> {
+                ByteBuffer tally = ByteBuffer.wrap(entry.value);
+                sums.add(entry.key, tally.getLong(), tally.getLong(), tally.getLong());
+            });
+        }
+        return sums;
+    }
+
+    private static Dump windowedOf(KafkaStreams streams, int partition) {
+        ReadOnlyWindowStore<String, Long> store = streams.store(
+            StoreQueryParameters.fromNameAndType("windowed", QueryableStoreTypes.<String, Long>windowStore())
+                .withPartition(partition));
+        Dump sums = new Dump();
+        try (KeyValueIterator<Windowed<String>, Long> all = store.all()) {
+            all.forEachRemaining(entry -> sums.add(entry.key.key(), entry.value, entry.value, 0));
+        }
+        return sums;
+    }
+
+    /** Sums over one partition of a store. `digest` adds up a checksum per key and its distinct count. */
+    private static final class Dump {
+        private long keys;
+        private long seen;
+        private long distinct;
+        private long missing;
+        private long digest;
+
+        private void add(String key, long raw, long last, long gaps) {
+            keys++;
+            seen += raw;
+            distinct += last - gaps;
+            missing += gaps;
+            CRC32 checksum = new CRC32();
+            checksum.update((key + "=" + (last - gaps)).getBytes(StandardCharsets.UTF_8));
+            digest += checksum.getValue();
+        }
+
+        private static String json(Map<Integer, Dump> dumps) {
+            return dumps.entrySet().stream().map(entry -> {
+                Dump dump = entry.getValue();
+                return "\"" + entry.getKey() + "\":[" + dump.keys + "," + dump.seen + "," + dump.distinct + ","
+                    + dump.missing + "," + dump.digest + "]";
+            }).collect(Collectors.joining(",", "{", "}"));
+        }
+    }
+
+    /** A key's value in "counts": how often it was seen, its highest number, how many numbers below it never came. */
+    private static final class Tally {
+        private static final int BYTES = 3 * Long.BYTES;
+
+        private static byte[] add(byte[] before, long number) {
+            ByteBuffer old = ByteBuffer.wrap(before);
+            long seen = old.getLong() + 1;
+            long last = old.getLong();
+            long gaps = old.getLong();
+            if (number > last) {
+                gaps += number - last - 1;
+                last = number;
+            }
+            return ByteBuffer.allocate(BYTES).putLong(seen).putLong(last).putLong(gaps).array();
+        }
+    }
+
+    /** Stands at the head of each subtopology: a task runs here from init to close, and how far it came. */
+    private static final class Meter extends ContextualFixedKeyProcessor<String, String, String> {
+        private Report.Progress progress;
+
+        @Override
+        public void init(FixedKeyProcessorContext<String, String> context) {
+            super.init(context);
+            progress = Report.opened(context.taskId());
+        }
+
+        @Override
+        public void process(FixedKeyRecord<String, String> entry) {
+            progress.add();
+            context().forward(entry);
+        }
+
+        @Override
+        public void close() {
+            Report.closed(context().taskId());
+        }
+    }
+
+    /** Counts what restoring and standby tasks read from changelogs. */
+    private static final class RestoreWatch implements StateRestoreListener, StandbyUpdateListener {
+        @Override
+        public void onRestoreStart(TopicPartition changelog, String store, long from, long to) {
+            Report.line("restore-start", changelog(changelog) + ",\"records\":" + (to - from));
+        }
+
+        @Override
+        public void onBatchRestored(TopicPartition changelog, String store, long end, long records) {
+            // The total comes at the end.
+        }
+
+        @Override
+        public void onRestoreEnd(TopicPartition changelog, String store, long records) {
+            Report.line("restored", changelog(changelog) + ",\"records\":" + records);
+        }
+
+        @Override
+        public void onRestoreSuspended(TopicPartition changelog, String store, long records) {
+            Report.line("restored", changelog(changelog) + ",\"records\":" + records);
+        }
+
+        @Override
+        public void onUpdateStart(TopicPartition changelog, String store, long from) {
+            Report.line("standby-start", changelog(changelog));
+        }
+
+        @Override
+        public void onBatchLoaded(
+                TopicPartition changelog, String store, TaskId task, long offset, long records, long end) {
+            Report.standby(changelog, records, end - offset - 1);
+        }
+
+        @Override
+        public void onUpdateSuspended(
+                TopicPartition changelog, String store, long offset, long end, SuspendReason reason) {
+            Report.line("standby-end", changelog(changelog) + ",\"reason\":\"" + reason + "\"");
+        }
+
+        private static String changelog(TopicPartition partition) {
+            return "\"topic\":" + Report.quoted(partition.topic()) + ",\"partition\":" + partition.partition();
+        }
+    }
+
+    /** Consumers as Streams makes them, but those of the group also say what each generation gave and took. */
+    private static final class WatchedClients extends DefaultKafkaClientSupplier {
+        @Override
+        public Consumer<byte[], byte[]> getConsumer(Map<String, Object> config) {
+            return new WatchedConsumer(config);
+        }
+    }
+
+    private static final class WatchedConsumer extends KafkaConsumer<byte[], byte[]> {
+        private WatchedConsumer(Map<String, Object> config) {
+            super(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        }
+
+        @Override
+        public void subscribe(Collection<String> topics, ConsumerRebalanceListener listener) {
+            super.subscribe(topics, reporting(listener));
+        }
+
+        @Override
+        public void subscribe(Pattern pattern, ConsumerRebalanceListener listener) {
+            super.subscribe(pattern, reporting(listener));
+        }
+
+        private ConsumerRebalanceListener reporting(ConsumerRebalanceListener inner) {
+            return new ConsumerRebalanceListener() {
+                @Override
+                public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+                    report("assigned", partitions);
+                    inner.onPartitionsAssigned(partitions);
+                }
+
+                @Override
+                public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                    inner.onPartitionsRevoked(partitions);
+                    report("revoked", partitions);
+                }
+
+                @Override
+                public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                    inner.onPartitionsLost(partitions);
+                    report("lost", partitions);
+                }
+            };
+        }
+
+        private void report(String event, Collection<TopicPartition> partitions) {
+            String named = partitions.stream()
+                .map(p -> "[" + Report.quoted(p.topic()) + "," + p.partition() + "]")
+                .collect(Collectors.joining(",", "[", "]"));
+            Report.line(event, "\"member\":" + Report.quoted(groupMetadata().memberId()) + ",\"generation\":"
+                + groupMetadata().generationId() + ",\"partitions\":" + named);
+        }
+    }
+
+    /** Lines on stdout, whole and one at a time, and the counters behind them. */
+    private static final class Report {
+        private static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        private static final long STARTED_MS = System.currentTimeMillis();
+        private static final long STARTED_NS = System.nanoTime();
+        private static final Map<String, Progress> PROGRESS = new ConcurrentHashMap<>();
+        private static final Map<TopicPartition, long[]> STANDBY = new ConcurrentHashMap<>();
+        private static final TreeSet<String> RUNNING = new TreeSet<>();
+
+        private static long now() {
+            return STARTED_MS + (System.nanoTime() - STARTED_NS) / 1_000_000;
+        }
+
+        private static void line(String event, String fields) {
+            synchronized (OUT) {
+                OUT.println("{\"event\":\"" + event + "\",\"t_ms\":" + now() + (fields.isEmpty() ? "" : "," + fields)
+                    + "}");
+                OUT.flush();
+            }
+        }
+
+        private static Progress opened(TaskId task) {
+            synchronized (RUNNING) {
+                RUNNING.add(task.toString());
+            }
+            line("running", "\"task\":\"" + task + "\"");
+            return PROGRESS.computeIfAbsent(task.toString(), ignored -> new Progress());
+        }
+
+        private static void closed(TaskId task) {
+            synchronized (RUNNING) {
+                RUNNING.remove(task.toString());
+            }
+            line("suspended", "\"task\":\"" + task + "\"");
+        }
+
+        private static Collection<String> running() {
+            synchronized (RUNNING) {
+                return new TreeSet<>(RUNNING);
+            }
+        }
+
+        private static void standby(TopicPartition changelog, long records, long lag) {
+            STANDBY.merge(changelog, new long[] {records, lag}, (a, b) -> new long[] {a[0] + b[0], b[1]});
+        }
+
+        private static void progress() {
+            String tasks = PROGRESS.entrySet().stream()
+                .map(entry -> entry.getValue().take(entry.getKey()))
+                .filter(text -> !text.isEmpty())
+                .collect(Collectors.joining(","));
+            if (!tasks.isEmpty()) {
+                line("processed", "\"tasks\":{" + tasks + "}");
+            }
+            for (TopicPartition changelog : STANDBY.keySet()) {
+                long[] loaded = STANDBY.remove(changelog);
+                if (loaded != null) {
+                    line("standby", "\"topic\":" + quoted(changelog.topic()) + ",\"partition\":"
+                        + changelog.partition() + ",\"records\":" + loaded[0] + ",\"lag\":" + loaded[1]);
+                }
+            }
+        }
+
+        private static String list(Collection<String> texts) {
+            return texts.stream().map(Report::quoted).collect(Collectors.joining(",", "[", "]"));
+        }
+
+        private static String quoted(String text) {
+            StringBuilder quoted = new StringBuilder("\"");
+            for (char c : text.toCharArray()) {
+                if (c == '"' || c == '\\') {
+                    quoted.append('\\').append(c);
+                } else if (c < ' ') {
+                    quoted.append(String.format("\\u%04x", (int) c));
+                } else {
+                    quoted.append(c);
+                }
+            }
+            return quoted.append('"').toString();
+        }
+
+        /** Records of one task since the last report: when the first and the last came, and how many. */
+        private static final class Progress {
+            private long first;
+            private long last;
+            private long records;
+
+            private synchronized void add() {
+                last = now();
+                if (records++ == 0) {
+                    first = last;
+                }
+            }
+
+            private synchronized String take(String task) {
+                if (records == 0) {
+                    return "";
+                }
+                String text = "\"" + task + "\":[" + first + "," + last + "," + records + "]";
+                records = 0;
+                return text;
+            }
+        }
+    }
+}
