@@ -81,6 +81,7 @@ def run(
 async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
     """Runs the service beside its HTTP server. Returns the exit code and sentences for people."""
     from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy
+    from coordinator.decision_log import DecisionLog
     from coordinator.http import HttpAddressError, HttpServer
     from coordinator.metrics import Metrics
     from coordinator.runtime import Observers, Service
@@ -104,7 +105,7 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
         settings.memberships,
         Policy(),
         policies=policies,
-        observers=Observers(on_decision=(metrics.on_decision,), on_note=(metrics.on_note,)),
+        observers=Observers(on_decision=(metrics.on_decision, DecisionLog().on_decision), on_note=(metrics.on_note,)),
         watch_interval_ms=settings.metadata_interval_ms,
     )
     server = HttpServer(metrics.registry, lambda: _not_ready(service))

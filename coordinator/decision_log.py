@@ -1,0 +1,48 @@
+"""One log line per plan that the broker has: why the round happened, what it changed, how long it took, what is odd."""
+
+from assignors.decide import Decision
+from coordinator.causes import cause
+from coordinator.fallback import Source
+from coordinator.logs import get
+from coordinator.planner import Planned
+
+log = get(__name__)
+
+
+class DecisionLog:
+    """The runtime's observer of decisions. Remembers the last one of each group, to tell what has changed."""
+
+    def __init__(self) -> None:
+        self._previous: dict[str, Decision] = {}
+
+    def on_decision(self, planned: Planned) -> None:
+        chosen, timings = planned.chosen, planned.timings
+        decision = chosen.decision
+        group, after = decision.raw.group_id, decision.score_after
+        why = cause(self._previous.get(group), decision)
+        self._previous[group] = decision
+        doubtful = decision.warnings or chosen.source is not Source.PLAN
+        level = log.warning if doubtful else log.info
+        level(
+            "decision",
+            group=group,
+            generation=decision.raw.generation,
+            protocol=decision.raw.protocol,
+            policy=decision.policy,
+            source=chosen.source.value,
+            cause=why.sentence,
+            members=decision.group.size,
+            partitions=after.owned,
+            unowned=after.unowned,
+            kept=decision.moves.kept,
+            moved=decision.moves.moved,
+            new=decision.moves.new,
+            withheld=int(decision.plan.withheld.sum()),
+            cross_rack=after.cross_rack,
+            spread=after.spread,
+            metadata_ms=round(timings.metadata_s * 1000, 1),
+            plan_ms=round(timings.plan_s * 1000, 1),
+            sync_ms=round(timings.sync_s * 1000, 1),
+            warnings=list(decision.warnings),
+            not_taken=list(chosen.reasons),
+        )
