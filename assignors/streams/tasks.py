@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.model import NOBODY, ClusterView, IntArray, LongArray
-from assignors.streams.lags import EndOffsets, end_sums
+from assignors.streams.offsets import EndOffsets, end_sums
 from assignors.streams.model import UNKNOWN_OFFSET_SUM, Subtopology, TaskTable
 from assignors.streams.partitions import task_count
 from assignors.streams.topology import Topology
@@ -132,8 +132,10 @@ def _remote(
         tables.append(counted)
         seen += len(counted)
         begin += size
-    remote = np.concatenate([np.zeros((0, len(cluster.racks)), dtype=np.int32), *tables])
-    return signature, remote, known
+    if not tables:
+        return signature, np.zeros((0, len(cluster.racks)), dtype=np.int32), known
+    remote, number = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+    return number.reshape(-1).astype(np.int32)[signature], remote, known
 
 
 def _joined(code: LongArray, counted: IntArray, sets: IntArray, cluster: ClusterView) -> tuple[LongArray, IntArray]:

@@ -1,0 +1,115 @@
+"""What the leader of a Streams group remembers: what it delivered to which thread, and who these threads were.
+
+The partitions that were sent live in the same `Memory` as those of consumer groups; beside it stands what only Streams
+needs: the process of every thread, when it last joined, and how many standbys the last plan had.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from assignors.memory import Memory, digest
+from assignors.model import ClusterView
+from assignors.views import DescribedMember, recall
+from protocol.bulk import read_subscriptions
+from protocol.consumer import ConsumerProtocolAssignment
+from protocol.errors import RemoteProtocolError
+from protocol.streams_assignment import AssignmentInfo
+from protocol.streams_bulk import read_infos
+from protocol.types import ProcessId, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRecord:
+    """A thread as it was last seen. `joined_at_ms`: when these very bytes first came, so when its sums were read."""
+
+    process_id: ProcessId
+    version: int
+    latest_version: int
+    digest: bytes
+    joined_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamsMemory:
+    """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
+
+    `led` tells whether that plan was ours; otherwise it was read from the group. `standbys` counts the processes that
+    had a standby of each task, `processes` those that took part. `topology` is the digest of the topology used.
+    """
+
+    plan: Memory
+    threads: Mapping[str, ThreadRecord] = field(default_factory=dict)
+    led: bool = False
+    standbys: Mapping[TaskId, int] = field(default_factory=dict)
+    processes: int = 0
+    topology: str = ""
+
+    @classmethod
+    def empty(cls) -> "StreamsMemory":
+        return cls(Memory.empty())
+
+    @property
+    def generation(self) -> int:
+        return self.plan.generation
+
+    def joined_at_ms(self, key: str, metadata: bytes, now_ms: int) -> int:
+        """When this metadata came first: a member that did not join again reports what it knew then."""
+        record = self.threads.get(key)
+        return record.joined_at_ms if record and record.digest == digest(metadata) else now_ms
+
+    def odd_standbys(self, stateful: Collection[int], configured: int, max_warmups: int) -> str | None:
+        """Why the standbys of a plan that was not ours do not fit this configuration, None if they do.
+
+        `stateful` are subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has
+        fewer than configured has no such explanation.
+        """
+        counts = sorted(n for task, n in self.standbys.items() if task.subtopology in stateful)
+        if self.led or not counts or self.processes < 2:
+            return None
+        wanted = min(configured, self.processes - 1)
+        excess = sum(max(0, n - wanted) for n in counts)
+        if counts[-1] >= wanted and excess <= max_warmups:
+            return None
+        return (
+            f"num.standby.replicas is {configured} here, but the present plan of {self.processes} processes keeps"
+            f" {counts[len(counts) // 2]} standbys of most tasks: set it to what the application has"
+        )
+
+
+def recall_streams(
+    generation: int, protocol: str, cluster: ClusterView, described: Sequence[DescribedMember]
+) -> StreamsMemory:
+    """Memory from DescribeGroups of a Stable group: what a leader that just came can know. Never raises for bytes.
+
+    Nothing says when these members joined, so their reports count as old as the epoch.
+    """
+    infos = read_infos(read_subscriptions([d.metadata for d in described]).user_data)
+    threads: dict[str, ThreadRecord] = {}
+    copies: dict[TaskId, set[ProcessId]] = {}
+    for m, (member, process) in enumerate(zip(described, infos.process, strict=True)):
+        if process is None:
+            continue
+        version, latest = int(infos.version[m]), int(infos.latest[m])
+        key = member.instance_id or member.member_id
+        threads[key] = ThreadRecord(process, version, latest, digest(member.metadata), 0)
+        given = assignment_info(member.assignment) or AssignmentInfo()
+        for task in given.active_tasks:
+            copies.setdefault(task, set())
+        for task, _ in given.standby_tasks:
+            copies.setdefault(task, set()).add(process)
+    return StreamsMemory(
+        plan=recall(generation, protocol, cluster, described),
+        threads=MappingProxyType(threads),
+        standbys=MappingProxyType({task: len(held) for task, held in copies.items()}),
+        processes=len({record.process_id for record in threads.values()}),
+    )
+
+
+def assignment_info(assignment: bytes) -> AssignmentInfo | None:
+    """The Streams part of an encoded assignment, None where there is none that can be read."""
+    try:
+        data = ConsumerProtocolAssignment.decode(assignment).user_data
+        return AssignmentInfo.decode(data) if data else None
+    except RemoteProtocolError:
+        return None
