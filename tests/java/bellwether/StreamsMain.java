@@ -24,6 +24,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
@@ -89,7 +90,8 @@ public final class StreamsMain {
             }
         });
         Topology topology = topology(settings);
-        Report.line("topology", "\"text\":" + Report.quoted(topology.describe().toString()));
+        Report.line("topology", "\"version\":\"" + AppInfoParser.getVersion() + "\",\"text\":"
+            + Report.quoted(topology.describe().toString()));
         KafkaStreams streams = new KafkaStreams(topology, properties, new WatchedClients());
         streams.setStateListener((to, from) -> {
             Report.line("state", "\"state\":\"" + to + "\",\"before\":\"" + from + "\"");
