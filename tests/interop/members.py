@@ -363,7 +363,7 @@ def wait_until(condition: Callable[[], bool], limit_s: float, what: Callable[[],
 
 def wait_settled(
     members: Iterable[Member],
-    expected: Iterable[TopicPartition],
+    expected: Iterable[TopicPartition] | Callable[[], Iterable[TopicPartition]],
     *,
     spread: int | None = None,
     limit_s: float = SETTLE_TIMEOUT_S,
@@ -371,13 +371,18 @@ def wait_settled(
 ) -> dict[TopicPartition, Member]:
     """Waits until these members together own exactly `expected`, each partition once, unchanged for `quiet_s`.
 
-    With `spread`, also until the fullest has at most so many more than the emptiest (a newcomer has nothing at first).
+    `expected` may be a function, asked again each time, where topics grow meanwhile. With `spread`, also until the
+    fullest has at most so many more than the emptiest (a newcomer has nothing at first).
     Returns the owner of every partition. Raises AssertionError, naming what is missing, doubled and foreign.
     """
     present = list(members)
-    wanted = frozenset(expected)
+    fixed = () if callable(expected) else tuple(expected)
+
+    def wanted_now() -> frozenset[TopicPartition]:
+        return frozenset(expected() if callable(expected) else fixed)
 
     def settled() -> bool:
+        wanted = wanted_now()
         if any(member.quiet_s < quiet_s for member in present):
             return False
         held = [tp for member in present for tp in member.owned()]
@@ -386,7 +391,7 @@ def wait_settled(
         loads = [len(member.owned()) for member in present]
         return spread is None or max(loads) - min(loads) <= spread
 
-    wait_until(settled, limit_s, lambda: _describe(present, wanted))
+    wait_until(settled, limit_s, lambda: _describe(present, wanted_now()))
     return {tp: member for member in present for tp in member.owned()}
 
 
