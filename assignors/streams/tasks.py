@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.model import NOBODY, ClusterView, IntArray, LongArray
-from assignors.streams.offsets import EndOffsets, end_sums
 from assignors.streams.model import UNKNOWN_OFFSET_SUM, Subtopology, TaskTable
+from assignors.streams.offsets import EndOffsets, end_sums
 from assignors.streams.partitions import task_count
 from assignors.streams.topology import Topology
 

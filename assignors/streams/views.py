@@ -10,9 +10,9 @@ import numpy as np
 from assignors.model import NOBODY, BoolArray, IntArray, LongArray
 from assignors.streams.claims import Claims
 from assignors.streams.crew import Crew, DecodedStreams
-from assignors.streams.offsets import beyond_end, lags
 from assignors.streams.memory import StreamsMemory
 from assignors.streams.model import LATEST_OFFSET, StreamsView
+from assignors.streams.offsets import beyond_end, lags
 from assignors.streams.tasks import TaskMap
 
 # Before this version "previous active" does not mean running.
@@ -135,7 +135,8 @@ def _at(values: BoolArray, index: LongArray) -> BoolArray:
 
 def _pairs(row: LongArray, task: IntArray, total: int) -> LongArray:
     inside = task != NOBODY
-    return row[inside].astype(np.int64) * max(1, total) + task[inside]
+    pairs: LongArray = row[inside].astype(np.int64) * max(1, total) + task[inside]
+    return pairs
 
 
 def _latest(process: IntArray, task: LongArray, total: int) -> LongArray:
