@@ -125,9 +125,24 @@ class StreamsView:
         return self.thread_task[first[thread] : first[thread + 1]] if thread + 1 < len(first) else self.thread_task[:0]
 
 
+NO_STRATEGY, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY = "none", "min_traffic", "balance_subtopology"
+STRATEGIES = (NO_STRATEGY, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)
+TAGS_MAX = 5
+TAG_CHARS_MAX = 20
+_INT_MAX = 2**31 - 1
+
+
+class AssignmentConfigError(ValueError):
+    """A value that Kafka would not take either. The message is one sentence and has Kafka's name of the setting."""
+
+
 @dataclass(frozen=True, slots=True)
 class AssignmentConfigs:
-    """KIP-924's AssignmentConfigs; names, defaults and bounds are Kafka's."""
+    """KIP-924's AssignmentConfigs; names, defaults and bounds are Kafka's. Raises AssignmentConfigError.
+
+    A cost of None is the default of whoever optimises: 10 and 1 under HighAvailability. Negative standby counts and
+    costs, which Kafka lets through although nothing can be meant by them, are refused.
+    """
 
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
@@ -136,7 +151,43 @@ class AssignmentConfigs:
     rack_aware_assignment_tags: tuple[str, ...] = ()
     rack_aware_traffic_cost: int | None = None
     rack_aware_non_overlap_cost: int | None = None
-    rack_aware_assignment_strategy: str = "none"
+    rack_aware_assignment_strategy: str = NO_STRATEGY
+
+    def __post_init__(self) -> None:
+        _check_integer("acceptable.recovery.lag", self.acceptable_recovery_lag, 0, PINNED)
+        _check_integer("max.warmup.replicas", self.max_warmup_replicas, 1)
+        _check_integer("num.standby.replicas", self.num_standby_replicas, 0)
+        _check_integer("probing.rebalance.interval.ms", self.probing_rebalance_interval_ms, 60_000, PINNED)
+        _check_tags(self.rack_aware_assignment_tags)
+        if self.rack_aware_traffic_cost is not None:
+            _check_integer("rack.aware.assignment.traffic_cost", self.rack_aware_traffic_cost, 0)
+        if self.rack_aware_non_overlap_cost is not None:
+            _check_integer("rack.aware.assignment.non_overlap_cost", self.rack_aware_non_overlap_cost, 0)
+        if self.rack_aware_assignment_strategy not in STRATEGIES:
+            known, given = ", ".join(STRATEGIES), self.rack_aware_assignment_strategy
+            raise AssignmentConfigError(f"rack.aware.assignment.strategy must be one of {known}, but it is {given!r}.")
+
+
+def _check_integer(name: str, value: object, least: int, most: int = _INT_MAX) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise AssignmentConfigError(f"{name} must be an integer, but it is {value!r}.")
+    if value < least:
+        raise AssignmentConfigError(f"{name} must be at least {least}, but it is {value}.")
+    if value > most:
+        raise AssignmentConfigError(f"{name} must be at most {most}, but it is {value}.")
+
+
+def _check_tags(tags: object) -> None:
+    name = "rack.aware.assignment.tags"
+    if not isinstance(tags, tuple):
+        raise AssignmentConfigError(f"{name} must be a list of client tag keys, but it is {tags!r}.")
+    if len(tags) > TAGS_MAX:
+        raise AssignmentConfigError(f"{name} may hold at most {TAGS_MAX} client tag keys, but it holds {len(tags)}.")
+    for tag in tags:
+        if not isinstance(tag, str) or not 0 < len(tag) <= TAG_CHARS_MAX:
+            raise AssignmentConfigError(
+                f"{name} must hold client tag keys of 1 to {TAG_CHARS_MAX} characters, but it holds {tag!r}."
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,101 @@
+"""Between the dense arrays of the decision path and the objects that task assignors work with, in both directions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
+
+import numpy as np
+
+from assignors.model import NOBODY, ClusterView, IntArray
+from assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment, TaskType
+from assignors.streams.api.state import ApplicationState
+from assignors.streams.api.validation import Entry, check, snapshot
+from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView, TaskTable
+from protocol.types import ProcessId
+
+_Table = TypeVar("_Table", StreamsView, TaskTable)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copies:
+    """An assignment, perhaps an unfinished one, as arrays. `active[t]` is a process index or NOBODY; standbys are
+    parallel arrays by task, then process."""
+
+    active: IntArray
+    standby_task: IntArray
+    standby_process: IntArray
+
+
+def from_view(
+    view: StreamsView, configs: AssignmentConfigs, *, now_ms: int = 0, cluster: ClusterView | None = None
+) -> ApplicationState:
+    """The state that an assignor sees. Its arrays are read-only, so that nobody can change the view through it.
+
+    `cluster` knows racks and partition counts; without it no rack of a partition is known, and every source topic of a
+    subtopology counts as having a partition for each of its tasks.
+    """
+    frozen = _read_only(view)
+    return ApplicationState(replace(frozen, tasks=_read_only(frozen.tasks)), configs, now_ms=now_ms, cluster=cluster)
+
+
+def _read_only(table: _Table) -> _Table:
+    arrays: dict[str, object] = {}
+    for field in fields(table):
+        value = getattr(table, field.name)
+        if isinstance(value, np.ndarray):
+            arrays[field.name] = value.view()
+            arrays[field.name].flags.writeable = False  # type: ignore[attr-defined]  # an array, see the line before
+    return replace(table, **arrays)  # type: ignore[arg-type]  # each of these fields with its own type
+
+
+def to_plan(view: StreamsView, assignment: TaskAssignment) -> StreamsPlan:
+    """The plan that an assignment describes. Nothing in it is a warm-up: the API has no word for that.
+
+    Raises InvalidAssignmentError where it breaks a rule, MalformedAssignmentError where it is no assignment at all.
+    """
+    state = ApplicationState(view, AssignmentConfigs())
+    entries = snapshot(assignment)
+    check(state, entries)
+    return plan_of(state, entries)
+
+
+def plan_of(state: ApplicationState, entries: Sequence[Entry]) -> StreamsPlan:
+    """The plan of checked entries."""
+    copies = _copies(state, ((e.process_id, e.tasks) for e in entries))
+    warmup = np.zeros(len(copies.standby_task), dtype=np.bool_)
+    return StreamsPlan(copies.active, copies.standby_task, copies.standby_process, warmup)
+
+
+def copies_of(state: ApplicationState, assignments: Iterable[KafkaStreamsAssignment]) -> Copies:
+    """The arrays of an unfinished assignment. Raises KeyError for a task or process that the application lacks."""
+    return _copies(state, ((a.process_id, [(t.id, t.type) for t in a.tasks.values()]) for a in assignments))
+
+
+def _copies(state: ApplicationState, held: Iterable[tuple[ProcessId, Iterable[tuple[object, TaskType]]]]) -> Copies:
+    rows = {process.process_id: row for row, process in enumerate(state.view.processes)}
+    numbers = state.numbers
+    active = np.full(state.view.tasks.size, NOBODY, dtype=np.int32)
+    standby: list[tuple[int, int]] = []
+    for process, tasks in held:
+        row = rows[process]
+        for task, role in tasks:
+            number = numbers[task]  # type: ignore[index]  # a TaskId; anything else is simply not in there
+            if role is TaskType.ACTIVE:
+                active[number] = row
+            else:
+                standby.append((number, row))
+    pairs = np.array(sorted(set(standby)), dtype=np.int32).reshape(-1, 2)
+    return Copies(active, pairs[:, 0].copy(), pairs[:, 1].copy())
+
+
+def from_plan(state: ApplicationState, plan: StreamsPlan | Copies) -> dict[ProcessId, KafkaStreamsAssignment]:
+    """The assignment that a plan describes, by process: what an assignor starts from that refines a stock one."""
+    tasks = tuple(state.all_tasks)
+    held: list[list[AssignedTask]] = [[] for _ in state.view.processes]
+    for number, row in enumerate(plan.active.tolist()):
+        if row != NOBODY:
+            held[row].append(AssignedTask.active(tasks[number]))
+    for number, row in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
+        held[row].append(AssignedTask.standby(tasks[number]))
+    ids = [process.process_id for process in state.view.processes]
+    return {process: KafkaStreamsAssignment.of(process, mine) for process, mine in zip(ids, held, strict=True)}

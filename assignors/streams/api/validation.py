@@ -1,0 +1,126 @@
+"""Whether what an assignor returned can be delivered (KIP-924's validateTaskAssignment, and what it overlooks)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment, TaskType
+from assignors.streams.api.assignor import AssignmentError
+from assignors.streams.api.state import ApplicationState
+from protocol.types import ProcessId, TaskId
+
+
+class MalformedAssignmentError(TypeError):
+    """What an assignor returned is not a TaskAssignment of the types that it promises; Java's compiler sees to that."""
+
+
+class InvalidAssignmentError(ValueError):
+    """An assignment that breaks a rule. `error` is the rule, the message names the first task or process."""
+
+    def __init__(self, error: AssignmentError, detail: str) -> None:
+        super().__init__(f"{error.value}: {detail}")
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One KafkaStreamsAssignment as it was when it was returned; nothing that the assignor keeps can change it."""
+
+    process_id: ProcessId
+    tasks: tuple[tuple[TaskId, TaskType], ...]
+    deadline_ms: int | None
+
+
+def snapshot(assignment: object) -> tuple[Entry, ...]:
+    """A copy of the assignment, everything in it read once. Raises MalformedAssignmentError."""
+    if not isinstance(assignment, TaskAssignment):
+        raise MalformedAssignmentError(f"{type(assignment).__name__} is not a TaskAssignment")
+    return tuple(_entry(one) for one in assignment.assignment)
+
+
+def _entry(one: object) -> Entry:
+    if not isinstance(one, KafkaStreamsAssignment):
+        raise MalformedAssignmentError(f"{type(one).__name__} is not a KafkaStreamsAssignment")
+    process: object = one.process_id
+    deadline: object = one.followup_rebalance_deadline_ms
+    if not isinstance(process, ProcessId):
+        raise MalformedAssignmentError(f"{type(process).__name__} is not a ProcessId")
+    if deadline is not None and (not isinstance(deadline, int) or deadline < 0):
+        raise MalformedAssignmentError(f"the follow-up deadline of process {process} is not a time")
+    return Entry(process, tuple(_pair(task) for task in one.tasks.values()), deadline)
+
+
+def _pair(task: object) -> tuple[TaskId, TaskType]:
+    if not isinstance(task, AssignedTask):
+        raise MalformedAssignmentError(f"{type(task).__name__} is not an AssignedTask")
+    name: object = task.id
+    role: object = task.type
+    if not isinstance(name, TaskId) or not isinstance(role, TaskType):
+        raise MalformedAssignmentError("an AssignedTask is not of a TaskId and a TaskType")
+    return name, role
+
+
+def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
+    """The first error of the assignment, NONE if it is valid.
+
+    Java's checks come first and in Java's order, so what Java refuses is refused for the same reason; then those that
+    it lacks. How many standbys there are is the assignor's own affair. Raises MalformedAssignmentError.
+    """
+    try:
+        check(application_state, snapshot(task_assignment))
+    except InvalidAssignmentError as invalid:
+        return invalid.error
+    return AssignmentError.NONE
+
+
+def check(state: ApplicationState, entries: Sequence[Entry]) -> None:
+    """Raises InvalidAssignmentError for the first error."""
+    owner = _check_tasks(state, entries)
+    processes = {process.process_id for process in state.view.processes}
+    listed = {entry.process_id for entry in entries}
+    _refuse(AssignmentError.MISSING_PROCESS_ID, sorted(processes - listed))
+    _refuse(AssignmentError.UNKNOWN_PROCESS_ID, sorted(listed - processes))
+    _check_twice(entries)
+    _refuse(AssignmentError.ACTIVE_TASK_NOT_ASSIGNED, [task for task in state.all_tasks if task not in owner])
+
+
+def _check_tasks(state: ApplicationState, entries: Sequence[Entry]) -> dict[TaskId, ProcessId]:
+    """The active owner of every task that has one."""
+    numbers, stateful = state.numbers, state.view.tasks.stateful
+    owner: dict[TaskId, ProcessId] = {}
+    for entry in entries:
+        for task, role in entry.tasks:
+            number = numbers.get(task)
+            if number is None:
+                raise InvalidAssignmentError(AssignmentError.UNKNOWN_TASK_ID, str(task))
+            if role is TaskType.STANDBY:
+                if not stateful[number]:
+                    raise InvalidAssignmentError(AssignmentError.INVALID_STANDBY_TASK, str(task))
+            elif task in owner:
+                detail = f"{task} on {owner[task]} and {entry.process_id}"
+                raise InvalidAssignmentError(AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES, detail)
+            else:
+                owner[task] = entry.process_id
+    return owner
+
+
+def _check_twice(entries: Sequence[Entry]) -> None:
+    roles: dict[ProcessId, dict[TaskId, TaskType]] = {}
+    for entry in entries:
+        seen = roles.setdefault(entry.process_id, {})
+        for task, role in entry.tasks:
+            if seen.setdefault(task, role) is not role:
+                detail = f"{task} on {entry.process_id}"
+                raise InvalidAssignmentError(
+                    AssignmentError.ACTIVE_AND_STANDBY_TASK_ASSIGNED_TO_SAME_KAFKASTREAMS, detail
+                )
+    if len(roles) < len(entries):
+        ids = sorted(entry.process_id for entry in entries)
+        twice = [a for a, b in pairwise(ids) if a == b]
+        _refuse(AssignmentError.PROCESS_ID_ASSIGNED_MULTIPLE_TIMES, twice)
+
+
+def _refuse(error: AssignmentError, culprits: Sequence[ProcessId] | Sequence[TaskId]) -> None:
+    if culprits:
+        more = f" and {len(culprits) - 1} more" if len(culprits) > 1 else ""
+        raise InvalidAssignmentError(error, f"{culprits[0]}{more}")
