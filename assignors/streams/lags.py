@@ -1,78 +1,128 @@
-"""End offsets of changelogs, the sums that tasks have to reach, and how far each report is behind them.
+"""Who is how far behind on which task, without ever building a table of tasks times processes.
 
-Streams-protocol reference §2, steps 2.3 and 2.5. Overflow is pinned to 2^63-1, as in Java.
+Reports are sparse: a process that said nothing about a task restores all of it, so its lag is the task's end sum. The
+questions that the assignors ask (who has caught up, who lags least, who comes before whom) are answered from the
+reports plus that one value per task. Orders are those of HighAvailabilityTaskAssignor: by raw lag, then process, so
+that an unknown lag (-3) sorts first although it never counts as caught up (streams-protocol reference §4.2).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.model import IntArray, LongArray
-from assignors.streams.model import LATEST_OFFSET, PINNED, UNKNOWN_OFFSET_SUM, Subtopology
-from assignors.streams.topology import Topology
+from assignors.model import BoolArray, IntArray, LongArray
+from assignors.streams.model import LATEST_OFFSET, PINNED, StreamsView
 
-MISSING = -1
+
+def is_caught_up(lag: LongArray, acceptable_lag: int) -> BoolArray:
+    """Running there (-2), any lag is fine, or a known lag within `acceptable_lag` records."""
+    if acceptable_lag == PINNED:
+        return np.ones(len(lag), dtype=np.bool_)
+    return (lag == LATEST_OFFSET) | ((lag >= 0) & (lag <= acceptable_lag))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EndOffsets:
-    """End offsets by topic and partition as of `read_at_ms` (epoch). MISSING marks a partition without an answer.
+class Lags:
+    """The lags of one view, by task.
 
-    For a source topic that is reused as changelog they are the committed offsets of the group (0 where none is); for a
-    changelog created in this very round they are zeros. `failure` says why the query failed: then nothing is known.
+    `caught_process[caught_first[t]:caught_first[t + 1]]` are the processes that reported task t and have caught up,
+    ascending; where `silent_caught[t]`, so has every process that did not report it. `caught_count[t]` counts both.
+    `least[t]` is the smallest raw lag of t on any process.
     """
 
-    ends: Mapping[str, LongArray] = field(default_factory=dict)
-    read_at_ms: int = 0
-    failure: str | None = None
+    processes: int
+    tasks: int
+    end_sum: LongArray
+    keys: LongArray
+    lag: LongArray
+    by_task_first: LongArray
+    by_task_process: IntArray
+    by_task_lag: LongArray
+    caught_first: LongArray
+    caught_process: IntArray
+    caught_count: LongArray
+    silent_caught: BoolArray
+    least: LongArray
+    acceptable_lag: int
 
     @classmethod
-    def failed(cls, reason: str) -> "EndOffsets":
-        return cls(failure=reason)
+    def of(cls, view: StreamsView, acceptable_lag: int) -> "Lags":
+        total, size = view.tasks.size, view.size
+        end = view.tasks.end_sum
+        process = np.repeat(np.arange(size, dtype=np.int64), np.diff(view.report_first))
+        order = np.argsort(view.report_task, kind="stable")
+        task, by_process, by_lag = view.report_task[order], process[order].astype(np.int32), view.report_lag[order]
+        reporters = np.bincount(task, minlength=total).astype(np.int64)
+        first = _offsets(reporters)
+        caught = is_caught_up(by_lag, acceptable_lag)
+        caught_by_report = np.bincount(task[caught], minlength=total).astype(np.int64)
+        silent = (size - reporters) > 0
+        silent_caught = is_caught_up(end, acceptable_lag) & silent
+        least = np.where(silent, end, np.iinfo(np.int64).max)
+        if len(task):
+            some = np.flatnonzero(reporters)
+            least[some] = np.minimum(least[some], np.minimum.reduceat(by_lag, first[some]))
+        return cls(
+            processes=size,
+            tasks=total,
+            end_sum=end,
+            keys=process * total + view.report_task,
+            lag=view.report_lag,
+            by_task_first=first,
+            by_task_process=by_process,
+            by_task_lag=by_lag,
+            caught_first=_offsets(caught_by_report),
+            caught_process=by_process[caught],
+            caught_count=caught_by_report + np.where(silent_caught, size - reporters, 0),
+            silent_caught=silent_caught,
+            least=least,
+            acceptable_lag=acceptable_lag,
+        )
+
+    def at(self, task: IntArray, process: IntArray) -> LongArray:
+        """The raw lag of each (task, process) pair."""
+        if not len(self.keys):
+            return self.end_sum[task]
+        wanted = process.astype(np.int64) * self.tasks + task
+        place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        return np.where(self.keys[place] == wanted, self.lag[place], self.end_sum[task])
+
+    def behind(self, task: IntArray, process: IntArray) -> BoolArray:
+        """Pairs whose process has not caught up while some process lags strictly less."""
+        lag = self.at(task, process)
+        return ~is_caught_up(lag, self.acceptable_lag) & (self.least[task] < lag)
+
+    def reports(self, task: int) -> list[tuple[int, int]]:
+        """What was reported about the task: (lag, process), unsorted."""
+        start, stop = int(self.by_task_first[task]), int(self.by_task_first[task + 1])
+        return list(zip(self.by_task_lag[start:stop].tolist(), self.by_task_process[start:stop].tolist(), strict=True))
+
+    def first_before(self, task: int, destination: int, allowed: Callable[[int], bool]) -> int | None:
+        """The first allowed process by (raw lag, process) that comes before `destination`."""
+        reports = self.reports(task)
+        reporters = {process for _, process in reports}
+        end = int(self.end_sum[task])
+        own = next((lag for lag, process in reports if process == destination), end)
+        limit = (own, destination)
+        found = [pair for pair in reports if pair < limit and allowed(pair[1])]
+        if (end, 0) < limit:
+            stop = destination if end == own else self.processes
+            silent = (p for p in range(stop) if p not in reporters and allowed(p))
+            found += [(end, process) for process in (next(silent, None),) if process is not None]
+        return min(found)[1] if found else None
+
+    def caught_up(self, task: int) -> list[int]:
+        """The processes that have caught up on the task, ascending."""
+        start, stop = int(self.caught_first[task]), int(self.caught_first[task + 1])
+        found: list[int] = self.caught_process[start:stop].tolist()
+        if not self.silent_caught[task]:
+            return found
+        reporters = {process for _, process in self.reports(task)}
+        return sorted([*found, *(p for p in range(self.processes) if p not in reporters)])
 
 
-def wanted_offsets(topology: Topology, counts: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """What to ask: (changelogs whose latest offsets are needed, source topics whose committed offsets are needed),
-    each with the number of partitions 0..n-1. Topics that `counts` lacks are left out."""
-    sources = set(topology.source_topics)
-    latest = {t: counts[t] for t in topology.changelogs if t not in sources and t in counts}
-    committed = {t: counts[t] for t in topology.changelogs if t in sources and t in counts}
-    return latest, committed
-
-
-def end_sums(subtopology: Subtopology, tasks: int, ends: EndOffsets) -> LongArray | str:
-    """The sum of end offsets of each task of one subtopology, or what is missing.
-
-    A source topic that is reused as changelog counts for the partitions that it has.
-    """
-    total = np.zeros(tasks, dtype=np.int64)
-    for topic in subtopology.changelogs:
-        known = np.asarray(ends.ends.get(topic, ()), dtype=np.int64)[:tasks]
-        own_source = topic in subtopology.sources
-        if len(known) < tasks and not own_source:
-            return f"no end offset of {topic}-{len(known)}"
-        if len(known) and int(known.min()) < 0:
-            return f"no end offset of {topic}-{int(np.argmax(known < 0))}"
-        head = total[: len(known)]
-        room = PINNED - head
-        head[:] = np.where(known > room, PINNED, head + np.minimum(known, room))
-    return total
-
-
-def lags(offset_sum: LongArray, end_sum: LongArray, *, known: bool) -> LongArray:
-    """Turns the offset sums of reports into lags beside the end sums of their tasks.
-
-    A sum beyond the end is a store that must be restored from scratch. Negative sums that mean nothing count as 0.
-    """
-    own = np.where(offset_sum < UNKNOWN_OFFSET_SUM, 0, offset_sum)
-    own = np.where(own == -1, 0, own)
-    if known:
-        behind = np.where(own > end_sum, end_sum, end_sum - np.maximum(own, 0))
-        return np.where(own < 0, own, behind)
-    return np.where(own == LATEST_OFFSET, LATEST_OFFSET, UNKNOWN_OFFSET_SUM).astype(np.int64)
-
-
-def beyond_end(offset_sum: LongArray, end_sum: LongArray) -> IntArray:
-    """Rows whose report is further than the end offsets: a changelog that the topology lacks, or a wiped one."""
-    return np.flatnonzero(offset_sum > end_sum).astype(np.int32)
+def _offsets(counts: LongArray) -> LongArray:
+    first = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=first[1:])
+    return first

@@ -1,0 +1,124 @@
+"""Task movements: tasks stay where their state is until the process they were meant for has caught up.
+
+The port of TaskMovement (streams-protocol reference §4.3). The placement says where everything should end up; a
+movement takes an active task or a standby back to a process that has its state now, and lets the intended process warm
+up, as long as the budget of warm-up replicas lasts.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from assignors.model import IntArray
+from assignors.streams.java_queue import drain_order
+from assignors.streams.lags import Lags
+from assignors.streams.placement import Placement
+from assignors.streams.priority_set import PrioritySet
+
+Hashes = Callable[[], Sequence[int]]
+
+
+class WarmupBudget:
+    """How many warm-up replicas may still be made; it is asked once per movement and may go below zero."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, replicas: int) -> None:
+        self._left = replicas
+
+    def take(self) -> bool:
+        self._left -= 1
+        return self._left >= 0
+
+
+def move_actives(place: Placement, tasks: IntArray, lags: Lags, budget: WarmupBudget, hashes: Hashes) -> int:
+    """Moves each of these active tasks whose process lags behind to one that does not; returns how many it moved.
+
+    Pure swaps with a standby that has caught up count too.
+    """
+    owners = place.owners(tasks)
+    late = tasks[lags.behind(tasks, owners)]
+    queue = late[np.lexsort((late, lags.caught_count[late]))]
+    lightest = PrioritySet(place, hashes)
+    for task in queue.tolist():
+        _move_active(place, task, lags, budget, lightest)
+    return len(queue)
+
+
+def _move_active(place: Placement, task: int, lags: Lags, budget: WarmupBudget, lightest: PrioritySet) -> None:
+    destination = place.active[task]
+    standbys = place.standbys[task]
+    caught = lags.caught_up(task)
+    source = lightest.poll([p for p in caught if p in standbys] if standbys else ())
+    if source is not None:
+        _swap(place, task, source, destination)
+        lightest.offer(source, destination, gained=0, lost=0, polled=True)
+        return
+    source = lightest.poll(caught)
+    polled = source is not None
+    if source is None:
+        source = lags.first_before(task, destination, _anybody)
+        if source is None:  # cannot be: the task was queued because some process lags less
+            return
+        if source in standbys:
+            _swap(place, task, source, destination)
+            lightest.offer(source, destination, gained=0, lost=0, polled=False)
+            return
+    place.active[task] = source
+    place.load[source] += 1
+    if budget.take():
+        standbys.append(destination)
+        place.warmups.add((task, destination))
+        lightest.offer(source, destination, gained=1, lost=0, polled=polled)
+        return
+    place.load[destination] -= 1
+    lightest.offer(source, destination, gained=1, lost=1, polled=polled)
+
+
+def _swap(place: Placement, task: int, source: int, destination: int) -> None:
+    """The standby takes over, and the intended process keeps a standby instead: nothing that counts changes."""
+    copies = place.standbys[task]
+    copies[copies.index(source)] = destination
+    place.active[task] = source
+
+
+def _anybody(_process: int) -> bool:
+    return True
+
+
+def move_standbys(place: Placement, lags: Lags, budget: WarmupBudget, hashes: Hashes) -> int:
+    """Does the same for standbys other than the warm-ups just made; returns how many moved."""
+    task, process = place.replicas()
+    late = lags.behind(task, process)
+    if place.warmups:
+        late &= np.array([pair not in place.warmups for pair in zip(task.tolist(), process.tolist(), strict=True)])
+    task, process = task[late], process[late]
+    by_process = np.lexsort((task, process))
+    task, process = task[by_process], process[by_process]
+    keys = lags.caught_count[task] * lags.tasks + task
+    lightest = PrioritySet(place, hashes)
+    moved = 0
+    tasks, processes = task.tolist(), process.tolist()
+    for at in drain_order(keys.tolist()):
+        moved += _move_standby(place, tasks[at], processes[at], lags, budget, lightest)
+    return moved
+
+
+def _move_standby(
+    place: Placement, task: int, destination: int, lags: Lags, budget: WarmupBudget, lightest: PrioritySet
+) -> bool:
+    active, copies = place.active[task], place.standbys[task]
+    source = lightest.poll([p for p in lags.caught_up(task) if p != active and p not in copies])
+    polled = source is not None
+    if source is None:
+        source = lags.first_before(task, destination, lambda p: p != active and p not in copies)
+        if source is None:
+            return False
+    place.add_standby(task, source)
+    if budget.take():
+        place.warmups.add((task, destination))
+        lightest.offer(source, destination, gained=1, lost=0, polled=polled)
+        return True
+    place.remove_standby(task, destination)
+    lightest.offer(source, destination, gained=1, lost=1, polled=polled)
+    return True

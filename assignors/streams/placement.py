@@ -1,0 +1,175 @@
+"""The placement under construction: who runs each task, who keeps copies of it, and how loaded everybody is.
+
+Also the balancing sweep of HighAvailabilityTaskAssignor (streams-protocol reference §4.2 step 2), which works on either
+kind of copy.
+"""
+
+from collections.abc import Callable
+from itertools import chain
+
+import numpy as np
+
+from assignors.model import NOBODY, IntArray
+from assignors.streams.model import StreamsPlan, StreamsView
+
+MayMove = Callable[[int, int], bool]
+
+
+def anywhere(source: int, destination: int) -> bool:
+    """The default standby assignor lets every standby move (as active tasks always may)."""
+    del source, destination
+    return True
+
+
+class Placement:
+    """Plain lists, because movements touch single tasks. `load[p]` counts active tasks and standbys of process p."""
+
+    __slots__ = ("active", "capacity", "load", "size", "standbys", "warmups")
+
+    def __init__(self, view: StreamsView) -> None:
+        self.size = view.size
+        self.capacity: list[int] = view.capacity.tolist()
+        self.load = [0] * view.size
+        self.active: list[int] = [NOBODY] * view.tasks.size
+        self.standbys: list[list[int]] = [[] for _ in range(view.tasks.size)]
+        self.warmups: set[tuple[int, int]] = set()
+
+    def place_actives(self, tasks: IntArray, owners: IntArray) -> None:
+        """Puts tasks that are not placed yet on their owners."""
+        for task, owner in zip(tasks.tolist(), owners.tolist(), strict=True):
+            self.active[task] = owner
+        self.load = (np.array(self.load) + np.bincount(owners, minlength=self.size)).tolist()
+
+    def replace_actives(self, tasks: IntArray, owners: IntArray) -> None:
+        """Puts placed tasks on other owners."""
+        self.remove_actives(tasks)
+        self.place_actives(tasks, owners)
+
+    def remove_actives(self, tasks: IntArray) -> None:
+        before = np.bincount(self.owners(tasks), minlength=self.size)
+        self.load = (np.array(self.load) - before).tolist()
+
+    def owners(self, tasks: IntArray) -> IntArray:
+        active = self.active
+        return np.fromiter((active[t] for t in tasks.tolist()), dtype=np.int32, count=len(tasks))
+
+    def holds(self, process: int, task: int) -> bool:
+        return self.active[task] == process or process in self.standbys[task]
+
+    def add_standby(self, task: int, process: int) -> None:
+        self.standbys[task].append(process)
+        self.load[process] += 1
+
+    def remove_standby(self, task: int, process: int) -> None:
+        self.standbys[task].remove(process)
+        self.load[process] -= 1
+
+    def replicas(self) -> tuple[IntArray, IntArray]:
+        """All standbys as parallel arrays, by task, then process."""
+        counts = np.fromiter(map(len, self.standbys), dtype=np.int64, count=len(self.standbys))
+        task = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        process = np.fromiter(chain.from_iterable(self.standbys), dtype=np.int32, count=len(task))
+        if counts.size and counts.max() > 1:
+            process = process[np.lexsort((process, task))]
+        return task, process
+
+    def replace_standbys(self, task: IntArray, process: IntArray) -> None:
+        """Takes over a rearrangement of the standbys."""
+        _, before = self.replicas()
+        change = np.bincount(process, minlength=self.size) - np.bincount(before, minlength=self.size)
+        self.load = (np.array(self.load) + change).tolist()
+        self.standbys = [[] for _ in self.standbys]
+        for t, p in zip(task.tolist(), process.tolist(), strict=True):
+            self.standbys[t].append(p)
+
+    def plan(self, *, probing: bool, notes: tuple[str, ...] = ()) -> StreamsPlan:
+        task, process = self.replicas()
+        warmup = np.zeros(len(task), dtype=np.bool_)
+        if self.warmups:
+            keys = task.astype(np.int64) * self.size + process
+            warm = np.array([t * self.size + p for t, p in self.warmups], dtype=np.int64)
+            warmup = np.isin(keys, warm)
+        return StreamsPlan(np.array(self.active, dtype=np.int32), task, process, warmup, probing, notes)
+
+
+def balance_actives(place: Placement, tasks: IntArray) -> None:
+    """Balances the tasks just placed, while there are no standbys yet."""
+    if not uneven(place):
+        return
+    owned = _by_process(place.size, tasks.tolist(), [place.active[t] for t in tasks.tolist()])
+
+    def move(task: int, _source: int, destination: int) -> bool:
+        place.active[task] = destination
+        return True
+
+    _sweep(place, owned, move, anywhere)
+
+
+def balance_standbys(place: Placement, may_move: MayMove) -> None:
+    """Balances standbys over processes that hold no copy of the task yet, where the standby assignor lets them go."""
+    if not uneven(place):
+        return
+    task, process = place.replicas()
+    owned = _by_process(place.size, task.tolist(), process.tolist())
+
+    def move(task: int, source: int, destination: int) -> bool:
+        if place.holds(destination, task):
+            return False
+        holders = place.standbys[task]
+        holders[holders.index(source)] = destination
+        return True
+
+    _sweep(place, owned, move, may_move)
+
+
+def uneven(place: Placement) -> bool:
+    """Whether there is a pair of processes between which a task would be moved for balance."""
+    return max(_after_giving(place)) >= min(_after_taking(place))
+
+
+def _after_giving(place: Placement) -> list[float]:
+    return [(load - 1) / room for load, room in zip(place.load, place.capacity, strict=True)]
+
+
+def _after_taking(place: Placement) -> list[float]:
+    return [(load + 1) / room for load, room in zip(place.load, place.capacity, strict=True)]
+
+
+def _by_process(size: int, tasks: list[int], processes: list[int]) -> list[list[int]]:
+    owned: list[list[int]] = [[] for _ in range(size)]
+    for task, process in zip(tasks, processes, strict=True):
+        owned[process].append(task)
+    return owned
+
+
+def _sweep(place: Placement, owned: list[list[int]], move: Callable[[int, int, int], bool], may_move: MayMove) -> None:
+    """Sweeps over all ordered pairs until a whole sweep moves nothing.
+
+    A task is wanted from s to d when s still has at least d's load afterwards: (s - 1) / capacity >= (d + 1) /
+    capacity. That is Java's shouldMoveATask, whose third test (less skew than before) then holds by itself.
+    """
+    load, capacity = place.load, place.capacity
+    moved = True
+    while moved:
+        moved = False
+        taking = np.array(_after_taking(place))
+        for source in range(place.size):
+            giving = (load[source] - 1) / capacity[source]
+            for destination in np.flatnonzero(taking <= giving).tolist():
+                if not may_move(source, destination):
+                    continue
+                gone: set[int] = set()
+                for task in owned[source]:
+                    if (load[source] - 1) / capacity[source] < (load[destination] + 1) / capacity[destination]:
+                        break
+                    if not move(task, source, destination):
+                        continue
+                    gone.add(task)
+                    load[source] -= 1
+                    load[destination] += 1
+                if gone:
+                    moved = True
+                    owned[source] = [task for task in owned[source] if task not in gone]
+                    owned[destination] = sorted([*owned[destination], *gone])
+                    taking[source] = (load[source] + 1) / capacity[source]
+                    taking[destination] = (load[destination] + 1) / capacity[destination]

@@ -1,0 +1,168 @@
+"""Applications written down in a few lines: tasks, processes and what these report, as StreamsViews."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+
+from assignors.model import NO_RACK
+from assignors.streams.model import (
+    LATEST_OFFSET,
+    AssignmentConfigs,
+    ProcessView,
+    StreamsPlan,
+    StreamsView,
+    Subtopology,
+    TaskTable,
+)
+from protocol.types import ProcessId
+
+RACKS = ("a", "b", "c", "d")
+
+
+def process_id(number: int) -> ProcessId:
+    """The id that Kafka's own tests call processIdForInt."""
+    return ProcessId(0, number)
+
+
+def random_process_id(random: Random) -> ProcessId:
+    return ProcessId(random.getrandbits(64) - 2**63, random.getrandbits(64) - 2**63)
+
+
+@dataclass(slots=True)
+class Instance:
+    """One KafkaStreams instance. `lags` holds what it reports: task index to lag."""
+
+    id: ProcessId
+    capacity: int = 1
+    rack: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    lags: dict[int, int] = field(default_factory=dict)
+    active: list[int] = field(default_factory=list)
+    standby: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Application:
+    """Subtopologies as (tasks, end sum of each); an end sum of None makes the subtopology stateless."""
+
+    subtopologies: Sequence[tuple[int, int | None]]
+    instances: list[Instance] = field(default_factory=list)
+
+    def table(self) -> TaskTable:
+        subtopology, partition, end = [], [], []
+        for number, (count, end_sum) in enumerate(self.subtopologies):
+            subtopology += [number] * count
+            partition += range(count)
+            end += [end_sum] * count
+        tasks = len(end)
+        return TaskTable(
+            subtopologies=tuple(
+                Subtopology(g, (f"t{g}",), changelogs=() if e is None else (f"c{g}",))
+                for g, (_, e) in enumerate(self.subtopologies)
+            ),
+            subtopology=np.array(subtopology, dtype=np.int32),
+            partition=np.array(partition, dtype=np.int32),
+            stateful=np.array([e is not None for e in end], dtype=np.bool_),
+            end_sum=np.array([e or 0 for e in end], dtype=np.int64),
+            racks=RACKS,
+            source_signature=np.zeros(tasks, dtype=np.int32),
+            source_remote=np.zeros((1, len(RACKS)), dtype=np.int32),
+            changelog_signature=np.zeros(tasks, dtype=np.int32),
+            changelog_remote=np.zeros((1, len(RACKS)), dtype=np.int32),
+        )
+
+    def view(self) -> StreamsView:
+        """Instances in Java's order of process ids."""
+        self.instances.sort(key=lambda instance: instance.id)
+        report_first, report_task = csr([sorted(i.lags) for i in self.instances])
+        active_first, active = csr([sorted(i.active) for i in self.instances])
+        standby_first, standby = csr([sorted(i.standby) for i in self.instances])
+        lags = [i.lags[t] for i in self.instances for t in sorted(i.lags)]
+        return StreamsView(
+            group_id="app",
+            generation=1,
+            tasks=self.table(),
+            processes=tuple(
+                ProcessView(i.id, tuple(f"{i.id}-{n}" for n in range(i.capacity)), i.rack, tuple(i.tags.items()))
+                for i in self.instances
+            ),
+            capacity=np.array([i.capacity for i in self.instances], dtype=np.int32),
+            rack=np.array([RACKS.index(i.rack) if i.rack else NO_RACK for i in self.instances], dtype=np.int32),
+            report_first=report_first,
+            report_task=report_task,
+            report_lag=np.array(lags, dtype=np.int64),
+            previous_active_first=active_first,
+            previous_active=active,
+            previous_standby_first=standby_first,
+            previous_standby=standby,
+        )
+
+    def settle(self, plan: StreamsPlan, *, caught_up: bool = True) -> None:
+        """Everybody runs the plan: actives report -2, copies report lag 0 (or, if not caught up, what they had)."""
+        ends = self.table().end_sum
+        stateful = self.table().stateful
+        for p, instance in enumerate(self.instances):
+            had = instance.lags
+            instance.active = np.flatnonzero(plan.active == p).tolist()
+            instance.standby = plan.standby_task[plan.standby_process == p].tolist()
+            instance.lags = {t: LATEST_OFFSET for t in instance.active if stateful[t]}
+            for task in instance.standby:
+                instance.lags[task] = 0 if caught_up else max(0, had.get(task, int(ends[task])))
+
+
+def csr(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    first = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=first[1:])
+    return first, np.array([item for row in rows for item in row], dtype=np.int32)
+
+
+def actives(plan: StreamsPlan, processes: int) -> list[list[int]]:
+    return [np.flatnonzero(plan.active == p).tolist() for p in range(processes)]
+
+
+def standbys(plan: StreamsPlan, processes: int) -> list[list[int]]:
+    return [plan.standby_task[plan.standby_process == p].tolist() for p in range(processes)]
+
+
+def random_application(random: Random, *, tags: bool = False, most: int = 10) -> tuple[Application, AssignmentConfigs]:
+    """Any small application in any state: fresh, warm, half warm, with unknown lags and odd ids."""
+    subtopologies = [
+        (random.randint(1, 7), random.choice([None, 0, 50, 1000, 1000])) for _ in range(random.randint(1, 6))
+    ]
+    application = Application(subtopologies)
+    ends = application.table()
+    threads = random.choice([1, 1, 2, 5])
+    warmth = random.choice([0.0, 0.2, 0.5, 0.9])
+    running = np.full(ends.size, -1)
+    instances = random.randint(1, most)
+    for number in range(instances):
+        chosen = random_process_id(random) if random.random() < 0.8 else process_id(number + 1)
+        application.instances.append(Instance(chosen, random.randint(1, threads)))
+    for task in range(ends.size):
+        if random.random() < warmth + 0.1:
+            running[task] = random.randrange(instances)
+    levels = random.choice([[0, 5, 10], [0, 100, 500, 1000], [0, -3, 11, 900], [0]])
+    for number, instance in enumerate(application.instances):
+        if tags:
+            instance.tags = {
+                key: random.choice(values)
+                for key, values in (("zone", ("a", "b", "c")), ("cluster", ("x", "y")), ("other", ("1", "2")))
+                if random.random() < 0.9
+            }
+        for task in range(ends.size):
+            if running[task] == number:
+                instance.active.append(task)
+                if ends.stateful[task]:
+                    instance.lags[task] = LATEST_OFFSET
+            elif ends.stateful[task] and random.random() < warmth:
+                instance.standby.append(task)
+                instance.lags[task] = min(random.choice(levels), int(ends.end_sum[task]))
+    configs = AssignmentConfigs(
+        acceptable_recovery_lag=random.choice([0, 10, 10, 100, 2**63 - 1]),
+        max_warmup_replicas=random.choice([1, 2, 2, 5, 100]),
+        num_standby_replicas=random.choice([0, 1, 1, 2, 3]),
+        rack_aware_assignment_tags=random.choice([("zone",), ("zone", "cluster"), ("absent",)]) if tags else (),
+    )
+    return application, configs
