@@ -43,7 +43,8 @@ class TaskTable:
 
     `stateful` is Kafka's internal meaning: the subtopology has a changelog. `end_sum` is the sum of the end offsets of
     the task's changelog partitions (0 for stateless tasks), UNKNOWN_OFFSET_SUM everywhere after a failed fetch.
-    `source_remote[source_signature[t], r]` counts source partitions of task t without a replica in rack r;
+    `source_remote[source_signature[t], r]` counts source partitions of task t without a replica in rack r; a last
+    column, beyond `racks`, counts all of them: FOREIGN_RACK (views without foreign racks may leave it out).
     `changelog_remote` likewise. `racks_known`, `changelog_racks_known`: all their replicas have one.
     """
 

@@ -112,7 +112,8 @@ def _end_sums(
 def _remote(
     cluster: ClusterView, sizes: Sequence[int], topics: Sequence[Sequence[int]]
 ) -> tuple[IntArray, IntArray, bool]:
-    """(signature of every task, per signature and rack the partitions without a replica there, all racks known).
+    """(signature of every task, per signature and rack the partitions without a replica there, all racks known). One
+    more column stands for racks without a broker: all partitions.
 
     Tasks whose partitions lie on the same sets of racks share a signature: there are few of them.
     """
@@ -123,7 +124,7 @@ def _remote(
     begin = seen = 0
     for size, mine in zip(sizes, topics, strict=True):
         code = np.zeros(size, dtype=np.int64)
-        counted = np.zeros((1, len(cluster.racks)), dtype=np.int32)
+        counted = np.zeros((1, len(cluster.racks) + 1), dtype=np.int32)
         for t in mine:
             sets = cluster.signature[cluster.first[t] : cluster.first[t + 1]][:size]
             known = known and bool(held[sets].all())
@@ -133,7 +134,7 @@ def _remote(
         seen += len(counted)
         begin += size
     if not tables:
-        return signature, np.zeros((0, len(cluster.racks)), dtype=np.int32), known
+        return signature, np.zeros((0, len(cluster.racks) + 1), dtype=np.int32), known
     remote, number = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
     return number.reshape(-1).astype(np.int32)[signature], remote, known
 
@@ -143,7 +144,8 @@ def _joined(code: LongArray, counted: IntArray, sets: IntArray, cluster: Cluster
     nothing = len(cluster.signature_racks)
     padded = np.full(len(code), nothing, dtype=np.int64)
     padded[: len(sets)] = sets
-    away = np.concatenate([~cluster.signature_racks, np.zeros((1, len(cluster.racks)), dtype=np.bool_)])
+    away = np.pad(~cluster.signature_racks, ((0, 0), (0, 1)), constant_values=True)
+    away = np.pad(away, ((0, 1), (0, 0)))
     distinct, number = _numbered(code * (nothing + 1) + padded, len(counted) * (nothing + 1))
     before, added = np.divmod(distinct, nothing + 1)
     return number, (counted[before] + away[added]).astype(np.int32)
