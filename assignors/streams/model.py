@@ -194,7 +194,8 @@ def _check_tags(tags: object) -> None:
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamsPlan:
     """Where every task goes. `active[t]` is a process index. Standby replicas are parallel arrays sorted by task, then
-    process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance."""
+    process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
+    `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance)."""
 
     active: IntArray
     standby_task: IntArray
@@ -202,6 +203,7 @@ class StreamsPlan:
     warmup: BoolArray
     probing: bool = False
     notes: tuple[str, ...] = field(default=())
+    deadlines: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":
@@ -211,3 +213,12 @@ class StreamsPlan:
     @property
     def placed(self) -> bool:
         return not bool((self.active == NOBODY).any())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreadPlan:
+    """A StreamsPlan on threads, numbered as in StreamsView: `active[t]` is the thread that runs task t (NOBODY where
+    the plan has no owner), `standby` is parallel to `StreamsPlan.standby_task`."""
+
+    active: IntArray
+    standby: IntArray

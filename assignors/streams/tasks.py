@@ -62,8 +62,8 @@ def build_tasks(topology: Topology, cluster: ClusterView, ends: EndOffsets) -> t
     ids = np.array([s.id for s in topology.subtopologies], dtype=np.int32)
     stateful = np.array([s.stateful for s in topology.subtopologies], dtype=np.bool_)[rows]
     end_sum, trouble = _end_sums(topology.subtopologies, sizes, ends)
-    source = _remote(cluster, sizes, [_topics(cluster, s.sources) for s in topology.subtopologies])
-    changelog = _remote(cluster, sizes, [_topics(cluster, s.changelogs) for s in topology.subtopologies])
+    source = _remote(cluster, sizes, [s.sources for s in topology.subtopologies])
+    changelog = _remote(cluster, sizes, [s.changelogs for s in topology.subtopologies])
     table = TaskTable(
         subtopologies=topology.subtopologies,
         subtopology=ids[rows],
@@ -110,7 +110,7 @@ def _end_sums(
 
 
 def _remote(
-    cluster: ClusterView, sizes: Sequence[int], topics: Sequence[Sequence[int]]
+    cluster: ClusterView, sizes: Sequence[int], names: Sequence[Sequence[str]]
 ) -> tuple[IntArray, IntArray, bool]:
     """(signature of every task, per signature and rack the partitions without a replica there, all racks known). One
     more column stands for racks without a broker: all partitions.
@@ -122,7 +122,9 @@ def _remote(
     held = np.logical_or.reduce(cluster.signature_racks, axis=1)
     known = True
     begin = seen = 0
-    for size, mine in zip(sizes, topics, strict=True):
+    for size, wanted in zip(sizes, names, strict=True):
+        mine = _topics(cluster, wanted)
+        known = known and len(mine) == len(wanted)
         code = np.zeros(size, dtype=np.int64)
         counted = np.zeros((1, len(cluster.racks) + 1), dtype=np.int32)
         for t in mine:

@@ -114,10 +114,10 @@ class Topology:
     def differences(self, subscribed: Iterable[str]) -> tuple[str, ...]:
         """What one member's subscription says against this topology, one sentence part each; () where they agree.
 
-        A member may lack a topic that came by a pattern: it has not seen it yet.
+        A member may lack a topic that came by a pattern (it has not seen it yet) or still have one that is gone.
         """
         theirs = set(subscribed)
-        extra = sorted(theirs - self.subtopology_of.keys())
+        extra = sorted(t for t in theirs - self.subtopology_of.keys() if not self.fits_pattern(t))
         lacking = [t for t in self.source_topics if t not in theirs and not self.fits_pattern(t)]
         found = [f"topic {t} belongs to no subtopology" for t in extra[:_LISTED]]
         found += [f"topic {t} of subtopology {self.subtopology_of[t]} is not subscribed" for t in lacking[:_LISTED]]
