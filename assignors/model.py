@@ -14,6 +14,7 @@ An owner array has one member index per flat partition, NOBODY where there is no
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -127,12 +128,11 @@ class ClusterView:
             return FOREIGN_RACK
 
 
-@dataclass(frozen=True, slots=True)
-class MemberView:
-    """One member as the leader sees it. `degraded` says why its bytes could not be used (None = fine).
+class MemberView(NamedTuple):
+    """One member as the leader sees it (a tuple, because thousands of them are made in every round).
 
-    `claims` are the partitions that it says it owns, already cleaned (known, subscribed, no duplicates);
-    `generation` is the one generation of these claims (consumer-protocol reference §2.8), NO_GENERATION if unknown.
+    `generation` is the one generation of its claims (consumer-protocol reference §2.8), NO_GENERATION if unknown.
+    `degraded` says why its bytes could not be used (None = fine).
     """
 
     member_id: str
@@ -153,6 +153,12 @@ class MemberView:
         return (self.instance_id is None, self.key)
 
 
+def id_order(members: Sequence[MemberView]) -> IntArray:
+    """Member indices sorted by member id."""
+    ids = [member.member_id for member in members]
+    return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.int32)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupView:
     """A group in one join round, without the sidecar's own member (it is a member on the wire and never in a view).
@@ -162,7 +168,7 @@ class GroupView:
     `claims[claims_first[m]:claims_first[m + 1]]`, sorted. `remembered` is the leader's memory as an owner array: what
     was last delivered to these members, in `remembered_generation`. Members that keep consuming while they rebalance
     (cooperative ones) claim what they own, and the cooperative step withholds it; eager members claim only in the
-    userData of "sticky".
+    userData of "sticky". `by_id` are the member indices in the order of their ids.
     """
 
     group_id: str
@@ -176,6 +182,7 @@ class GroupView:
     claims_first: LongArray
     claim_generation: IntArray
     remembered: IntArray
+    by_id: IntArray
     remembered_generation: int = NO_GENERATION
 
     @property
@@ -225,6 +232,7 @@ class GroupView:
             claims_first=first,
             claim_generation=np.array([m.generation for m in members], dtype=np.int32),
             remembered=remembered,
+            by_id=id_order(members),
             remembered_generation=remembered_generation,
         )
 

@@ -11,7 +11,17 @@ import numpy as np
 
 from assignors.frozen import claimed_sizes, extended, known_cluster
 from assignors.memory import Memory, digest
-from assignors.model import NO_GENERATION, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray, MemberView
+from assignors.model import (
+    NO_GENERATION,
+    NOBODY,
+    BoolArray,
+    ClusterView,
+    GroupView,
+    IntArray,
+    LongArray,
+    MemberView,
+    id_order,
+)
 from protocol.bulk import ClaimColumns, SubscriptionColumns, read_assignments, read_claims, read_subscriptions
 from protocol.sticky import RACK_AFFINITY, read_rack_affinity
 
@@ -118,6 +128,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         claims_first=first,
         claim_generation=generation,
         remembered=remembered,
+        by_id=id_order(members),
         remembered_generation=memory.generation,
     )
 

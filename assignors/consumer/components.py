@@ -33,7 +33,6 @@ class Component:
 
 def components(group: GroupView, topic_total: int) -> list[Component]:
     """The components of a group, without members that subscribe to nothing and topics that nobody subscribes to."""
-    by_id = np.array(sorted(range(group.size), key=lambda m: group.members[m].member_id), dtype=np.int32)
     in_use = np.unique(group.topic_set)
     sets = np.array([s for s in in_use if len(group.topic_sets[s])], dtype=np.int32)
     if not len(sets):
@@ -41,12 +40,12 @@ def components(group: GroupView, topic_total: int) -> list[Component]:
     label = _labels([group.topic_sets[s] for s in sets], topic_total)
     root_of_set = np.full(len(group.topic_sets), -1, dtype=np.int32)
     root_of_set[sets] = [label[group.topic_sets[s][0]] for s in sets]
-    root_of_member = root_of_set[group.topic_set[by_id]]
+    root_of_member = root_of_set[group.topic_set[group.by_id]]
     wanted = np.zeros(topic_total, dtype=np.bool_)
     wanted[np.concatenate([group.topic_sets[s] for s in sets])] = True
     topics = np.flatnonzero(wanted).astype(np.int32)
     found = []
-    members_by_root = _grouped(root_of_member, by_id)
+    members_by_root = _grouped(root_of_member, group.by_id)
     topics_by_root = _grouped(label[topics], topics)
     sets_by_root = _grouped(root_of_set[sets], sets)
     for root, inside in sets_by_root.items():

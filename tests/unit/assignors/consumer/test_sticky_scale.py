@@ -56,6 +56,7 @@ def wide_group(
         claims_first=first,
         claim_generation=np.ones(size, dtype=np.int32),
         remembered=np.full(cluster.partition_total, NOBODY, dtype=np.int32),
+        by_id=np.arange(size, dtype=np.int32),
     )
 
 
