@@ -3,16 +3,16 @@
 A task's cost on a process depends on the process's rack and on whether the process holds the task in the placement to
 improve. Two steps follow, both exact:
 
-1. Tasks with the same costs, group, holder's rack and owner's rack are one class, and the flow is solved between classes
-   and racks. Quotas are what processes hold, so within a rack every task that ends in its holder's rack can stay with
-   its holder; which task of a class leaves makes no difference.
-2. Limits per group and process are summed per rack in step 1, which can only make it cheaper. So if its flow can be dealt
-   to the processes it is optimal. If not all of it can, the full network is solved, starting from what could be dealt
-   and from the potentials of step 1.
+1. Tasks with the same costs, group, holder's rack and owner's rack are one class, and the flow is solved between
+   classes and racks. Quotas are what processes hold, so within a rack every task that ends in its holder's rack can
+   stay with its holder; which task of a class leaves makes no difference.
+2. Limits per group and process are summed per rack in step 1, which can only make it cheaper. So if its flow can be
+   dealt to the processes it is optimal. If not all of it can, the full network is solved, starting from what could be
+   dealt and from the potentials of step 1.
 
-OR-tools' min-cost flow was measured on the network of classes and processes (2 cores, 3 racks): 50 processes x 500 tasks
-0.5 ms, 2,000 x 100,000 16 ms and 2,000 x 1,000,000 97 ms, plus 125 MB of packages (it needs pandas) and 70 ms of import.
-With step 1 the network has a dozen nodes and `assignors.mincost` solves it as fast, so nothing is left to buy.
+OR-tools' min-cost flow was measured on the network of classes, racks and processes (2 cores, 3 racks): 50 processes x
+500 tasks 0.5 ms, 2,000 x 100,000 16 ms, 2,000 x 1,000,000 97 ms, for 125 MB of packages (it needs pandas) and 70 ms of
+import. After step 1 the network has a dozen nodes, which `assignors.mincost` solves in 0.1 ms: nothing is left to buy.
 
 Ties: among placements of equal cost the one that puts more tasks into the racks of their owners, then onto the owners
 themselves where there is room; and the owners' own placement whenever it costs no more.
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assignors.mincost import Network
-from assignors.model import NOBODY, BoolArray, IntArray, LongArray
+from assignors.model import NOBODY, IntArray, LongArray
 
 Index = npt.NDArray[np.intp]
 _DIRECT = 1 << 22
@@ -95,8 +95,8 @@ class _Relaxed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Dealt:
-    """The flow inside racks: tasks that must leave per (class, process), extra tasks that may enter per (group, process)
-    beside those that replace leaving ones of their group, and whether every task has a place so."""
+    """The flow inside racks: tasks that must leave per (class, process), extra tasks that may enter per (group,
+    process) beside those that replace leaving ones of their group, and whether every task has a place so."""
 
     leave: LongArray
     enter: LongArray
@@ -187,7 +187,7 @@ def _relax(problem: FlowProblem, classes: _Classes) -> _Relaxed:
         own = many + classes.group * racks + classes.home
         inside = network.add(range(many), own.tolist(), classes.size.tolist(), classes.inside.tolist())
         room = np.zeros((groups, racks), dtype=np.int64)
-        np.add.at(room, (slice(None), problem.rack), np.minimum(problem.limit, quota))
+        np.add.at(room.T, problem.rack, np.minimum(problem.limit, quota).T)
         exits = (many + regions + np.tile(np.arange(racks), groups)).tolist()
         network.add(range(many, many + regions), exits, room.reshape(-1).tolist(), [0] * regions)
     if not network.solve():
@@ -206,9 +206,8 @@ def _deal(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _R
     size = len(problem.rack)
     groups, racks = problem.groups, classes.price.shape[1]
     held = _by_class(classes, problem.holder, size)
-    spare = limit - np.bincount(problem.group.astype(np.int64) * size + problem.holder, minlength=groups * size).reshape(
-        groups, size
-    )
+    used = np.bincount(problem.group.astype(np.int64) * size + problem.holder, minlength=groups * size)
+    spare = limit - used.reshape(groups, size)
     complete = bool((spare >= 0).all())
     leave = np.zeros_like(held)
     enter = np.zeros((groups, size), dtype=np.int64)
@@ -262,7 +261,8 @@ def _must_leave(problem: FlowProblem, classes: _Classes, rank: LongArray, leave:
     """As many tasks of each (class, process) as have to leave it, those with their owner last."""
     cell = classes.of * np.int64(len(problem.rack)) + problem.holder
     order = np.lexsort((1 - rank, cell))
-    return order[_ordinal(cell[order]) < leave.reshape(-1)[cell[order]]]
+    first: Index = order[_ordinal(cell[order]) < leave.reshape(-1)[cell[order]]]
+    return first
 
 
 def _fill(problem: FlowProblem, classes: _Classes, target: LongArray, dealt: _Dealt | None) -> IntArray:
@@ -300,9 +300,7 @@ def _ordinal(ordered: LongArray | Index) -> LongArray:
     return np.arange(len(ordered)) - np.repeat(begins, np.diff(np.append(begins, len(ordered))))
 
 
-def _repair(
-    problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _Relaxed, dealt: _Dealt
-) -> IntArray:
+def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _Relaxed, dealt: _Dealt) -> IntArray:
     """Solves the full network: class -> (group, rack) -> (group, process) -> process, and class -> (group, process) for
     those that stay. Nearly all of the flow is known."""
     size, racks = len(problem.rack), classes.price.shape[1]
@@ -352,9 +350,7 @@ def _repair(
     return _place(problem, classes, classes.size - leave.sum(axis=1), go, _Dealt(leave, enter, complete=True))
 
 
-def _leaving(
-    classes: _Classes, relaxed: _Relaxed, dealt: _Dealt, held: LongArray
-) -> tuple[LongArray, LongArray]:
+def _leaving(classes: _Classes, relaxed: _Relaxed, dealt: _Dealt, held: LongArray) -> tuple[LongArray, LongArray]:
     """(tasks that leave per (class, process), tasks that enter per (group, process)) as far as dealt."""
     open_ = held - dealt.leave
     left = (classes.size - relaxed.stay - dealt.leave.sum(axis=1))[:, None]

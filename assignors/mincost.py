@@ -108,7 +108,7 @@ class Network:
     def _send(self, source: int, path: Sequence[int]) -> None:
         excess, room = self.excess, self._room
         sink = self._head[path[-1]]
-        amount = min(excess[source], -excess[sink], min(room[arc] for arc in path))
+        amount = min(excess[source], -excess[sink], *(room[arc] for arc in path))
         for arc in path:
             room[arc] -= amount
             room[arc ^ 1] += amount
