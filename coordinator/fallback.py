@@ -3,9 +3,10 @@
 Nothing means that we leave the group and a member takes over; that is the caller's part.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Generic, TypeVar
 
 from assignors.decide import Decision, DecisionError
 from assignors.registry import STICKY_MIN_CHURN, Policy
@@ -14,6 +15,9 @@ from assignors.views import RawGroup
 CHEAP_POLICY = Policy(name=STICKY_MIN_CHURN)
 # Of the time until the deadline, what the policy's own plan may use; the cheap one gets the rest.
 PLAN_SHARE = 0.7
+
+
+D = TypeVar("D")
 
 
 class Source(Enum):
@@ -25,10 +29,10 @@ class Source(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
+class Chosen(Generic[D]):
     """The answer, and why those before it were not taken."""
 
-    decision: Decision
+    decision: D
     source: Source
     reasons: tuple[str, ...]
 
@@ -38,7 +42,7 @@ class NoAnswer:
     reasons: tuple[str, ...]
 
 
-Attempt = Callable[[], Awaitable[tuple[Decision, tuple[str, ...]]]]
+Attempt = Callable[[], Awaitable[tuple[D, tuple[str, ...]]]]
 
 
 def previous_answer(previous: Decision | None, raw: RawGroup) -> Decision | None:
@@ -54,7 +58,7 @@ def previous_answer(previous: Decision | None, raw: RawGroup) -> Decision | None
     return replace(previous, raw=raw, group=replace(previous.group, generation=raw.generation), memory=memory)
 
 
-async def first_valid(attempts: list[tuple[Source, Attempt]]) -> Chosen | NoAnswer:
+async def first_valid(attempts: Sequence[tuple[Source, Attempt[D]]]) -> Chosen[D] | NoAnswer:
     """Tries in order. An attempt gives a decision and the guard's findings, or raises DecisionError or TimeoutError."""
     reasons: list[str] = []
     for source, attempt in attempts:

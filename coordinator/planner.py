@@ -1,80 +1,44 @@
-"""The decision path of one group: metadata, plan, guard, fallback, and what is remembered once the broker has it.
-
-Plans are made in threads of their own: a plan that hangs loses its turn, never the group and never the event loop.
+"""The decision path of one consumer group: metadata, plan, guard, fallback, and what is remembered once the broker has
+it. The path of a Streams application is in `planner_streams`; what both share is in `planning`.
 """
 
 import asyncio
-import threading
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from assignors.decide import Decision, DecisionError, decide
 from assignors.memory import Memory
-from assignors.model import ClusterView
+from assignors.model import NO_RACK, ClusterView
 from assignors.registry import Policy
 from assignors.views import DescribedMember, RawGroup, RawMember, recall, topics_wanted
 from coordinator.commands import Decide, RebuildMemory
-from coordinator.events import DescribeAnswer, JoinedMember
-from coordinator.fallback import (
-    CHEAP_POLICY,
-    PLAN_SHARE,
-    Attempt,
-    Chosen,
-    NoAnswer,
-    Source,
-    first_valid,
-    previous_answer,
-)
+from coordinator.events import DescribeAnswer
+from coordinator.fallback import CHEAP_POLICY, PLAN_SHARE, Attempt, NoAnswer, Source, first_valid, previous_answer
 from coordinator.guard import MESSAGE_BYTES_MAX, inspect
+from coordinator.planning import (
+    METADATA_AGE_MS_MAX,
+    RUNNING_PLANS_MAX,
+    Compared,
+    PlanError,
+    PlannedRound,
+    PlanThreads,
+    Rounds,
+    SnapshotSource,
+    Timings,
+    in_thread,
+    raw_group,
+    seconds_left,
+)
+
+__all__ = ["RUNNING_PLANS_MAX", "Comparison", "PlanError", "Planned", "Planner", "Timings", "in_thread", "worth_moving"]
 
 METADATA_SHARE = 0.4  # of the time until the deadline
-RESERVE_S = 0.1  # kept back for the way to the broker
-METADATA_AGE_MS_MAX = 1_000
-RUNNING_PLANS_MAX = 4
 STRANGERS_SHOWN = 3
 
-Value = TypeVar("Value")
-
-
-class SnapshotSource(Protocol):
-    """What `cluster.ClusterReader` is to the planner."""
-
-    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Timings:
-    """Seconds spent on one decision. `joined_at` is monotonic: when the JoinGroup answer was here."""
-
-    joined_at: float
-    metadata_s: float
-    plan_s: float
-    sync_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Planned:
-    """A decision that may be sent, and how it came about."""
-
-    chosen: Chosen
-    topics: tuple[str, ...]
-    timings: Timings
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
-    """Would a plan made now be worth a rebalance? The reason says why, "" if not."""
-
-    decision: Decision
-    reason: str
-    topics: tuple[str, ...]
-
-
-class PlanError(Exception):
-    """There is nothing that may be sent; the message says why for each answer that was tried."""
+Attempts = list[tuple[Source, Attempt[Decision]]]
+Planned = PlannedRound[Decision]
+Comparison = Compared[Decision]
 
 
 class Planner:
@@ -97,14 +61,13 @@ class Planner:
         self._message_bytes_max = message_bytes_max
         self._clock = clock
         self._wall_clock = wall_clock
-        self._previous: Decision | None = None
-        self._planned: Planned | None = None
-        self._running = 0
+        self._rounds = Rounds[Decision]()
+        self._threads = PlanThreads()
 
     async def plan(self, command: Decide) -> Planned:
         """The answer for this generation before its deadline. Raises PlanError."""
         began = self._clock()
-        raw = self.raw_group(command)
+        raw = raw_group(self.group_id, command)
         try:
             topics, cluster = await self._metadata(raw, self._left(command) * METADATA_SHARE)
         except Exception as error:  # noqa: BLE001 - the reader is another library's world; without it there is still a plan
@@ -118,12 +81,14 @@ class Planner:
             reasons = outcome.reasons if cluster is not None else (trouble, *outcome.reasons)
             raise PlanError("; ".join(reasons) or "no answer at all")
         timings = Timings(began, metadata_s, self._clock() - began - metadata_s)
-        self._planned = Planned(outcome, topics, timings)
-        return self._planned
+        rack_aware = bool((outcome.decision.group.rack != NO_RACK).any())
+        planned = Planned(outcome, topics, timings, rack_aware)
+        self._rounds.offer(planned)
+        return planned
 
     async def compare(self, command: Decide) -> Comparison:
         """A dry plan against what the members hold. Raises PlanError."""
-        raw = self.raw_group(command)
+        raw = raw_group(self.group_id, command)
         try:
             topics, cluster = await self._metadata(raw, self._left(command) * METADATA_SHARE)
             decision, findings = await self._made(raw, cluster, self._policy, self._left(command))
@@ -137,17 +102,14 @@ class Planner:
 
     def delivered(self, generation: int) -> Planned | None:
         """The broker has this generation's assignment: remember it. None when it was not one of our plans."""
-        planned, self._planned = self._planned, None
-        if planned is None or planned.chosen.decision.raw.generation != generation:
-            return None
-        self._previous = planned.chosen.decision
-        self.memory = planned.chosen.decision.memory
+        planned = self._rounds.delivered(generation)
+        if planned is not None:
+            self.memory = planned.chosen.decision.memory
         return planned
 
     def forget(self) -> None:
         """We lead no more: others decide from here, so what we remember would be wrong next time."""
-        self._previous = None
-        self._planned = None
+        self._rounds.forget()
         self.memory = Memory.empty()
 
     async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
@@ -176,27 +138,23 @@ class Planner:
                 f" on Topic {named}"
             )
 
-    def raw_group(self, command: Decide) -> RawGroup:
-        members = tuple(map(_raw_member, command.members))
-        return RawGroup(
-            self.group_id, command.generation, command.protocol, members, frozenset({command.own_member_id})
-        )
-
     def _left(self, command: Decide) -> float:
-        return max(0.0, command.deadline - RESERVE_S - self._clock())
+        return seconds_left(command, self._clock())
 
     async def _metadata(self, raw: RawGroup, limit_s: float) -> tuple[tuple[str, ...], ClusterView]:
         async with asyncio.timeout(limit_s):
             topics = await asyncio.to_thread(topics_wanted, raw)
             return topics, await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
 
-    def _attempts(self, raw: RawGroup, cluster: ClusterView | None, command: Decide) -> list[tuple[Source, Attempt]]:
-        attempts: list[tuple[Source, Attempt]] = []
+    def _attempts(
+        self, raw: RawGroup, cluster: ClusterView | None, command: Decide
+    ) -> list[tuple[Source, Attempt[Decision]]]:
+        attempts: list[tuple[Source, Attempt[Decision]]] = []
         if cluster is not None:
             view = cluster
             attempts.append((Source.PLAN, lambda: self._own(raw, view, command)))
             attempts.append((Source.CHEAP, lambda: self._made(raw, view, CHEAP_POLICY, self._left(command))))
-        previous = previous_answer(self._previous, raw)
+        previous = previous_answer(self._rounds.previous, raw)
         if previous is not None:
             again = previous
             attempts.append((Source.PREVIOUS, lambda: self._checked(raw, again)))
@@ -204,8 +162,7 @@ class Planner:
 
     async def _own(self, raw: RawGroup, cluster: ClusterView, command: Decide) -> tuple[Decision, tuple[str, ...]]:
         """By the configured policy, which may hold anybody's code."""
-        if self._running >= RUNNING_PLANS_MAX:
-            raise DecisionError(f"{self._running} earlier plans still run")
+        self._threads.refuse_too_many()
         return await self._made(raw, cluster, self._policy, self._left(command) * PLAN_SHARE)
 
     async def _made(
@@ -217,18 +174,10 @@ class Planner:
             decision = decide(raw, cluster, memory, policy, now_ms, seed)
             return decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max)
 
-        self._running += 1
-        return await asyncio.wait_for(in_thread(work, self._ended), limit_s)
-
-    def _ended(self) -> None:
-        self._running -= 1
+        return await self._threads.run(work, limit_s)
 
     async def _checked(self, raw: RawGroup, decision: Decision) -> tuple[Decision, tuple[str, ...]]:
         return decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max)
-
-
-def _raw_member(member: JoinedMember) -> RawMember:
-    return RawMember(member.member_id, member.instance_id, member.metadata)
 
 
 def worth_moving(decision: Decision) -> str:
@@ -242,29 +191,3 @@ def worth_moving(decision: Decision) -> str:
     if before.spread > after.spread and before.spread > 1:
         return f"the spread of partitions would go from {before.spread} to {after.spread}"
     return ""
-
-
-def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.Future[Value]":
-    """Runs `work` in a daemon thread, which cannot keep the process alive; `ended` runs on the loop when it is over."""
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[Value] = loop.create_future()
-
-    def settle(value: Value | None, error: BaseException | None) -> None:
-        ended()
-        if outcome.done():
-            return
-        if error is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(value)  # type: ignore[arg-type]  # one of the two is set
-
-    def run() -> None:
-        try:
-            result: tuple[Value | None, BaseException | None] = (work(), None)
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            result = (None, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *result)
-
-    threading.Thread(target=run, name="plan", daemon=True).start()
-    return outcome

@@ -8,12 +8,11 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic
 
 import structlog
 
 from assignors.decide import Decision
-from assignors.model import NO_RACK
 from assignors.registry import Policy
 from coordinator.client_config import ClientConfigError, librdkafka_properties
 from coordinator.cluster import ClusterReader, MetadataWatch
@@ -43,7 +42,8 @@ from coordinator.events import (
 from coordinator.group import GroupMembership, MembershipConfig, State, check_timing
 from coordinator.group_errors import EXIT_CONFIG
 from coordinator.guard import MESSAGE_BYTES_MAX
-from coordinator.planner import PlanError, Planned, Planner
+from coordinator.planner import Planned, Planner
+from coordinator.planning import D, GroupPlanner, PlanError, PlannedRound
 from coordinator.transport import Transport, TransportError, UnreachableError
 
 EXIT_BUG = 1
@@ -69,26 +69,32 @@ def _told(observer: Callable[..., None], *values: object) -> None:
         log.exception("observer_failed", observer=repr(observer))
 
 
-class GroupRunner:
-    """Runs one group until it has stopped. All methods belong to the event loop."""
+class GroupRunner(Generic[D]):
+    """Runs one group until it has stopped. All methods belong to the event loop.
+
+    `on_decision` hear about decisions that the broker has; what they raise is logged and forgotten.
+    """
 
     def __init__(
         self,
         config: MembershipConfig,
         transport: Transport,
-        planner: Planner,
+        planner: GroupPlanner[D],
         watch: MetadataWatch | None = None,
-        observers: Observers = Observers(),
+        *,
+        on_decision: Sequence[Callable[[PlannedRound[D]], None]] = (),
+        on_note: Sequence[NoteObserver] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.group_id = config.group_id
         self.membership = GroupMembership(config)
         self.fatal: Fatal | None = None
-        self.last: Planned | None = None
+        self.last: PlannedRound[D] | None = None
         self._transport = transport
         self._planner = planner
         self._watch = watch
-        self._observers = observers
+        self._on_decision = on_decision
+        self._on_note = on_note
         self._clock = clock
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -218,14 +224,11 @@ class GroupRunner:
             return
         planned = replace(planned, timings=replace(planned.timings, sync_s=self._clock() - self._synced_from))
         self.last = planned
-        self._follow(planned.topics, planned.chosen.decision)
-        for observer in self._observers.on_decision:
-            _told(observer, planned)
-
-    def _follow(self, topics: tuple[str, ...], decision: Decision) -> None:
         if self._watch is not None:
-            racks = bool((decision.group.rack != NO_RACK).any())
-            self._watch.follow(self.group_id, topics, decision.cluster, rack_aware=racks)
+            topics, cluster = (*planned.topics, *planned.watched), planned.chosen.decision.cluster
+            self._watch.follow(self.group_id, topics, cluster, rack_aware=planned.rack_aware)
+        for observer in self._on_decision:
+            _told(observer, planned)
 
     def _unfollow_unless_leading(self) -> None:
         if self.membership.state in (State.WATCHING, State.STOPPED) or self.membership.alone:
@@ -237,7 +240,7 @@ class GroupRunner:
     def _noted(self, note: Note) -> None:
         level = log.warning if note.kind in (NoteKind.ALERT, NoteKind.REFUSED) else log.info
         level("membership", group=self.group_id, what=note.kind.name, reason=note.reason, generation=note.generation)
-        for observer in self._observers.on_note:
+        for observer in self._on_note:
             _told(observer, self.group_id, note)
 
     async def _hand_over(self) -> None:
@@ -282,7 +285,7 @@ class Service:
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         connect_timeout_ms: int = 10_000,
     ) -> None:
-        self.runners: dict[str, GroupRunner] = {}
+        self.runners: dict[str, GroupRunner[Any]] = {}
         self._properties = dict(properties)
         self._groups = tuple(groups)
         self._policy = policy
@@ -319,7 +322,14 @@ class Service:
         for config in self._groups:
             policy = self._policies.get(config.group_id, self._policy)
             planner = Planner(config.group_id, reader, policy, message_bytes_max=self._message_bytes_max)
-            self.runners[config.group_id] = GroupRunner(config, transport, planner, watch, self._observers)
+            self.runners[config.group_id] = GroupRunner[Decision](
+                config,
+                transport,
+                planner,
+                watch,
+                on_decision=self._observers.on_decision,
+                on_note=self._observers.on_note,
+            )
         if handle_signals:
             self._listen()
         watching = asyncio.create_task(watch.run())

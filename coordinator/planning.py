@@ -1,0 +1,185 @@
+"""What planners of consumer groups and of Streams applications share: their interface for the runtime, what they hand
+over, the threads in which plans are made, and the bookkeeping of what the broker has.
+
+A `D` is a decision of either kind.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from assignors.decide import DecisionError
+from assignors.model import ClusterView
+from assignors.views import RawGroup, RawMember
+from coordinator.commands import Decide, RebuildMemory
+from coordinator.events import DescribeAnswer, JoinedMember
+from coordinator.fallback import Chosen
+
+METADATA_AGE_MS_MAX = 1_000
+RESERVE_S = 0.1  # kept back for the way to the broker
+RUNNING_PLANS_MAX = 4
+
+Value = TypeVar("Value")
+
+
+class AnyDecision(Protocol):
+    """What the runtime needs of a decision."""
+
+    @property
+    def raw(self) -> RawGroup: ...
+    @property
+    def cluster(self) -> ClusterView: ...
+    @property
+    def assignments(self) -> tuple[tuple[str, bytes], ...]: ...
+    @property
+    def followup(self) -> bool: ...
+
+
+D = TypeVar("D", bound=AnyDecision)
+
+
+class SnapshotSource(Protocol):
+    """What `cluster.ClusterReader` is to a planner."""
+
+    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds spent on one decision. `joined_at` is monotonic: when the JoinGroup answer was here."""
+
+    joined_at: float
+    metadata_s: float
+    plan_s: float
+    sync_s: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
+class PlannedRound(Generic[D]):
+    """A decision that may be sent, and how it came about.
+
+    `topics` are those that members subscribe to. `rack_aware`: some member named a rack, so racks of replicas matter.
+    `watched` are topics whose growth or loss matters though nobody subscribes to them.
+    """
+
+    chosen: Chosen[D]
+    topics: tuple[str, ...]
+    timings: Timings
+    rack_aware: bool = False
+    watched: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
+class Compared(Generic[D]):
+    """Would a plan made now be worth a rebalance? The reason says why, "" if not."""
+
+    decision: D
+    reason: str
+    topics: tuple[str, ...]
+
+
+class PlanError(Exception):
+    """There is nothing that may be sent; the message says why for each answer that was tried."""
+
+
+class GroupPlanner(Protocol[D]):
+    """One group's planner, as `runtime.GroupRunner` uses it. For one event loop."""
+
+    async def plan(self, command: Decide) -> PlannedRound[D]:
+        """The answer for this generation before its deadline. Raises PlanError."""
+
+    async def compare(self, command: Decide) -> Compared[D]:
+        """A dry plan against what the members hold. Raises PlanError."""
+
+    def delivered(self, generation: int) -> PlannedRound[D] | None:
+        """The broker has this generation's assignment. None when it was not one of our plans."""
+
+    def forget(self) -> None:
+        """We lead no more: others decide from here, so what we remember would be wrong next time."""
+
+    async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
+        """Remembers what the members of a returned leader hold, from DescribeGroups of the Stable group."""
+
+
+class Rounds(Generic[D]):
+    """The plan under way and the last one that the broker took."""
+
+    def __init__(self) -> None:
+        self.previous: D | None = None
+        self._planned: PlannedRound[D] | None = None
+
+    def offer(self, planned: PlannedRound[D]) -> None:
+        self._planned = planned
+
+    def delivered(self, generation: int) -> PlannedRound[D] | None:
+        planned, self._planned = self._planned, None
+        if planned is None or planned.chosen.decision.raw.generation != generation:
+            return None
+        self.previous = planned.chosen.decision
+        return planned
+
+    def forget(self) -> None:
+        self.previous = None
+        self._planned = None
+
+
+class PlanThreads:
+    """Runs plans in threads of their own: one that hangs loses its turn, never the group and never the event loop."""
+
+    def __init__(self) -> None:
+        self._running = 0
+
+    async def run(self, work: Callable[[], Value], limit_s: float) -> Value:
+        """Raises what `work` raises, or TimeoutError."""
+        self._running += 1
+        return await asyncio.wait_for(in_thread(work, self._ended), limit_s)
+
+    def refuse_too_many(self) -> None:
+        """Raises DecisionError while as many earlier plans hang as may: for code that may be anybody's."""
+        if self._running >= RUNNING_PLANS_MAX:
+            raise DecisionError(f"{self._running} earlier plans still run")
+
+    def _ended(self) -> None:
+        self._running -= 1
+
+
+def raw_group(group_id: str, command: Decide) -> RawGroup:
+    members = tuple(map(_raw_member, command.members))
+    return RawGroup(group_id, command.generation, command.protocol, members, frozenset({command.own_member_id}))
+
+
+def seconds_left(command: Decide, now: float) -> float:
+    """What a planner may use from now on."""
+    return max(0.0, command.deadline - RESERVE_S - now)
+
+
+def _raw_member(member: JoinedMember) -> RawMember:
+    return RawMember(member.member_id, member.instance_id, member.metadata)
+
+
+def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.Future[Value]":
+    """Runs `work` in a daemon thread, which cannot keep the process alive; `ended` runs on the loop when it is over."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Value] = loop.create_future()
+
+    def settle(value: Value | None, error: BaseException | None) -> None:
+        ended()
+        if outcome.done():
+            return
+        if error is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(value)  # type: ignore[arg-type]  # one of the two is set
+
+    def run() -> None:
+        try:
+            result: tuple[Value | None, BaseException | None] = (work(), None)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            result = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *result)
+
+    threading.Thread(target=run, name="plan", daemon=True).start()
+    return outcome
