@@ -149,11 +149,26 @@ class RebalanceWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class StepAsideWanted:
+    """Our plan does the group no good: a member should lead. Heard while we lead a group at rest."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """SIGTERM."""
 
 
 Answer = CoordinatorAnswer | DescribeAnswer | JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer
 Event = (
-    Answer | RequestFailed | Wake | DecisionReady | DecisionFailed | ComparisonReady | RebalanceWanted | StopRequested
+    Answer
+    | RequestFailed
+    | Wake
+    | DecisionReady
+    | DecisionFailed
+    | ComparisonReady
+    | RebalanceWanted
+    | StepAsideWanted
+    | StopRequested
 )

@@ -27,6 +27,7 @@ from coordinator.events import (
     LeaveAnswer,
     RebalanceWanted,
     RequestFailed,
+    StepAsideWanted,
     StopRequested,
     SyncAnswer,
     Wake,
@@ -38,16 +39,16 @@ from coordinator.group_requests import Kind, Timer
 from coordinator.group_rules import (
     Coalescing,
     backed_off_ms,
+    empty_assignment,
     holds_instance,
     is_missing,
     unfit,
     was_ours,
 )
-from protocol.consumer import ConsumerProtocolAssignment
 
 __all__ = ["EMPTY_ASSIGNMENT", "STOCK_PROTOCOLS", "GroupMembership", "MembershipConfig", "State", "check_timing"]
 
-EMPTY_ASSIGNMENT = ConsumerProtocolAssignment().encode()
+EMPTY_ASSIGNMENT = empty_assignment()
 
 
 class GroupMembership(Member):
@@ -86,6 +87,8 @@ class GroupMembership(Member):
                 self._stop()
             case RebalanceWanted():
                 self._rebalance_wanted(event.reason)
+            case StepAsideWanted():
+                self._step_aside_wanted(event.reason)
             case DecisionReady():
                 self._decision_ready(event)
             case DecisionFailed():
@@ -229,7 +232,7 @@ class GroupMembership(Member):
         self._wanted = ""
         if self.alone:
             self._withheld = False
-            self._sync(((self.member_id, EMPTY_ASSIGNMENT),))
+            self._sync(((self.member_id, empty_assignment(streams=self.config.streams)),))
             return
         self.state = State.DECIDING
         self._set(Timer.DECISION, self.config.decision_deadline_ms)
@@ -340,6 +343,10 @@ class GroupMembership(Member):
             self._rejoin(reason)
         else:
             self._timers.set(Timer.REBALANCE, due)
+
+    def _step_aside_wanted(self, reason: str) -> None:
+        if self.state is State.STABLE and not self.alone:
+            self._refuse(reason)
 
     # ---- heartbeats and coalescing -----------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 # Every name that members may use must be on our list: a name missing here locks those members out of the group, while
 # a name too many costs nothing. The order is our vote (consumer-protocol reference §4.5).
+STREAMS_PROTOCOL = "stream"
 STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "RoundRobinAssigner", "rack-affinity")
 
 
@@ -56,6 +57,11 @@ class MembershipConfig:
     request_timeout_ms: int = 5_000
     # A JoinGroup may be parked for the largest rebalance timeout of the group; clients' default is five minutes.
     join_timeout_ms: int = 305_000
+
+    @property
+    def streams(self) -> bool:
+        """The group is a Kafka Streams application: one protocol, and userData in whatever we send."""
+        return self.protocols == (STREAMS_PROTOCOL,)
 
 
 def check_timing(config: MembershipConfig) -> str | None:

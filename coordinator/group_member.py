@@ -249,7 +249,7 @@ class Member:
 
     def _send_join(self) -> None:
         self._listed = self._app_topics if self._list_app_topics else self.config.topics
-        self._requests.join(subscription(self._listed), self._reason)
+        self._requests.join(subscription(self._listed, streams=self.config.streams), self._reason)
 
     def _sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
         self._assignments = assignments

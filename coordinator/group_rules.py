@@ -4,18 +4,30 @@ import zlib
 from dataclasses import dataclass
 
 from coordinator.events import DescribeAnswer, JoinedMember
-from coordinator.group_config import MembershipConfig
+from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig
 from coordinator.group_errors import Code
-from protocol.consumer import ConsumerProtocolSubscription
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.streams_assignment import AssignmentInfo
+from protocol.streams_subscription import SubscriptionInfo
 
 PROTOCOL_TYPE = "consumer"
 MEMBER_ID_UUID_LENGTH = 36
 COALESCE_STEPS = 4
 
 
-def subscription(topics: tuple[str, ...]) -> bytes:
-    """Our own metadata: version 0 with empty userData, the only form that every foreign leader can read (§1.3)."""
-    return ConsumerProtocolSubscription(version=0, topics=topics, user_data=b"").encode()
+def subscription(topics: tuple[str, ...], *, streams: bool = False) -> bytes:
+    """Our own metadata: version 0 with empty userData, the only form that every foreign leader can read (§1.3).
+
+    In a Streams group a valid SubscriptionInfo instead: on anything else a Java leader dies (streams reference §6.2).
+    """
+    user_data = SubscriptionInfo().encode() if streams else b""
+    return ConsumerProtocolSubscription(version=0, topics=topics, user_data=user_data).encode()
+
+
+def empty_assignment(*, streams: bool = False) -> bytes:
+    """Our own assignment while we are alone."""
+    user_data = AssignmentInfo().encode() if streams else None
+    return ConsumerProtocolAssignment(user_data=user_data).encode()
 
 
 def alone(members: tuple[JoinedMember, ...], member_id: str) -> bool:
@@ -36,6 +48,13 @@ def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
             " consumers; remove it from our groups."
         )
     if answer.protocol and answer.protocol not in config.protocols:
+        if config.streams:
+            return (
+                f"Group '{group}' uses the protocol '{answer.protocol}', so it is no Kafka Streams application; remove"
+                ' kind = "streams" from its settings.'
+            )
+        if answer.protocol == STREAMS_PROTOCOL:
+            return f"Group '{group}' is a Kafka Streams application; set kind = \"streams\" and its topology."
         return (
             f"Group '{group}' uses the protocol '{answer.protocol}', which is not among ours"
             f" ({', '.join(config.protocols)}); add it to protocols."

@@ -103,7 +103,8 @@ def test_it_joins_where_its_instance_is_a_member_already() -> None:
     ("answer", "sentence"),
     [
         ({"protocol_type": "connect"}, "is of type 'connect', not 'consumer'"),
-        ({"protocol": "stream"}, "uses the protocol 'stream', which is not among ours"),
+        ({"protocol": "odd"}, "uses the protocol 'odd', which is not among ours"),
+        ({"protocol": "stream"}, 'is a Kafka Streams application; set kind = "streams"'),
         ({"error": 69, "message": "Group orders is not a classic group."}, "is not a classic consumer group"),
     ],
 )
