@@ -8,10 +8,11 @@ import numpy as np
 
 from assignors.model import NOBODY, ClusterView, IntArray
 from assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment, TaskType
+from assignors.streams.api.assignor import AssignmentError
 from assignors.streams.api.state import ApplicationState
-from assignors.streams.api.validation import Entry, check, snapshot
+from assignors.streams.api.validation import Entry, InvalidAssignmentError, check, snapshot
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView, TaskTable
-from protocol.types import ProcessId
+from protocol.types import ProcessId, TaskId
 
 _Table = TypeVar("_Table", StreamsView, TaskTable)
 
@@ -67,19 +68,26 @@ def plan_of(state: ApplicationState, entries: Sequence[Entry]) -> StreamsPlan:
 
 
 def copies_of(state: ApplicationState, assignments: Iterable[KafkaStreamsAssignment]) -> Copies:
-    """The arrays of an unfinished assignment. Raises KeyError for a task or process that the application lacks."""
+    """The arrays of an unfinished assignment.
+
+    Raises InvalidAssignmentError (UNKNOWN_PROCESS_ID, UNKNOWN_TASK_ID) for what the application lacks.
+    """
     return _copies(state, ((a.process_id, [(t.id, t.type) for t in a.tasks.values()]) for a in assignments))
 
 
-def _copies(state: ApplicationState, held: Iterable[tuple[ProcessId, Iterable[tuple[object, TaskType]]]]) -> Copies:
+def _copies(state: ApplicationState, held: Iterable[tuple[ProcessId, Iterable[tuple[TaskId, TaskType]]]]) -> Copies:
     rows = {process.process_id: row for row, process in enumerate(state.view.processes)}
     numbers = state.numbers
     active = np.full(state.view.tasks.size, NOBODY, dtype=np.int32)
     standby: list[tuple[int, int]] = []
     for process, tasks in held:
-        row = rows[process]
+        row = rows.get(process)
+        if row is None:
+            raise InvalidAssignmentError(AssignmentError.UNKNOWN_PROCESS_ID, str(process))
         for task, role in tasks:
-            number = numbers[task]  # type: ignore[index]  # a TaskId; anything else is simply not in there
+            number = numbers.get(task)
+            if number is None:
+                raise InvalidAssignmentError(AssignmentError.UNKNOWN_TASK_ID, str(task))
             if role is TaskType.ACTIVE:
                 active[number] = row
             else:

@@ -1,0 +1,220 @@
+"""TaskAssignmentUtils of KIP-924: the parts of the stock assignors that a plug-in can use.
+
+As the KIP promises and shipped Java does not, all of it is the very code of the stock assignors. Shipped Java has a
+copy with differences; each function names those that it does not share.
+"""
+
+from collections.abc import Iterable, MutableMapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assignors.model import NOBODY, IntArray
+from assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskType
+from assignors.streams.api.bridge import Copies, copies_of
+from assignors.streams.api.errors import UnknownTaskError
+from assignors.streams.api.state import ApplicationState
+from assignors.streams.high_availability import (
+    STATEFUL_NON_OVERLAP_COST,
+    STATEFUL_TRAFFIC_COST,
+    STATELESS_NON_OVERLAP_COST,
+    STATELESS_TRAFFIC_COST,
+)
+from assignors.streams.model import NO_STRATEGY
+from assignors.streams.placement import Placement
+from assignors.streams.rack_aware import RackOptimiser, can_use
+from assignors.streams.standby import fill_lightest, tag_rule
+from protocol.types import ProcessId, TaskId
+
+Assignments = MutableMapping[ProcessId, KafkaStreamsAssignment]
+_Copy = tuple[int, int, TaskType]
+
+
+@dataclass(frozen=True, slots=True)
+class RackAwareOptimizationParams:
+    """Which tasks to optimise and at which costs. Made by `of` and narrowed by the others, each of which returns a new
+    value. A cost without override is the configured one, else the stock one: 10 and 1, or 1 and 0 if all tasks to
+    optimise are stateless."""
+
+    application_state: ApplicationState
+    tasks_to_optimize: tuple[TaskId, ...]
+    traffic_cost_override: int | None = None
+    non_overlap_cost_override: int | None = None
+
+    @classmethod
+    def of(cls, application_state: ApplicationState) -> "RackAwareOptimizationParams":
+        """All tasks, no overrides."""
+        return cls(application_state, tuple(application_state.all_tasks))
+
+    def for_stateful_tasks(self) -> "RackAwareOptimizationParams":
+        infos = self.application_state.all_tasks
+        return self.for_tasks(task for task in infos if infos[task].is_stateful)
+
+    def for_stateless_tasks(self) -> "RackAwareOptimizationParams":
+        infos = self.application_state.all_tasks
+        return self.for_tasks(task for task in infos if not infos[task].is_stateful)
+
+    def for_tasks(self, tasks: Iterable[TaskId]) -> "RackAwareOptimizationParams":
+        """Raises UnknownTaskError for a task that the application lacks."""
+        wanted, known = set(tasks), self.application_state.all_tasks
+        for task in wanted:
+            if task not in known:
+                raise UnknownTaskError(f"task {task} is not a task of {self.application_state.view.group_id}")
+        return replace(self, tasks_to_optimize=tuple(task for task in known if task in wanted))
+
+    def with_traffic_cost_override(self, traffic_cost: int) -> "RackAwareOptimizationParams":
+        """Raises ValueError for a negative cost."""
+        return replace(self, traffic_cost_override=_cost("traffic cost", traffic_cost))
+
+    def with_non_overlap_cost_override(self, non_overlap_cost: int) -> "RackAwareOptimizationParams":
+        """Raises ValueError for a negative cost."""
+        return replace(self, non_overlap_cost_override=_cost("non-overlap cost", non_overlap_cost))
+
+    @property
+    def costs(self) -> tuple[int, int]:
+        """(traffic cost, non-overlap cost) that apply."""
+        infos, configs = self.application_state.all_tasks, self.application_state.assignment_configs
+        traffic, stay = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
+        fallback = (STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
+        if not any(infos[task].is_stateful for task in self.tasks_to_optimize):
+            traffic, stay = None, None  # the settings are about stateful tasks only, reference §4.6
+            fallback = (STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST)
+        return (
+            _first(self.traffic_cost_override, traffic, fallback[0]),
+            _first(self.non_overlap_cost_override, stay, fallback[1]),
+        )
+
+
+def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
+    """Every process keeps what it had. Tasks that have vanished are left out (shipped Java keeps them, and then refuses
+    the assignment for an unknown task); tasks of processes that have left are with nobody."""
+    assignments: dict[ProcessId, KafkaStreamsAssignment] = {}
+    for process, state in application_state.kafka_streams_states(compute_task_lags=False).items():
+        mine = {task: AssignedTask.standby(task) for task in state.previous_standby_tasks}
+        mine |= {task: AssignedTask.active(task) for task in state.previous_active_tasks}
+        assignments[process] = KafkaStreamsAssignment.of(process, mine.values())
+    return assignments
+
+
+def default_standby_task_assignment(application_state: ApplicationState, assignments: Assignments) -> None:
+    """Gives every stateful task num.standby.replicas more copies: spread over the configured client tags if there are
+    any, else on the least loaded processes. Adds processes that are missing; changes nothing else.
+
+    Tasks are served in their order, not in hash order as in shipped Java. Where processes run out a task gets fewer.
+    A task that nobody runs has no tags to differ from, so its copies go by load.
+    """
+    view, configs = application_state.view, application_state.assignment_configs
+    before = _begin(application_state, assignments)
+    place = _placement(application_state, before)
+    stateful = [int(t) for t in np.flatnonzero(view.tasks.stateful)]
+    replicas = configs.num_standby_replicas
+    tag_rule(view, configs).assign(place, [t for t in stateful if place.active[t] != NOBODY], replicas)
+    fill_lightest(place, {t: replicas for t in stateful if place.active[t] == NOBODY})
+    _apply(application_state, assignments, before, Copies(before.active, *place.replicas()))
+
+
+def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
+    """Exchanges active tasks between processes so that the fewest source partitions are read across racks, each process
+    keeping its number of these tasks. Does nothing if rack.aware.assignment.strategy is none or a rack is unknown.
+
+    A process that takes over a task of which it is a standby leaves its standby to the former owner. Best called
+    before standbys are placed: it does not look at tags. Shipped Java counts changelog partitions too, although active
+    tasks read none, and does nothing unless both costs are configured or overridden.
+    """
+    state = params.application_state
+    racks = _racks(state, with_standbys=False)
+    before = _begin(state, assignments)
+    tasks = _placed(params, before.active)
+    if racks is None or not len(tasks):
+        return
+    owners = racks.actives(before.active, tasks, *params.costs)
+    role_change = (before.standby_process == owners[before.standby_task]) & (owners != before.active)[
+        before.standby_task
+    ]
+    process = np.where(role_change, before.active[before.standby_task], before.standby_process)
+    _apply(state, assignments, before, Copies(owners, before.standby_task, process.astype(np.int32)))
+
+
+def optimize_rack_aware_standby_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
+    """Exchanges standbys between processes so that the fewest changelog partitions are read across racks. Does nothing
+    if rack.aware.assignment.strategy is none or a rack is unknown.
+
+    A move that would put copies of a task on fewer different client tags is not made; shipped Java compares the source
+    with itself there, so that tags never hold anything back. It also follows the strategy, where the stock assignor
+    minimises traffic under either, and does nothing unless both costs are configured or overridden.
+    """
+    state = params.application_state
+    racks = _racks(state, with_standbys=True)
+    before = _begin(state, assignments)
+    chosen = np.zeros(state.view.tasks.size, dtype=np.bool_)
+    chosen[_numbers(params)] = True
+    inside = chosen[before.standby_task]
+    if racks is None or not inside.any():
+        return
+    within = Copies(before.active, before.standby_task[inside], before.standby_process[inside])
+    place = _placement(state, within)
+    racks.standbys(place, tag_rule(state.view, state.assignment_configs), *params.costs)
+    _apply(state, assignments, within, Copies(before.active, *place.replicas()))
+
+
+def _racks(state: ApplicationState, *, with_standbys: bool) -> RackOptimiser | None:
+    strategy = state.assignment_configs.rack_aware_assignment_strategy
+    if strategy == NO_STRATEGY or can_use(state.view, with_standbys) is not None:
+        return None
+    return RackOptimiser(state.view, strategy)
+
+
+def _cost(name: str, value: int) -> int:
+    if value < 0:
+        raise ValueError(f"a {name} must not be negative, but it is {value}")
+    return value
+
+
+def _first(override: int | None, configured: int | None, stock: int) -> int:
+    if override is not None:
+        return override
+    return stock if configured is None else configured
+
+
+def _numbers(params: RackAwareOptimizationParams) -> IntArray:
+    numbers = params.application_state.numbers
+    return np.array([numbers[task] for task in params.tasks_to_optimize], dtype=np.int32)
+
+
+def _placed(params: RackAwareOptimizationParams, active: IntArray) -> IntArray:
+    tasks = _numbers(params)
+    return tasks[active[tasks] != NOBODY]
+
+
+def _begin(state: ApplicationState, assignments: Assignments) -> Copies:
+    """The arrays of the assignments, to which processes without one are added. Raises InvalidAssignmentError."""
+    for process in state.view.processes:
+        if process.process_id not in assignments:
+            assignments[process.process_id] = KafkaStreamsAssignment.of(process.process_id)
+    return copies_of(state, assignments.values())
+
+
+def _placement(state: ApplicationState, copies: Copies) -> Placement:
+    place = Placement(state.view)
+    placed = np.flatnonzero(copies.active != NOBODY).astype(np.int32)
+    place.place_actives(placed, copies.active[placed])
+    for task, process in zip(copies.standby_task.tolist(), copies.standby_process.tolist(), strict=True):
+        place.add_standby(task, process)
+    return place
+
+
+def _apply(state: ApplicationState, assignments: Assignments, before: Copies, after: Copies) -> None:
+    """Writes what has changed, and that only, into the assignments."""
+    old, new = _listed(before), _listed(after)
+    ids = tuple(state.all_tasks)
+    for task, process, role in old - new:
+        assignments[state.view.processes[process].process_id].remove_task(AssignedTask(ids[task], role))
+    for task, process, role in new - old:
+        assignments[state.view.processes[process].process_id].assign_task(AssignedTask(ids[task], role))
+
+
+def _listed(copies: Copies) -> set[_Copy]:
+    placed = np.flatnonzero(copies.active != NOBODY)
+    actives = zip(placed.tolist(), copies.active[placed].tolist(), strict=True)
+    standbys = zip(copies.standby_task.tolist(), copies.standby_process.tolist(), strict=True)
+    return {(t, p, TaskType.ACTIVE) for t, p in actives} | {(t, p, TaskType.STANDBY) for t, p in standbys}
