@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 # Under EOS downstream tasks see a batch per commit: a pause must be longer than the commit interval to be a stall.
-STALL_MS = 300
+STALL_MS = 500
 DEATHS = ("killed", "ended", "launched")
 
 

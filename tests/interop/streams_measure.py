@@ -1,0 +1,282 @@
+"""Measures a Streams application under a leader: `python -m tests.interop.streams_measure --leader java --runs 3`.
+
+Each run makes a new application with the same load, the same state and the same placement of every topic, disturbs it
+once, and waits until every task runs again and nothing moves. What is measured comes from the instances' own reports
+and from the brokers' logs; only who leads differs.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import NewTopic
+from rich.console import Console
+from rich.table import Table
+
+from tests.interop.bellwether import INSTANCE, Bellwether
+from tests.interop.brokers import KafkaCluster
+from tests.interop.rounds import rounds
+from tests.interop.streams_app import Application, StreamsApp
+from tests.interop.streams_load import Load
+
+LEADERS = ("java", "bellwether")
+RACKS = ("az1", "az2", "az3")
+PARTITIONS = 6
+KEYS = 20_000
+PRELOADED = 100_000
+PER_SECOND = 1_500
+QUIET_S = 4.0
+# A Java leader moves warm tasks at its probing rebalance, a minute after it began to warm them; two may be needed.
+LIMIT_S = 240.0
+PLAIN: Mapping[str, str] = {}
+COMPACTED = {"cleanup.policy": "compact"}
+WINDOWED = {"cleanup.policy": "compact,delete", "retention.ms": "90000000"}
+REPARTITIONED = {"cleanup.policy": "delete", "retention.ms": "-1", "message.timestamp.type": "CreateTime"}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run. Unowned: no instance runs the task; stalled: nobody processes its records. Both per task, over the run.
+
+    `settled_s` is from the disturbance to the last change of any task or assignment; `rebalances` are generations
+    whose leader delivered a plan; `restored` are records read by active tasks before they ran, `loaded` by standby and
+    warm-up tasks (the steady updates included); `foreign` are source and changelog partitions of active tasks without
+    a replica in the owner's rack, of `partitions`; `spread` is the difference in tasks between fullest and emptiest.
+    """
+
+    leader: str
+    scenario: str
+    run: int
+    settled_s: float
+    rebalances: int
+    unowned_ms_max: int
+    unowned_ms_sum: int
+    stalled_ms_max: int
+    stalled_ms_sum: int
+    moves: int
+    restored: int
+    loaded: int
+    foreign: int
+    partitions: int
+    spread: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """How many instances there are before, and what happens to them; `spread` is what must be reached after."""
+
+    name: str
+    instances: int
+    disturb: Callable[[StreamsApp], None]
+    spread: int | None
+
+
+def _scale_out(app: StreamsApp) -> None:
+    app.add("app-3", RACKS[2])
+
+
+def _rolling_restart(app: StreamsApp) -> None:
+    for name in list(app.instances):
+        assert app.instances[name].stop() == 0, app.tell()
+        app.start(name)
+        app.wait_settled(quiet_s=1.0, limit_s=LIMIT_S)
+
+
+def _crash(app: StreamsApp) -> None:
+    app.instances["app-2"].kill()
+
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("scale-out", 2, _scale_out, spread=1),
+        Scenario("rolling-restart", 3, _rolling_restart, spread=1),
+        Scenario("crash", 3, _crash, spread=None),
+    )
+}
+
+
+def create_topics(cluster: KafkaCluster, application: Application) -> None:
+    """All topics of an application, internal ones with Streams' own configurations; partition p is in rack p % 3."""
+    placement = [[p % len(RACKS) + 1] for p in range(application.partitions)]
+    configs = dict.fromkeys((*application.topics, application.output), PLAIN)
+    for subtopology in application.changelogs:
+        configs |= dict.fromkeys(application.sources[subtopology], REPARTITIONED)
+        for changelog in application.changelogs[subtopology]:
+            configs[changelog] = WINDOWED if "windowed" in changelog else COMPACTED
+    count = application.partitions
+    topics = [NewTopic(name, count, replica_assignment=placement, config=dict(c)) for name, c in configs.items()]
+    for created in cluster.admin.create_topics(topics, operation_timeout=20).values():
+        created.result(timeout=30)
+    for name in configs:
+        cluster.wait_for_topic(name, application.partitions)
+
+
+def foreign_partitions(app: StreamsApp, owners: Mapping[str, str]) -> tuple[int, int]:
+    """Source and changelog partitions of active tasks without a replica in their owner's rack, and their number."""
+    cluster, application = app.cluster, app.application
+    node_racks = {node.id: node.rack for node in cluster.admin.describe_cluster().result(timeout=10).nodes}
+    topics = cluster.admin.list_topics(timeout=10).topics
+    foreign = total = 0
+    for task, owner in owners.items():
+        subtopology, partition = (int(part) for part in task.split("_"))
+        for topic in (*application.sources[subtopology], *application.changelogs.get(subtopology, ())):
+            replicas = topics[topic].partitions[partition].replicas
+            total += 1
+            foreign += app.instances[owner].rack not in {node_racks[replica] for replica in replicas}
+    return foreign, total
+
+
+def bellwether_options(application: Application) -> dict[str, Any]:
+    """Bellwether's settings for the group of this application: the same values that the application itself has."""
+    return {"protocols": ["stream"], "session_timeout_ms": 6_000}
+
+
+@contextmanager
+def leading(cluster: KafkaCluster, leader: str, application: Application) -> Iterator[Bellwether | None]:
+    """Bellwether as the first member of the application's group while the block runs; nobody for Java."""
+    if leader == "java":
+        yield None
+        return
+    group = application.application_id
+    with Bellwether(cluster, [group], options=bellwether_options(application)) as process:
+        yield process
+
+
+def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int) -> Measured:
+    """One run on these brokers. Raises AssertionError when the application does not settle or another leader led."""
+    name = f"measure-{leader}-{scenario.name}-{run}-{int(time.time())}"
+    application = Application(
+        name,
+        (f"{name}-in",),
+        f"{name}-out",
+        PARTITIONS,
+        threads=2,
+        standbys=1,
+        rack_strategy="min_traffic",
+    )
+    create_topics(cluster, application)
+    with ExitStack() as stack:
+        load = stack.enter_context(Load(cluster, application.topics[0], KEYS))
+        load.produce(PRELOADED)
+        stack.enter_context(leading(cluster, leader, application))
+        app = stack.enter_context(StreamsApp(cluster, application))
+        for number in range(scenario.instances):
+            app.add(f"app-{number + 1}", RACKS[number])
+        app.wait_settled(spread=1, quiet_s=QUIET_S, limit_s=LIMIT_S)
+        app.wait_counted(load.expected)
+        load.start(PER_SECOND)
+        time.sleep(1.0)
+        before = len(rounds(cluster, name))
+        began_ms = int(time.time() * 1000)
+        scenario.disturb(app)
+        owners = app.wait_settled(spread=scenario.spread, quiet_s=QUIET_S, limit_s=LIMIT_S)
+        settled_ms = app.timeline().last_change_ms(began_ms)
+        load.stop()
+        exact = _counts_exactly(app, load, crashed=scenario.name == "crash")
+        _check_leader(cluster, name, leader)
+        foreign, total = foreign_partitions(app, owners)
+        line = app.timeline()
+        assert line.overlaps() == [], line.overlaps()
+        unowned = line.unowned_ms(application.tasks, began_ms, settled_ms).values()
+        stalled = line.stalled_ms(application.tasks, began_ms, settled_ms).values()
+        return Measured(
+            leader=leader,
+            scenario=scenario.name,
+            run=run,
+            settled_s=(settled_ms - began_ms) / 1000,
+            rebalances=len(rounds(cluster, name)) - before,
+            unowned_ms_max=max(unowned),
+            unowned_ms_sum=sum(unowned),
+            stalled_ms_max=max(stalled),
+            stalled_ms_sum=sum(stalled),
+            moves=line.moves(began_ms, settled_ms),
+            restored=line.restored(began_ms, settled_ms),
+            loaded=line.standby_loaded(began_ms, settled_ms),
+            foreign=foreign,
+            partitions=total,
+            spread=app.spread(),
+            exact=exact,
+        )
+
+
+def _counts_exactly(app: StreamsApp, load: Load, *, crashed: bool) -> bool:
+    """At least once: after a crash a record may be counted again, but every number of every key must be there."""
+    try:
+        app.wait_counted(load.expected, exactly_once=not crashed)
+    except AssertionError as wrong:
+        print(wrong, file=sys.stderr)
+        return False
+    return True
+
+
+def _check_leader(cluster: KafkaCluster, group: str, leader: str) -> None:
+    led_by_us = [found.leader.startswith(INSTANCE) for found in rounds(cluster, group)]
+    expected = leader == "bellwether"
+    assert led_by_us, f"no round of {group} was completed"
+    assert all(ours == expected for ours in led_by_us), f"{group} was not always led by {leader}: {led_by_us}"
+
+
+def table(results: Sequence[Measured]) -> Table:
+    """Every run, and the medians where a scenario ran more than once."""
+    shown = Table(title="One Streams application, the same load, state and brokers")
+    columns = ("scenario", "leader", "run", "settled s", "rebalances", "unowned ms max/sum", "stalled ms max/sum")
+    for column in (*columns, "moves", "restored", "loaded", "foreign", "spread", "exact"):
+        shown.add_column(column, justify="left" if column in ("scenario", "leader") else "right")
+    for scenario in SCENARIOS:
+        for leader in LEADERS:
+            runs = [r for r in results if (r.scenario, r.leader) == (scenario, leader)]
+            for result in runs:
+                shown.add_row(scenario, leader, *_cells(str(result.run), [result]))
+            if len(runs) > 1:
+                shown.add_row(scenario, leader, *_cells("median", runs), style="bold", end_section=True)
+    return shown
+
+
+def _cells(run: str, results: Sequence[Measured]) -> Iterable[str]:
+    def median(field: str) -> float:
+        return float(statistics.median(getattr(result, field) for result in results))
+
+    return (
+        run,
+        f"{median('settled_s'):.1f}",
+        f"{median('rebalances'):.0f}",
+        f"{median('unowned_ms_max'):.0f} / {median('unowned_ms_sum'):.0f}",
+        f"{median('stalled_ms_max'):.0f} / {median('stalled_ms_sum'):.0f}",
+        *(f"{median(field):.0f}" for field in ("moves", "restored", "loaded")),
+        f"{median('foreign'):.0f}/{results[0].partitions}",
+        f"{median('spread'):.0f}",
+        "yes" if all(result.exact for result in results) else "NO",
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--leader", choices=LEADERS, action="append", help="repeat for both; both by default")
+    parser.add_argument("--scenario", choices=tuple(SCENARIOS), action="append", help="all by default")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write every run there as a JSON line")
+    options = parser.parse_args()
+    results: list[Measured] = []
+    with KafkaCluster() as cluster:
+        for run in range(1, options.runs + 1):
+            for scenario in options.scenario or SCENARIOS:
+                for leader in options.leader or LEADERS:
+                    results.append(measure(cluster, leader, SCENARIOS[scenario], run))
+                    print(json.dumps(asdict(results[-1])), file=sys.stderr, flush=True)
+    if options.json:
+        options.json.write_text("".join(json.dumps(asdict(result)) + "\n" for result in results))
+    Console(width=160 if not sys.stdout.isatty() else None).print(table(results))
+    return 0 if all(result.exact for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
