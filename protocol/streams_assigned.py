@@ -43,33 +43,83 @@ class AssignedColumns:
     errors: Mapping[int, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How an entry of one subtopology looks but for its partition number, which stands between the `pieces`.
+
+    `reads` are (index of the topic, partition): None where it is the task's own number.
+    """
+
+    subtopology: int
+    pieces: tuple[bytes, ...]
+    reads: tuple[tuple[int, int | None], ...]
+
+
 class _Standbys:
-    """What has been read of standby tasks so far."""
+    """What has been read of standby tasks so far: most entries of a subtopology have one form."""
 
     def __init__(self) -> None:
-        self.tasks: list[tuple[int, int, int]] = []
-        self.pairs: list[tuple[int, int, int]] = []
+        self.forms: list[_Form] = []
+        self.form: list[int] = []
+        self.number: list[bytes] = []
         self.topics: dict[bytes, int] = {}
+        self._latest: dict[bytes, int] = {}
 
-    def read(self, member: int, data: bytes, at: int, named: bool) -> int:
+    def read(self, data: bytes, at: int, named: bool) -> int:
         """Reads one list from `at` on and returns where it ends."""
         (count,) = _INT32.unpack_from(data, at)
         at += 4
+        latest, forms = self._latest, self.forms
         for _ in range(_checked(count, 12, data, at)):
-            subtopology, partition = _PAIR.unpack_from(data, at)
-            at += 8
-            if named:
-                at = _unnamed(data, at)
-            (size,) = _INT32.unpack_from(data, at)
-            at += 4
-            for _ in range(_checked(size, 6, data, at)):
-                begin = at + 2
-                at = begin + _UINT16.unpack_from(data, at)[0]
-                topic = self.topics.setdefault(data[begin:at], len(self.topics))
-                self.pairs.append((len(self.tasks), topic, _INT32.unpack_from(data, at)[0]))
-                at += 4
-            self.tasks.append((member, subtopology, partition))
+            number = data[at + 4 : at + 8]
+            guess = latest.get(data[at : at + 4])
+            entry = number.join(forms[guess].pieces) if guess is not None else b""
+            if guess is not None and data.startswith(entry, at):
+                at += len(entry)
+            else:
+                guess, at = self._new_form(data, at, named)
+            self.form.append(guess)
+            self.number.append(number)
         return at
+
+    def _new_form(self, data: bytes, at: int, named: bool) -> tuple[int, int]:
+        subtopology, number = _PAIR.unpack_from(data, at)
+        pieces = [data[at : at + 4]]
+        begin = at + 8
+        at = _unnamed(data, begin) if named else begin
+        (size,) = _INT32.unpack_from(data, at)
+        at += 4
+        reads: list[tuple[int, int | None]] = []
+        for _ in range(_checked(size, 6, data, at)):
+            name = at + 2
+            at = name + _UINT16.unpack_from(data, at)[0]
+            topic = self.topics.setdefault(data[name:at], len(self.topics))
+            (partition,) = _INT32.unpack_from(data, at)
+            reads.append((topic, partition if partition != number else None))
+            if partition == number:
+                pieces.append(data[begin:at])
+                begin = at + 4
+            at += 4
+        self.forms.append(_Form(subtopology, (*pieces, data[begin:at]), tuple(reads)))
+        self._latest[pieces[0]] = len(self.forms) - 1
+        return len(self.forms) - 1, at
+
+    def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+        """(subtopology and partition of each entry; entry, topic and partition of each pair)."""
+        form = np.array(self.form, dtype=np.int64)
+        number = np.frombuffer(b"".join(self.number), ">i4").astype(np.int32)
+        width = max((len(f.reads) for f in self.forms), default=0)
+        topic = np.full((len(self.forms), width), -1, dtype=np.int32)
+        fixed = np.zeros((len(self.forms), width), dtype=np.int32)
+        own = np.zeros((len(self.forms), width), dtype=np.bool_)
+        for i, f in enumerate(self.forms):
+            for j, (name, partition) in enumerate(f.reads):
+                topic[i, j], fixed[i, j], own[i, j] = name, partition or 0, partition is None
+        entry, column = np.nonzero(topic[form] >= 0)
+        which = form[entry]
+        read = np.where(own[which, column], number[entry], fixed[which, column])
+        subtopology = np.array([f.subtopology for f in self.forms], dtype=np.int32)[form]
+        return subtopology, number, entry.astype(np.int32), topic[which, column], read.astype(np.int32)
 
 
 def read_assigned(blobs: Sequence[bytes | None]) -> AssignedColumns:
@@ -77,40 +127,41 @@ def read_assigned(blobs: Sequence[bytes | None]) -> AssignedColumns:
     standbys = _Standbys()
     active: list[bytes] = []
     sizes: list[int] = []
+    kept: list[int] = []
     rest: list[AssignmentInfo | None] = []
     seen: dict[bytes, AssignmentInfo] = {}
     errors: dict[int, str] = {}
     for m, blob in enumerate(blobs):
-        marks = len(standbys.tasks), len(standbys.pairs)
+        mark = len(standbys.form)
         try:
-            ids, other = _one(m, blob or b"", standbys, seen)
+            ids, other = _one(blob or b"", standbys, seen)
         except (struct.error, RemoteProtocolError, ValueError) as error:
-            del standbys.tasks[marks[0] :], standbys.pairs[marks[1] :]
+            del standbys.form[mark:], standbys.number[mark:]
             errors[m] = str(error)
             ids, other = b"", None
         active.append(ids)
         sizes.append(len(ids) // 8)
         rest.append(other)
+        kept.append(len(standbys.form) - mark)
     pairs = np.frombuffer(b"".join(active), ">i4").astype(np.int32).reshape(-1, 2)
-    tasks = np.array(standbys.tasks, dtype=np.int32).reshape(-1, 3)
-    reads = np.array(standbys.pairs, dtype=np.int32).reshape(-1, 3)
+    subtopology, partition, entry, topic, of_topic = standbys.columns()
     return AssignedColumns(
         active_first=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         active_subtopology=pairs[:, 0],
         active_partition=pairs[:, 1],
-        standby_member=tasks[:, 0],
-        standby_subtopology=tasks[:, 1],
-        standby_partition=tasks[:, 2],
+        standby_member=np.repeat(np.arange(len(blobs), dtype=np.int32), kept),
+        standby_subtopology=subtopology,
+        standby_partition=partition,
         topic_names=tuple(name.decode("utf-8", "replace") for name in standbys.topics),
-        pair_standby=reads[:, 0],
-        pair_topic=reads[:, 1],
-        pair_partition=reads[:, 2],
+        pair_standby=entry,
+        pair_topic=topic,
+        pair_partition=of_topic,
         rest=tuple(rest),
         errors=errors,
     )
 
 
-def _one(m: int, data: bytes, standbys: _Standbys, seen: dict[bytes, AssignmentInfo]) -> tuple[bytes, AssignmentInfo]:
+def _one(data: bytes, standbys: _Standbys, seen: dict[bytes, AssignmentInfo]) -> tuple[bytes, AssignmentInfo]:
     """(task ids of the active entries, eight bytes each; the rest)."""
     (version,) = _INT32.unpack_from(data)
     if not 1 <= version <= _HIGHEST:
@@ -126,7 +177,7 @@ def _one(m: int, data: bytes, standbys: _Standbys, seen: dict[bytes, AssignmentI
         if table[:, 2].any():
             raise RemoteProtocolError("a task has a named topology")
         ids = table[:, :2].tobytes()
-    at = standbys.read(m, data, end, named)
+    at = standbys.read(data, end, named)
     bare = data[:begin] + _EMPTY_LISTS + data[at:]
     info = seen.get(bare)
     if info is None:

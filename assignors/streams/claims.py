@@ -11,6 +11,7 @@ import numpy as np
 
 from assignors.memory import digest
 from assignors.model import NOBODY, BoolArray, IntArray, LongArray
+from assignors.streams.arrays import distinct
 from assignors.streams.crew import DecodedStreams
 from assignors.streams.memory import StreamsMemory
 from assignors.streams.tasks import TaskMap
@@ -44,14 +45,14 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
     known = np.array([m.key in memory.plan.index for m in decoded.members], dtype=np.bool_)
     dated = known & (generation == memory.generation) & (memory.generation >= 0)
     false_claim = dated[member] & (remembered[flat] != member)
-    refused = np.unique(member[false_claim & ~silent[member]])
+    refused = distinct(member[false_claim & ~silent[member]])
     kept = ~false_claim & ~silent[member]
     given: LongArray = np.flatnonzero((remembered != NOBODY) & silent[remembered] if silent.any() else False)
     member = np.concatenate([member[kept], remembered[given]]).astype(np.int64)
     flat = np.concatenate([flat[kept], given]).astype(np.int64)
     generation[silent] = memory.generation
     total = max(1, cluster.partition_total)
-    member, flat = np.divmod(np.unique(member * total + flat), total)
+    member, flat = np.divmod(distinct(member * total + flat), total)
     return Claims(member, flat, generation, silent, tuple(refused.tolist()))
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from assignors.model import NOBODY, BoolArray, IntArray, LongArray
+from assignors.streams.arrays import distinct
 from assignors.streams.hosts import HostMaps, tail
 from assignors.streams.tasks import TaskMap
 from protocol.bulk import write_assignments
@@ -109,7 +110,7 @@ def _cut(raw: bytes, counts: LongArray, size: int) -> Iterable[bytes]:
 
 def _standby(tasks: TaskMap, out: Outgoing) -> Iterable[bytes]:
     """Per row: the count and the entries of its standby tasks."""
-    entries = _standby_entries(tasks, np.unique(out.standby_task), out.version)
+    entries = _standby_entries(tasks, distinct(out.standby_task.astype(np.int64)), out.version)
     items = [entries[task] for task in out.standby_task.tolist()]
     counts = np.bincount(out.standby_row, minlength=out.rows)
     end = np.cumsum(counts)
@@ -117,12 +118,12 @@ def _standby(tasks: TaskMap, out: Outgoing) -> Iterable[bytes]:
         yield b"".join((count.to_bytes(4), *items[b - count : b]))
 
 
-def _standby_entries(tasks: TaskMap, wanted: IntArray, version: int) -> dict[int, bytes]:
+def _standby_entries(tasks: TaskMap, wanted: LongArray, version: int) -> dict[int, bytes]:
     """The bytes of each standby task: its id and its source partitions. All tasks of a subtopology that read the same
     topics have one form, with their partition number in a few places."""
     entries: dict[int, bytes] = {}
     row = np.searchsorted(tasks.first, wanted, side="right") - 1
-    for r in np.unique(row).tolist():
+    for r in distinct(row).tolist():
         mine = wanted[row == r]
         number = tasks.table.partition[mine]
         topics = tasks.sources(r)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.model import NOBODY, IntArray, LongArray
+from assignors.streams.arrays import starts
 from assignors.streams.model import StreamsPlan, StreamsView
 from assignors.streams.tasks import TaskMap
 from protocol.primitives import Writer
@@ -61,7 +62,7 @@ def tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int = 0) -> b
     both = (*maps.active, *(maps.standby if version >= _STANDBY_HOSTS_FROM else ()))
     flats = np.concatenate([np.zeros(0, dtype=np.int32), *both])
     topic_of = cluster.topic_of()
-    used = np.unique(topic_of[flats])
+    used = np.flatnonzero(np.bincount(topic_of[flats], minlength=len(cluster.topics)))
     number = np.zeros(len(cluster.topics), dtype=np.int32)
     number[used] = np.arange(len(used))
     writer = Writer()
@@ -110,8 +111,7 @@ def _by_task(tasks: TaskMap) -> tuple[LongArray, LongArray]:
     """The source partitions of every task in CSR form, ascending within a task."""
     flats: LongArray = np.flatnonzero(tasks.task_of != NOBODY)
     task = tasks.task_of[flats]
-    first = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=tasks.table.size))]).astype(np.int64)
-    return first, flats[np.argsort(task, kind="stable")]
+    return starts(task, tasks.table.size), flats[np.argsort(task, kind="stable")]
 
 
 def _grouped(

@@ -34,8 +34,8 @@ class ThreadRecord:
 class StreamsMemory:
     """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
 
-    `led` tells whether that plan was ours; otherwise it was read from the group. `standbys` counts the processes that
-    had a standby of each task, `processes` those that took part. `topology` is the digest of the topology used.
+    `led` tells whether that plan was ours; otherwise it was read from the group, and `standbys` counts the processes
+    that had a standby of each task. `processes` are those that took part. `topology` is the digest of the topology used.
     """
 
     plan: Memory

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.model import NOBODY, BoolArray, IntArray, LongArray
+from assignors.streams.arrays import among, distinct, starts
 from assignors.streams.claims import Claims
 from assignors.streams.crew import Crew, DecodedStreams
 from assignors.streams.memory import StreamsMemory
@@ -71,7 +72,7 @@ def streams_view(
     active, standby = _previous(crew, tasks, claims, process, task_of, sums)
     size = len(crew.processes)
     own_thread, own_task = thread[stateful], task[stateful]
-    pairs = np.unique(own_thread.astype(np.int64) * max(1, table.size) + own_task)
+    pairs = distinct(own_thread.astype(np.int64) * max(1, table.size) + own_task)
     view = StreamsView(
         group_id=decoded.raw.group_id,
         generation=decoded.raw.generation,
@@ -79,15 +80,15 @@ def streams_view(
         processes=crew.processes,
         capacity=np.array([p.capacity for p in crew.processes], dtype=np.int32),
         rack=np.array([tasks.cluster.rack_code(p.rack) for p in crew.processes], dtype=np.int32),
-        report_first=_first(process[kept], size),
+        report_first=starts(process[kept], size),
         report_task=task_of[kept].astype(np.int32),
         report_lag=lags(sums[kept], end, known=lags_known),
-        previous_active_first=_first(active // max(1, table.size), size),
+        previous_active_first=starts(active // max(1, table.size), size),
         previous_active=(active % max(1, table.size)).astype(np.int32),
-        previous_standby_first=_first(standby // max(1, table.size), size),
+        previous_standby_first=starts(standby // max(1, table.size), size),
         previous_standby=(standby % max(1, table.size)).astype(np.int32),
         lags_known=lags_known,
-        thread_task_first=_first(pairs // max(1, table.size), len(crew.member)),
+        thread_task_first=starts(pairs // max(1, table.size), len(crew.member)),
         thread_task=(pairs % max(1, table.size)).astype(np.int32),
     )
     far = beyond_end(sums[kept], end) if lags_known else np.zeros(0, dtype=np.int32)
@@ -105,11 +106,11 @@ def contradictions(decoded: DecodedStreams, tasks: TaskMap, claims: Claims, repo
     running: LongArray = np.flatnonzero((reports.offset_sum == LATEST_OFFSET) & speaks[reports.member])
     member, task = reports.member[running], reports.task[running]
     infos, table = decoded.infos, tasks.table
-    names = [f"{s}_{p}" for s, p in _ids(infos.sum_subtopology[running], infos.sum_partition[running])]
+    ids = np.stack([infos.sum_subtopology[running], infos.sum_partition[running]], axis=1)
     unknown = task == NOBODY
     stateless = ~unknown & ~_at(table.stateful, task)
     owned = _pairs(claims.member, claims.tasks(tasks), table.size)
-    owns = np.isin(member * max(1, table.size) + task, owned)
+    owns = among(member * max(1, table.size) + task, distinct(owned))
     claimant = np.zeros(len(decoded.members), dtype=np.bool_)
     claimant[claims.member] = True
     foreign = ~unknown & ~stateless & ~owns & claimant[member]
@@ -119,14 +120,10 @@ def contradictions(decoded: DecodedStreams, tasks: TaskMap, claims: Claims, repo
         (foreign, "but owns none of the partitions that this task reads in the topology"),
     )
     return tuple(
-        f"member {decoded.members[int(member[i])].member_id} runs task {names[i]} with state, {text}"
+        f"member {decoded.members[int(member[i])].member_id} runs task {ids[i, 0]}_{ids[i, 1]} with state, {text}"
         for wrong, text in texts
         for i in np.flatnonzero(wrong)[:_LISTED].tolist()
     )
-
-
-def _ids(subtopology: IntArray, partition: IntArray) -> list[tuple[int, int]]:
-    return list(zip(subtopology.tolist(), partition.tolist(), strict=True))
 
 
 def _at(values: BoolArray, index: LongArray) -> BoolArray:
@@ -160,12 +157,8 @@ def _previous(
     inside = (thread >= 0) & (owned != NOBODY)
     of_claims = crew.process[thread[inside]].astype(np.int64) * total + owned[inside]
     reported = process.astype(np.int64) * total + task
-    active = np.unique(np.concatenate([of_claims, reported[sums == LATEST_OFFSET]]))
-    return active, np.setdiff1d(reported, active, assume_unique=True)
-
-
-def _first(row: LongArray | IntArray, rows: int) -> LongArray:
-    return np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int64)
+    active = distinct(np.concatenate([of_claims, reported[sums == LATEST_OFFSET]]))
+    return active, reported[~among(reported, active)]
 
 
 def _beyond(view: StreamsView, far: IntArray) -> tuple[str, ...]:

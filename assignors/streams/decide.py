@@ -1,0 +1,274 @@
+"""The pure function of a Streams group's leader: the bytes of a JoinGroup answer in, those of SyncGroup out.
+
+It never raises: where no valid plan can be sent, the answer is a StepAside with its reason, and a Java member leads.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from assignors.cost import moves
+from assignors.model import NOBODY, BoolArray, ClusterView, IntArray
+from assignors.streams.arrays import among
+from assignors.streams.checks import check_members, check_standbys, check_topics, check_topology, known_cluster
+from assignors.streams.claims import Claims, read_claims, withheld
+from assignors.streams.crew import SHUTDOWN_REQUESTED, Crew, DecodedStreams, decode_streams, end_point, gather
+from assignors.streams.encode import Outgoing, deadlines, encode_assignments, own_assignment, shutdown_assignment
+from assignors.streams.hosts import host_maps
+from assignors.streams.memory import StreamsMemory
+from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView, ThreadPlan
+from assignors.streams.notes import member_warnings, state_warnings
+from assignors.streams.offsets import EndOffsets
+from assignors.streams.remember import remember
+from assignors.streams.result import Cause, RefusalError, StepAside, StreamsDecision
+from assignors.streams.tasks import TaskMap, build_tasks
+from assignors.streams.topology import Topology
+from assignors.streams.validate import validate_bytes, validate_own, validate_plan, validate_threads
+from assignors.streams.views import DatedView, contradictions, read_reports, streams_view
+from assignors.views import RawGroup
+from protocol.consumer import ConsumerProtocolSubscription
+from protocol.streams_subscription import SubscriptionInfo
+from protocol.types import HostInfo, ProcessId
+
+SUBSCRIPTION_VERSION = 3
+NO_PROCESS = ProcessId(0, 0)
+_LISTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Assignors:
+    """Who places tasks: the policy by name, what serves where it fails or lags are unknown, and threads."""
+
+    assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
+    fallback: Callable[[StreamsView, AssignmentConfigs], StreamsPlan]
+    spread: Callable[[StreamsView, StreamsPlan], ThreadPlan]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Round:
+    """The arguments of one decision, and what has been read from them."""
+
+    raw: RawGroup
+    configs: AssignmentConfigs
+    policy: str
+    now_ms: int
+    seed: int
+    memory: StreamsMemory
+    assignors: Assignors
+    decoded: DecodedStreams
+    crew: Crew
+    warnings: list[str] = field(default_factory=list)
+
+
+def decide_streams(
+    raw: RawGroup,
+    cluster: ClusterView,
+    ends: EndOffsets,
+    topology: Topology,
+    memory: StreamsMemory,
+    configs: AssignmentConfigs,
+    policy: str,
+    now_ms: int,
+    seed: int = 0,
+    *,
+    assignors: Assignors,
+) -> StreamsDecision | StepAside:
+    """Decides one round. Pure: equal arguments give equal answers. Never raises.
+
+    `cluster` holds `topology.topics` and whatever members subscribe to; `ends` what `wanted_offsets` asks for.
+    """
+    warnings: list[str] = []
+    try:
+        decoded = decode_streams(raw)
+        crew = gather(decoded, memory)
+        warnings += member_warnings(decoded, crew)
+        work = _Round(raw, configs, policy, now_ms, seed, memory, assignors, decoded, crew, warnings)
+        if decoded.shutdown or not decoded.members:
+            return _without_work(work, cluster, topology)
+        return _decide(work, cluster, ends, topology)
+    except RefusalError as refusal:
+        return StepAside(raw, refusal.cause, refusal.reason, tuple(warnings))
+    except Exception as error:  # noqa: BLE001 - members, plug-ins and files are anybody's; a raise would park the group
+        return StepAside(raw, Cause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
+
+
+def own_subscription(topics: tuple[str, ...] | list[str], process_id: ProcessId = NO_PROCESS) -> bytes:
+    """What our member sends under the protocol "stream": the application's topics, so that their offsets do not expire
+    while we are alone, and a valid SubscriptionInfo with nothing in it (reference §6.4)."""
+    info = SubscriptionInfo(process_id=process_id)
+    return ConsumerProtocolSubscription(
+        version=SUBSCRIPTION_VERSION, topics=tuple(sorted(topics)), user_data=info.encode()
+    ).encode()
+
+
+def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topology) -> StreamsDecision:
+    decoded, crew, memory = work.decoded, work.crew, work.memory
+    check_members(decoded, crew)
+    topology = check_topology(decoded, crew, declared, seen)
+    cluster = known_cluster(topology, seen, memory)
+    check_topics(topology, cluster)
+    check_standbys(topology, memory, work.configs)
+    tasks, trouble = build_tasks(topology, cluster, ends)
+    claims = read_claims(decoded, tasks, memory)
+    reports = read_reports(decoded, tasks)
+    wrong = contradictions(decoded, tasks, claims, reports)
+    if wrong:
+        raise RefusalError(Cause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}")
+    dated = streams_view(decoded, crew, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
+    work.warnings.extend((*dated.warnings, *state_warnings(claims, decoded, trouble)))
+    plan = _plan(work, dated.view)
+    threads = _threads(work, dated.view, plan)
+    return _sent(work, tasks, claims, dated, plan, threads)
+
+
+def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
+    """The policy's plan if lags are known and it is valid, else the fallback's and a warning."""
+    reason = "lags are not known"
+    if view.lags_known:
+        try:
+            plan = work.assignors.assign(view, work.configs, work.policy)
+            reason = "; ".join(validate_plan(view, plan))
+        except Exception as error:  # noqa: BLE001 - a policy may be anybody's code, and the group must not stand still
+            reason = repr(error)
+        if not reason:
+            return plan
+        work.warnings.append(f"policy {work.policy} gave no valid plan, the fallback was used instead: {reason}")
+    plan = work.assignors.fallback(view, work.configs)
+    findings = validate_plan(view, plan)
+    if findings:
+        raise RefusalError(Cause.PLAN, f"no valid plan: {'; '.join(findings[:_LISTED])}")
+    return plan
+
+
+def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
+    threads = work.assignors.spread(view, plan)
+    findings = validate_threads(view, plan, threads, work.crew)
+    if findings:
+        raise RefusalError(Cause.PLAN, f"no valid plan on threads: {'; '.join(findings[:_LISTED])}")
+    return threads
+
+
+def _sent(
+    work: _Round, tasks: TaskMap, claims: Claims, dated: DatedView, plan: StreamsPlan, threads: ThreadPlan
+) -> StreamsDecision:
+    """What of the target can be sent now, encoded, read back and found right."""
+    decoded, crew, view = work.decoded, work.crew, dated.view
+    target = _row(crew, threads.active)
+    held_back = withheld(tasks, claims, target)
+    temporary = _temporary(view, plan, np.flatnonzero(held_back).astype(np.int32), target)
+    rows = np.concatenate([_row(crew, threads.standby), temporary[:, 0]])
+    standby_tasks = np.concatenate([plan.standby_task, temporary[:, 1]])
+    order = np.lexsort((standby_tasks, rows))
+    maps = host_maps(view, plan, tasks)
+    out = Outgoing(
+        rows=len(decoded.members),
+        holder=np.where(held_back, NOBODY, target).astype(np.int32),
+        standby_row=rows[order].astype(np.int32),
+        standby_task=standby_tasks[order].astype(np.int32),
+        next_rebalance_ms=deadlines(
+            len(decoded.members), sorted(set(target[held_back].tolist())), _asked_for(crew, plan, target[held_back])
+        ),
+        blind=_blind(decoded, set(maps.hosts)),
+        version=crew.version,
+        common=crew.common,
+    )
+    blobs = encode_assignments(tasks, maps, out)
+    findings = validate_bytes(decoded, tasks, out, blobs)
+    if findings:
+        raise RefusalError(Cause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
+    before = _before(tasks, claims, crew)
+    return StreamsDecision(
+        raw=work.raw,
+        cluster=tasks.cluster,
+        topology=tasks.topology,
+        configs=work.configs,
+        policy=work.policy,
+        decided_at_ms=work.now_ms,
+        seed=work.seed,
+        tasks=tasks,
+        view=view,
+        crew=crew,
+        plan=plan,
+        threads=threads,
+        withheld=held_back,
+        temporary=temporary,
+        out=out,
+        before=before,
+        report_at_ms=dated.report_at_ms,
+        assignments=_assignments(work.raw, blobs),
+        moves=moves(before, plan.active),
+        probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
+        warnings=(*work.warnings, *plan.notes),
+        memory=remember(decoded, tasks, out, work.memory, work.now_ms),
+    )
+
+
+def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> StreamsDecision:
+    """A group that has nobody but us, or one that asks to be shut down: then everybody is told so."""
+    empty = Topology(topology.application_id, (), topology.source)
+    tasks, _ = build_tasks(empty, cluster, EndOffsets())
+    claims = read_claims(work.decoded, tasks, work.memory)
+    reports = read_reports(work.decoded, tasks)
+    dated = streams_view(work.decoded, work.crew, tasks, claims, reports, work.memory, work.now_ms, lags_known=True)
+    nothing = np.zeros(0, dtype=np.int32)
+    plan = StreamsPlan.of_active(nothing)
+    decision = _sent(work, tasks, claims, dated, plan, ThreadPlan(nothing, nothing))
+    if not work.decoded.shutdown:
+        return decision
+    stop = shutdown_assignment(work.crew.version, work.crew.common, SHUTDOWN_REQUESTED)
+    asked = [m.member_id for m, code in zip(work.decoded.members, work.decoded.infos.error_code, strict=True) if code]
+    return replace(
+        decision,
+        assignments=_assignments(work.raw, [stop] * len(work.decoded.members)),
+        warnings=(*decision.warnings, f"members ask to shut the application down: {', '.join(asked[:_LISTED])}"),
+        shutdown=True,
+    )
+
+
+def _assignments(raw: RawGroup, blobs: list[bytes]) -> tuple[tuple[str, bytes], ...]:
+    own = own_assignment()
+    findings = validate_own(own)
+    if findings:
+        raise RefusalError(Cause.PLAN, findings[0])
+    theirs = iter(blobs)
+    return tuple((m.member_id, own if m.member_id in raw.own_member_ids else next(theirs)) for m in raw.members)
+
+
+def _row(crew: Crew, thread: IntArray) -> IntArray:
+    """The member rows of threads; NOBODY stays NOBODY."""
+    return np.append(crew.member, NOBODY)[thread].astype(np.int32)
+
+
+def _temporary(view: StreamsView, plan: StreamsPlan, tasks: IntArray, target: IntArray) -> IntArray:
+    """(row, task) of withheld tasks whose store the new process already keeps: it must not close it for one round."""
+    total = max(1, view.tasks.size)
+    kept = np.repeat(np.arange(view.size), np.diff(view.previous_standby_first)) * total + view.previous_standby
+    wanted = plan.active[tasks].astype(np.int64) * total + tasks
+    mine = tasks[view.tasks.stateful[tasks] & among(wanted, kept)]
+    return np.stack([target[mine], mine], axis=1).astype(np.int32)
+
+
+def _asked_for(crew: Crew, plan: StreamsPlan, waiting: IntArray) -> list[tuple[int, int]]:
+    """(row, epoch ms): a process' deadline goes to its first member, unless that one rejoins at once anyway."""
+    first = np.cumsum([0, *[p.capacity for p in crew.processes]])
+    at_once = set(waiting.tolist())
+    asked = [(int(crew.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
+    return [(row, at_ms) for row, at_ms in asked if row not in at_once]
+
+
+def _blind(decoded: DecodedStreams, hosts: Collection[HostInfo]) -> BoolArray:
+    """Members with an endpoint of their own that the maps lack: shown maps without it, they would rejoin for ever."""
+    texts = decoded.infos.end_point
+    unseen = {text for text in set(texts) if text and end_point(text) not in hosts}
+    return np.array([text in unseen for text in texts], dtype=np.bool_)
+
+
+def _before(tasks: TaskMap, claims: Claims, crew: Crew) -> IntArray:
+    """The process that runs each task now, by the latest claim on its partitions."""
+    before = np.full(tasks.table.size, NOBODY, dtype=np.int32)
+    task, thread = claims.tasks(tasks), crew.thread[claims.member]
+    inside = (task != NOBODY) & (thread >= 0)
+    order = np.argsort(claims.generation[claims.member[inside]], kind="stable")
+    before[task[inside][order]] = crew.process[thread[inside][order]]
+    return before

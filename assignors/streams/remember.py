@@ -1,0 +1,55 @@
+"""From a decision to the memory of it: what each thread was sent, and who these threads are."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from assignors.memory import Memory, digest
+from assignors.model import NOBODY, MemberView
+from assignors.streams.crew import DecodedStreams
+from assignors.streams.encode import Outgoing
+from assignors.streams.memory import StreamsMemory, ThreadRecord
+from assignors.streams.tasks import TaskMap
+
+
+def remember(decoded: DecodedStreams, tasks: TaskMap, out: Outgoing, last: StreamsMemory, now_ms: int) -> StreamsMemory:
+    """The memory of what `out` sends; to be kept once it has been delivered."""
+    sent = np.append(out.holder, NOBODY)
+    owner = np.where(tasks.task_of == NOBODY, NOBODY, sent[tasks.task_of]).astype(np.int32)
+    threads = _records(decoded, last, now_ms)
+    return StreamsMemory(
+        plan=Memory.of(decoded.raw.generation, tasks.cluster, owner, _members(decoded, last)),
+        threads=MappingProxyType(threads),
+        led=True,
+        processes=len({record.process_id for record in threads.values()}),
+        topology=tasks.topology.digest,
+    )
+
+
+def _members(decoded: DecodedStreams, last: StreamsMemory) -> list[MemberView]:
+    """One whose subscription cannot be read keeps the topics and the rack that it had."""
+    columns = decoded.columns
+    lists = (*columns.topic_lists, ())
+    members: list[MemberView] = []
+    for m, raw in enumerate(decoded.members):
+        before = last.plan.find(raw.key) if m in columns.errors else None
+        topics, rack = (before.topics, before.rack) if before else (lists[columns.topic_list[m]], columns.rack[m])
+        members.append(MemberView(raw.member_id, raw.instance_id, topics, rack))
+    return members
+
+
+def _records(decoded: DecodedStreams, last: StreamsMemory, now_ms: int) -> Mapping[str, ThreadRecord]:
+    """The threads of this round; one that cannot be read stays as it was remembered."""
+    bad, infos = decoded.bad, decoded.infos
+    records: dict[str, ThreadRecord] = {}
+    for m, raw in enumerate(decoded.members):
+        process = infos.process[m]
+        if m in bad:
+            if raw.key in last.threads:
+                records[raw.key] = last.threads[raw.key]
+        elif process is not None:
+            joined = last.joined_at_ms(raw.key, raw.metadata, now_ms)
+            version, latest = int(infos.version[m]), int(infos.latest[m])
+            records[raw.key] = ThreadRecord(process, version, latest, digest(raw.metadata), joined)
+    return records

@@ -1,0 +1,207 @@
+"""Small Streams applications for tests: members that live through rounds, and a placement that anybody can predict."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from assignors.model import ClusterView
+from assignors.streams.decide import Assignors, decide_streams
+from assignors.streams.memory import StreamsMemory
+from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView, Subtopology, ThreadPlan
+from assignors.streams.offsets import EndOffsets
+from assignors.streams.result import StepAside, StreamsDecision
+from assignors.streams.topology import Topology
+from assignors.views import RawGroup, RawMember
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.streams_assignment import AssignmentInfo
+from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
+from protocol.types import ProcessId, TaskId, TopicPartition
+from tests.unit.assignors.scenes import cluster_of
+
+OWN = "bellwether-1"
+NOW_MS = 1_700_000_000_000
+
+# Subtopology 0 is stateless and feeds 1, which is stateful.
+SHOP = Topology(
+    "shop",
+    (
+        Subtopology(0, ("orders",), repartition_sinks=("shop-by-user-repartition",)),
+        Subtopology(
+            1,
+            ("shop-by-user-repartition",),
+            repartition_sources=("shop-by-user-repartition",),
+            changelogs=("shop-totals-changelog",),
+        ),
+    ),
+    "file",
+)
+SHOP_COUNTS = {"orders": 4, "shop-by-user-repartition": 4, "shop-totals-changelog": 4}
+
+
+def round_robin(view: StreamsView, configs: AssignmentConfigs, policy: str = "") -> StreamsPlan:
+    """Task t on process t mod n, its standbys on the next ones."""
+    del policy
+    size = view.size
+    active = np.arange(view.tasks.size, dtype=np.int32) % size
+    pairs = [
+        (t, int((active[t] + 1 + i) % size))
+        for t in range(view.tasks.size)
+        if view.tasks.stateful[t]
+        for i in range(min(configs.num_standby_replicas, size - 1))
+    ]
+    return placed(active.tolist(), sorted(pairs))
+
+
+def placed(active: Sequence[int], standbys: Sequence[tuple[int, int]] = (), *, probing: bool = False) -> StreamsPlan:
+    task = np.array([t for t, _ in standbys], dtype=np.int32)
+    process = np.array([p for _, p in standbys], dtype=np.int32)
+    return StreamsPlan(np.array(active, dtype=np.int32), task, process, np.zeros(len(task), dtype=np.bool_), probing)
+
+
+def by_turns(view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
+    """The tasks of a process go to its threads in turn."""
+    first = np.cumsum([0, *view.capacity.tolist()])
+    turn = [0] * view.size
+
+    def thread(process: int) -> int:
+        turn[process] += 1
+        return int(first[process]) + (turn[process] - 1) % int(view.capacity[process])
+
+    active = [thread(p) for p in plan.active.tolist()]
+    standby = [thread(p) for p in plan.standby_process.tolist()]
+    return ThreadPlan(np.array(active, dtype=np.int32), np.array(standby, dtype=np.int32))
+
+
+SIMPLE = Assignors(round_robin, round_robin, by_turns)
+
+
+def always(plan: StreamsPlan) -> Assignors:
+    """Assignors that decide for this plan, whatever they see."""
+    return Assignors(lambda _view, _configs, _policy: plan, round_robin, by_turns)
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A StreamThread: what it says follows from what it was sent."""
+
+    member_id: str
+    process: int = 1
+    topics: tuple[str, ...] = SHOP.source_topics
+    sums: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int = -1
+    rack: str | None = None
+    endpoint: str | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+    version: int = 11
+    latest: int = 11
+    error_code: int = 0
+    unique: int = 0
+    instance_id: str | None = None
+
+    @property
+    def info(self) -> SubscriptionInfo:
+        sums = tuple((TaskId(*task), value) for task, value in self.sums.items())
+        return SubscriptionInfo(
+            self.version,
+            self.latest if self.version > 2 else -1,
+            ProcessId(0, self.process),
+            self.endpoint,
+            sums,
+            self.unique,
+            self.error_code,
+            self.tags,
+        )
+
+    @property
+    def raw(self) -> RawMember:
+        return self.with_user_data(self.info.encode())
+
+    def with_user_data(self, data: bytes | None) -> RawMember:
+        metadata = ConsumerProtocolSubscription(
+            version=3,
+            topics=self.topics,
+            user_data=data,
+            owned_partitions=tuple(sorted(self.owned)),
+            generation_id=self.generation,
+            rack_id=self.rack,
+        ).encode()
+        return RawMember(self.member_id, self.instance_id, metadata)
+
+    def after(self, decision: StreamsDecision, stateful: Sequence[int] = (1,)) -> "Thread":
+        """The thread when it joins again: its tasks run, its standbys have caught up."""
+        partitions, info = sent(decision, self.member_id)
+        sums = {(t.subtopology, t.partition): LATEST_OFFSET for t in info.active_tasks if t.subtopology in stateful}
+        kept = {(t.subtopology, t.partition): 1000 for t, _ in info.standby_tasks}
+        return replace(
+            self,
+            owned=partitions,
+            sums=kept | sums,
+            generation=decision.raw.generation,
+            unique=(self.unique + 1) % 128,
+        )
+
+
+def group(*members: Thread | RawMember, generation: int = 1, own: bool = True) -> RawGroup:
+    raw = [m.raw if isinstance(m, Thread) else m for m in members]
+    if own:
+        raw.append(RawMember(OWN, None, b""))
+    return RawGroup("shop", generation, "stream", tuple(raw), frozenset({OWN}))
+
+
+def ends_of(topology: Topology, counts: Mapping[str, int], end: int = 1000) -> EndOffsets:
+    known = {t: np.full(counts[t], end, dtype=np.int64) for t in topology.changelogs if t in counts}
+    return EndOffsets(known, NOW_MS)
+
+
+def decided(
+    raw: RawGroup,
+    *,
+    topology: Topology = SHOP,
+    counts: Mapping[str, int] = SHOP_COUNTS,
+    cluster: ClusterView | None = None,
+    ends: EndOffsets | None = None,
+    memory: StreamsMemory | None = None,
+    configs: AssignmentConfigs | None = None,
+    assignors: Assignors = SIMPLE,
+    now_ms: int = NOW_MS,
+) -> StreamsDecision | StepAside:
+    return decide_streams(
+        raw,
+        cluster or cluster_of(counts),
+        ends or ends_of(topology, counts),
+        topology,
+        memory or StreamsMemory.empty(),
+        configs or AssignmentConfigs(),
+        "kafka",
+        now_ms,
+        assignors=assignors,
+    )
+
+
+def led(raw: RawGroup, **changes: object) -> StreamsDecision:
+    decision = decided(raw, **changes)  # type: ignore[arg-type]  # passed on as they are
+    assert isinstance(decision, StreamsDecision), decision.reason
+    return decision
+
+
+def refused(raw: RawGroup, **changes: object) -> StepAside:
+    decision = decided(raw, **changes)  # type: ignore[arg-type]  # passed on as they are
+    assert isinstance(decision, StepAside)
+    return decision
+
+
+def sent(decision: StreamsDecision, member_id: str) -> tuple[tuple[TopicPartition, ...], AssignmentInfo]:
+    """What this member gets, decoded by the dataclasses."""
+    assignment = ConsumerProtocolAssignment.decode(dict(decision.assignments)[member_id])
+    assert assignment.user_data is not None
+    return assignment.partitions, AssignmentInfo.decode(assignment.user_data)
+
+
+def tasks_text(decision: StreamsDecision, member_id: str) -> str:
+    """The distinct active tasks as "0_0 1_2", then "| standbys" where there are any."""
+    info = sent(decision, member_id)[1]
+    active = " ".join(map(str, sorted(set(info.active_tasks))))
+    standby = " ".join(str(t) for t, _ in info.standby_tasks)
+    return f"{active} | {standby}" if standby else active
