@@ -17,11 +17,11 @@ import difflib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -30,7 +30,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from coordinator.group_config import STOCK_PROTOCOLS, MembershipConfig, check_timing
+from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig, check_timing
+from coordinator.settings_streams import STREAMS_FIELDS, StreamsConfig, StreamsSettings, trouble_for_streams
 
 PREFIX = "BELLWETHER_"
 KAFKA_PREFIX = "BELLWETHER_KAFKA_"
@@ -49,10 +50,11 @@ class SettingsError(Exception):
     """What is wrong with the settings, as one sentence that names the setting and the remedy."""
 
 
-class GroupSettings(BaseModel):
-    """One consumer group to lead. Times are milliseconds; what they mean is told in `MembershipConfig`."""
+class GroupSettings(StreamsSettings):
+    """One consumer group to lead. Times are milliseconds; what they mean is told in `MembershipConfig`.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    What a Streams application adds is in `settings_streams`.
+    """
 
     name: str = Field(min_length=1)
     policy: str = "kafka"
@@ -71,9 +73,17 @@ class GroupSettings(BaseModel):
     followup_ms: PositiveMilliseconds = DEFAULTS.followup_ms
     rebalance_interval_ms_min: Milliseconds = DEFAULTS.rebalance_interval_ms_min
 
+    @model_validator(mode="before")
+    @classmethod
+    def _offers_stream(cls, value: Any) -> Any:
+        streams = isinstance(value, dict) and value.get("kind") == "streams"
+        return {"protocols": (STREAMS_PROTOCOL,), **value} if streams else value
+
     @model_validator(mode="after")
     def _keeps_promise_p2(self) -> Self:
         trouble = check_timing(self.membership(None))
+        if trouble is None and self.kind == "streams":
+            trouble = trouble_for_streams(self.protocols, self.session_timeout_ms)
         if trouble:
             raise ValueError(trouble)
         return self
@@ -83,8 +93,13 @@ class GroupSettings(BaseModel):
         return MembershipConfig(
             group_id=self.name,
             instance_id=self.instance_id or instance_id,
-            **self.model_dump(exclude={"name", "policy", "instance_id"}),
+            **self.model_dump(exclude={"name", "kind", "policy", "instance_id", *STREAMS_FIELDS}),
         )
+
+    @property
+    def streams(self) -> StreamsConfig | None:
+        """What a Streams application adds, None for a group of plain consumers."""
+        return self.streams_config(self.name, self.policy)
 
 
 class Settings(BaseSettings):
@@ -183,8 +198,9 @@ def sentence(error: ValidationError) -> str:
 def _problem(detail: dict[str, Any]) -> str:
     path = _path(detail["loc"])
     if detail["type"] == "extra_forbidden":
-        known = GroupSettings.model_fields if detail["loc"][0] == "groups" else Settings.model_fields
-        return f"The setting {path} does not exist; {_suggestion(str(detail['loc'][-1]), known)}"
+        known = Settings.model_fields if detail["loc"][0] != "groups" else GroupSettings.model_fields
+        names = [field.alias or name for name, field in known.items()]
+        return f"The setting {path} does not exist; {_suggestion(str(detail['loc'][-1]), names)}"
     if detail["type"] == "missing":
         return f"The setting {path} is missing; set it"
     text = detail["msg"].removeprefix("Value error, ")
@@ -200,7 +216,8 @@ def _path(location: tuple[int | str, ...]) -> str:
     return text
 
 
-def _suggestion(name: str, known: Mapping[str, Any]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    known = list(known)
     close = difflib.get_close_matches(name, known, n=1)
     return f"perhaps {close[0]} is meant" if close else f"known are {', '.join(known)}"
 

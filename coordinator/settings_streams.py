@@ -1,0 +1,137 @@
+"""The settings of a group that is a Kafka Streams application. What its members are configured with is not on the wire,
+so it is said here again, by Kafka's own names:
+
+    [[groups]]
+    name = "wordcount"                         # the application id, unless application_id says otherwise
+    kind = "streams"
+    topology = "wordcount.yaml"                # none: learned from the running application
+    topology_attested = true                   # every version of the application that may join has this topology
+    policy = "kafka"                           # or "streams-ha", or a plug-in
+    "processing.guarantee" = "exactly_once_v2"
+    "num.standby.replicas" = 1
+    "rack.aware.assignment.strategy" = "min_traffic"
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from assignors.streams.model import AssignmentConfigs
+from coordinator.group_config import STREAMS_PROTOCOL
+
+SESSION_MS_MIN, SESSION_MS_MAX = 6_000, 10_000
+TASK_STALL_MS = 600_000
+DEFAULTS = AssignmentConfigs()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsConfig:
+    """What the planner of one application is told. `standby_lag_max` is in records, None: nothing is done about it."""
+
+    application_id: str
+    topology: Path | None = None
+    topology_attested: bool = False
+    exactly_once: bool = False
+    policy: str = "kafka"
+    configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
+    task_stall_ms: int = TASK_STALL_MS
+    standby_lag_max: int | None = None
+
+
+def _tags(value: object) -> object:
+    """Kafka writes lists with commas between."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+class StreamsSettings(BaseModel):
+    """The part of a group's settings that only applications have. Names with dots are Kafka's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
+
+    kind: Literal["consumer", "streams"] = "consumer"
+    application_id: str | None = Field(default=None, min_length=1)
+    topology: Path | None = None
+    topology_attested: bool = False
+    task_stall_ms: int = Field(default=TASK_STALL_MS, gt=0)
+    standby_lag_max: int | None = Field(default=None, ge=0)
+    processing_guarantee: Literal["at_least_once", "exactly_once_v2"] = Field(
+        default="at_least_once", alias="processing.guarantee"
+    )
+    acceptable_recovery_lag: int = Field(default=DEFAULTS.acceptable_recovery_lag, alias="acceptable.recovery.lag")
+    max_warmup_replicas: int = Field(default=DEFAULTS.max_warmup_replicas, alias="max.warmup.replicas")
+    num_standby_replicas: int = Field(default=DEFAULTS.num_standby_replicas, alias="num.standby.replicas")
+    probing_rebalance_interval_ms: int = Field(
+        default=DEFAULTS.probing_rebalance_interval_ms, alias="probing.rebalance.interval.ms"
+    )
+    rack_aware_assignment_strategy: str = Field(
+        default=DEFAULTS.rack_aware_assignment_strategy, alias="rack.aware.assignment.strategy"
+    )
+    rack_aware_assignment_tags: Annotated[tuple[str, ...], BeforeValidator(_tags)] = Field(
+        default=(), alias="rack.aware.assignment.tags"
+    )
+    rack_aware_traffic_cost: int | None = Field(default=None, alias="rack.aware.assignment.traffic_cost")
+    rack_aware_non_overlap_cost: int | None = Field(default=None, alias="rack.aware.assignment.non_overlap_cost")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_kafka_names(cls, value: Any) -> Any:
+        """TOML reads a name with dots and without quotes as tables inside tables."""
+        return _flat(value) if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        if self.kind == "streams":
+            self.assignment_configs()  # raises what Kafka would not take
+            return self
+        given = sorted(_shown(name) for name in self.model_fields_set & STREAMS_FIELDS)
+        if given:
+            raise ValueError(f'{given[0]} is for Streams applications only; add kind = "streams" or remove it')
+        return self
+
+    def assignment_configs(self) -> AssignmentConfigs:
+        """Raises AssignmentConfigError."""
+        return AssignmentConfigs(**{name: getattr(self, name) for name in CONFIG_FIELDS})
+
+    def streams_config(self, name: str, policy: str) -> StreamsConfig | None:
+        """None for a group of plain consumers."""
+        if self.kind != "streams":
+            return None
+        return StreamsConfig(
+            application_id=self.application_id or name,
+            topology=self.topology,
+            topology_attested=self.topology_attested,
+            exactly_once=self.processing_guarantee == "exactly_once_v2",
+            policy=policy,
+            configs=self.assignment_configs(),
+            task_stall_ms=self.task_stall_ms,
+            standby_lag_max=self.standby_lag_max,
+        )
+
+
+CONFIG_FIELDS = frozenset(AssignmentConfigs.__dataclass_fields__)
+STREAMS_FIELDS = frozenset(StreamsSettings.model_fields) - {"kind"}
+
+
+def trouble_for_streams(protocols: tuple[str, ...], session_timeout_ms: int) -> str | None:
+    """What of the common settings a Streams application cannot live with, as a part of a sentence."""
+    if protocols != (STREAMS_PROTOCOL,):
+        return f'protocols must be ["{STREAMS_PROTOCOL}"] for a Streams application; remove the setting'
+    if not SESSION_MS_MIN <= session_timeout_ms <= SESSION_MS_MAX:
+        return (
+            f"session_timeout_ms must be {SESSION_MS_MIN} to {SESSION_MS_MAX} for a Streams application, because its"
+            " commits, and so its transactions, may have to wait for us that long"
+        )
+    return None
+
+
+def _shown(field_name: str) -> str:
+    return StreamsSettings.model_fields[field_name].alias or field_name
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found

@@ -1,0 +1,87 @@
+"""Settings of Streams applications: Kafka's names, defaults and bounds, and sentences for what cannot be."""
+
+from pathlib import Path
+
+import pytest
+
+from assignors.streams.model import AssignmentConfigs
+from coordinator.settings import GroupSettings, SettingsError, load
+
+ENVIRONMENT = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
+HEAD = '[[groups]]\nname = "app"\nkind = "streams"\n'
+
+
+def group(folder: Path, text: str) -> GroupSettings:
+    file = folder / "bellwether.toml"
+    file.write_text(text)
+    (found,) = load(file, environ=ENVIRONMENT).groups
+    return found
+
+
+def test_the_least_application_has_kafkas_defaults(tmp_path: Path) -> None:
+    found = group(tmp_path, HEAD)
+    streams = found.streams
+    assert streams is not None
+    assert (streams.application_id, streams.topology, streams.topology_attested) == ("app", None, False)
+    assert streams.configs == AssignmentConfigs()
+    assert not streams.exactly_once
+    assert found.membership("bw").protocols == ("stream",)
+    assert found.membership("bw").streams
+
+
+def test_kafkas_names_may_have_quotes_or_not(tmp_path: Path) -> None:
+    text = """
+        application_id = "wordcount"
+        topology = "wordcount.yaml"
+        topology_attested = true
+        policy = "streams-ha"
+        processing.guarantee = "exactly_once_v2"
+        "acceptable.recovery.lag" = 5
+        max.warmup.replicas = 3
+        num.standby.replicas = 1
+        "probing.rebalance.interval.ms" = 60000
+        rack.aware.assignment.strategy = "min_traffic"
+        "rack.aware.assignment.tags" = "zone, cluster"
+        "rack.aware.assignment.traffic_cost" = 7
+        rack.aware.assignment.non_overlap_cost = 2
+        """
+    streams = group(tmp_path, HEAD + text).streams
+    assert streams is not None
+    assert (streams.application_id, streams.topology, streams.topology_attested, streams.policy) == (
+        "wordcount",
+        Path("wordcount.yaml"),
+        True,
+        "streams-ha",
+    )
+    assert streams.exactly_once
+    assert streams.configs == AssignmentConfigs(5, 3, 1, 60_000, ("zone", "cluster"), 7, 2, "min_traffic")
+
+
+def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:
+    found = group(tmp_path, '[[groups]]\nname = "orders"\n')
+    assert found.streams is None
+    assert not found.membership("bw").streams
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (HEAD + "num.standby.replicas = -1", "num.standby.replicas must be at least 0, but it is -1"),
+        (HEAD + 'num.standby.replicas = "x"', "groups[0].num.standby.replicas cannot be used"),
+        (HEAD + "num.standby.replica = 1", "perhaps num.standby.replicas is meant"),
+        (HEAD + "probing.rebalance.interval.ms = 1", "probing.rebalance.interval.ms must be at least 60000"),
+        (HEAD + 'rack.aware.assignment.strategy = "fast"', "must be one of none, min_traffic, balance_subtopology"),
+        (HEAD + "session_timeout_ms = 45000", "session_timeout_ms must be 6000 to 10000 for a Streams application"),
+        (HEAD + 'protocols = ["range"]', 'protocols must be ["stream"]'),
+        (HEAD + 'processing.guarantee = "exactly_once"', "processing.guarantee cannot be used"),
+        ('[[groups]]\nname = "a"\nkind = "stream"', "groups[0].kind cannot be used"),
+        ('[[groups]]\nname = "a"\nnum.standby.replicas = 1', "num.standby.replicas is for Streams applications only"),
+        ('[[groups]]\nname = "a"\ntopology = "x"', 'topology is for Streams applications only; add kind = "streams"'),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        group(tmp_path, text)
+    assert said in str(caught.value)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
