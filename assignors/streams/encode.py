@@ -44,6 +44,11 @@ class Outgoing:
     version: int = HIGHEST_VERSION
     common: int = HIGHEST_VERSION
 
+    def owner(self, tasks: TaskMap) -> IntArray:
+        """The row that gets each flat partition, NOBODY where none does."""
+        # The last entry answers for partitions that no task reads.
+        return np.append(self.holder, NOBODY)[tasks.task_of].astype(np.int32)
+
 
 def own_assignment() -> bytes:
     """What our own member gets: no partitions, and userData that no reader can misunderstand."""
@@ -60,11 +65,10 @@ def shutdown_assignment(version: int, common: int, error_code: int) -> bytes:
 def encode_assignments(tasks: TaskMap, maps: HostMaps, out: Outgoing) -> list[bytes]:
     """One blob per row. Raises LocalProtocolError for what does not fit its field."""
     user_data = _infos(tasks, maps, out)
-    owner = np.where(tasks.task_of == NOBODY, NOBODY, out.holder[tasks.task_of]).astype(np.int32)
     return write_assignments(
         tasks.cluster.topics,
         tasks.cluster.first,
-        owner,
+        out.owner(tasks),
         out.rows,
         version=ASSIGNMENT_VERSION,
         user_data=dict(enumerate(user_data)),
@@ -91,10 +95,9 @@ def _versions(out: Outgoing) -> tuple[int, ...]:
 
 def _active(tasks: TaskMap, out: Outgoing) -> Iterable[bytes]:
     """Per row: the count and the task of every partition, in the order of the partitions."""
-    reads: LongArray = np.flatnonzero(tasks.task_of != NOBODY)
-    row = out.holder[tasks.task_of[reads]]
-    held = row != NOBODY
-    reads, row = reads[held], row[held]
+    owner = out.owner(tasks)
+    reads: LongArray = np.flatnonzero(owner != NOBODY)
+    row = owner[reads]
     task = tasks.task_of[reads[np.argsort(row, kind="stable")]]
     ids = np.zeros((len(task), 3 if out.version >= _NAMES_FROM else 2), dtype=">i4")
     ids[:, 0] = tasks.table.subtopology[task]

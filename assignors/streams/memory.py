@@ -35,7 +35,7 @@ class StreamsMemory:
     """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
 
     `led` tells whether that plan was ours; otherwise it was read from the group, and `standbys` counts the processes
-    that had a standby of each task. `processes` are those that took part. `topology` is the digest of the topology used.
+    that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology used.
     """
 
     plan: Memory

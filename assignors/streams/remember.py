@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-import numpy as np
-
 from assignors.memory import Memory, digest
-from assignors.model import NOBODY, MemberView
+from assignors.model import MemberView
 from assignors.streams.crew import DecodedStreams
 from assignors.streams.encode import Outgoing
 from assignors.streams.memory import StreamsMemory, ThreadRecord
@@ -15,11 +13,9 @@ from assignors.streams.tasks import TaskMap
 
 def remember(decoded: DecodedStreams, tasks: TaskMap, out: Outgoing, last: StreamsMemory, now_ms: int) -> StreamsMemory:
     """The memory of what `out` sends; to be kept once it has been delivered."""
-    sent = np.append(out.holder, NOBODY)
-    owner = np.where(tasks.task_of == NOBODY, NOBODY, sent[tasks.task_of]).astype(np.int32)
     threads = _records(decoded, last, now_ms)
     return StreamsMemory(
-        plan=Memory.of(decoded.raw.generation, tasks.cluster, owner, _members(decoded, last)),
+        plan=Memory.of(decoded.raw.generation, tasks.cluster, out.owner(tasks), _members(decoded, last)),
         threads=MappingProxyType(threads),
         led=True,
         processes=len({record.process_id for record in threads.values()}),

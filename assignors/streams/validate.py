@@ -72,7 +72,7 @@ def validate_bytes(decoded: DecodedStreams, tasks: TaskMap, out: Outgoing, blobs
         owner = owner_of(blobs, tasks.cluster.topics, tasks.cluster.first)
     except ProtocolError as error:
         return (f"the assignments do not read back: {error}",)
-    expected = np.where(tasks.task_of == NOBODY, NOBODY, out.holder[tasks.task_of])
+    expected = out.owner(tasks)
     if not np.array_equal(owner, expected):
         where = tasks.cluster.name(int(np.argmax(owner != expected)))
         return (f"{where.topic}-{where.partition} is sent to another member than planned",)
