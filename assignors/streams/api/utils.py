@@ -183,7 +183,8 @@ def _numbers(params: RackAwareOptimizationParams) -> IntArray:
 
 def _placed(params: RackAwareOptimizationParams, active: IntArray) -> IntArray:
     tasks = _numbers(params)
-    return tasks[active[tasks] != NOBODY]
+    placed: IntArray = tasks[active[tasks] != NOBODY]
+    return placed
 
 
 def _begin(state: ApplicationState, assignments: Assignments) -> Copies:
