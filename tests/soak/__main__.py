@@ -38,7 +38,7 @@ def soak(cluster: KafkaCluster, minutes: float, seed: int, console: Console) -> 
 
     with Bellwether(cluster, names) as lead, Flock(cluster.bootstrap) as flock:
         actors = [
-            Actor(group, tuple(k for k in group.kinds if why_unavailable(k) is None), flock, topics, seed)
+            Actor(group, tuple(k for k in group.kinds if why_unavailable(k) is None), flock, topics, lead, seed)
             for group in GROUPS
         ]
         topics.start()
@@ -49,6 +49,8 @@ def soak(cluster: KafkaCluster, minutes: float, seed: int, console: Console) -> 
         for thread in threads:
             thread.join()
         topics.stop()
+        if topics.trouble is not None:
+            actors[0].story.violations.append(topics.trouble)
         consumed = {actor.story.group.name: _read_to_the_end(actor, topics, flock) for actor in actors}
         for actor in actors:
             actor.judge_ownership()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.groups import RACKED, RACKS
 from tests.interop.members import Flock, Member, double_ownership, partitions_of, wait_settled
@@ -21,6 +22,7 @@ SETTLE_LIMIT_S = 90.0
 MEMBERS_MAX = 5
 PARTITIONS_MAX = 16
 RECORDS_PER_S = 400
+FAILURES_KEPT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class Topics:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._produce, name="producer", daemon=True)
         self.produced = 0
-        self.complete = False
+        self.trouble: str | None = "the producer ended early"
+        self._failed: list[str] = []
         for topic, partitions in TOPICS.items():
             cluster.create_topic(topic, partitions, rf=2)
 
@@ -85,9 +88,9 @@ class Topics:
         self._thread.start()
 
     def stop(self) -> None:
+        """Ends the producer once everything is sent; `trouble` says so if it was not."""
         self._stopping.set()
-        self._thread.join(30)
-        assert self.complete, "the producer failed"
+        self._thread.join(90)
 
     def ends(self, topics: tuple[str, ...]) -> dict[tuple[str, int], int]:
         """The offset after the last record of every partition."""
@@ -107,15 +110,19 @@ class Topics:
                 turn += 1
                 topic, partition = places[turn % len(places)]
                 try:
-                    producer.produce(topic, value=turn.to_bytes(8, "big"), partition=partition)
+                    producer.produce(topic, value=turn.to_bytes(8, "big"), partition=partition, on_delivery=self._sent)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
                         raise
                     continue  # grown a moment ago: the producer has not seen it yet
                 self.produced += 1
             producer.poll(0.05)
-        assert producer.flush(30) == 0
-        self.complete = True
+        left = producer.flush(60)
+        self.trouble = f"the producer could not send {left} records: {self._failed}" if left or self._failed else None
+
+    def _sent(self, error: KafkaError | None, _: object) -> None:
+        if error is not None and len(self._failed) < FAILURES_KEPT:
+            self._failed.append(str(error))
 
 
 @dataclass
@@ -133,8 +140,11 @@ class Story:
 class Actor:
     """Lives one group until the end: an action, then wait until it has settled, and again."""
 
-    def __init__(self, group: SoakGroup, kinds: tuple[str, ...], flock: Flock, topics: Topics, seed: int) -> None:
+    def __init__(
+        self, group: SoakGroup, kinds: tuple[str, ...], flock: Flock, topics: Topics, lead: Bellwether, seed: int
+    ) -> None:
         self.story = Story(group)
+        self._lead = lead
         self._kinds = kinds
         self._flock = flock
         self._topics = topics
@@ -155,9 +165,12 @@ class Actor:
                 time.sleep(self._dice.uniform(0.0, 4.0))
                 what = self._act()
                 said(f"{self.story.group.name}: {what}")
-                self._settle(what)
+                trouble = self._settle(what)
+                if trouble:
+                    said(trouble)
         except Exception as error:  # noqa: BLE001 - whatever ends an actor is a finding, and the others go on
             self.story.violations.append(f"{type(error).__name__}: {error}")
+            said(self.story.violations[-1])
 
     def judge_ownership(self) -> None:
         everybody = [m for m in self._flock.members if m.group == self.story.group.name]
@@ -195,7 +208,8 @@ class Actor:
         self.story.joins += 1
         return member
 
-    def _settle(self, what: str) -> None:
+    def _settle(self, what: str) -> str | None:
+        """Waits until the group has settled; tells what is wrong if it does not."""
         began = time.monotonic()
         topics = self.story.group.topics
         try:
@@ -206,5 +220,8 @@ class Actor:
                 limit_s=SETTLE_LIMIT_S,
             )
         except AssertionError as unsettled:
-            self.story.violations.append(f"after {what}: {unsettled}")
+            trouble = f"after {what}: {unsettled}\nbellwether: {self._lead.said_of(self.story.group.name, 30)}"
+            self.story.violations.append(trouble)
+            return trouble
         self.story.settled_s.append(time.monotonic() - began)
+        return None
