@@ -70,7 +70,7 @@ class ClusterReader:
             "topic.metadata.refresh.interval.ms": -1,
             "error_cb": self._errors.append,
         }
-        self._admin = AdminClient(ours)
+        self.admin = AdminClient(ours)
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
         self.last_read: MetadataRead | None = None
 
@@ -140,12 +140,12 @@ class ClusterReader:
         return found + list(await asyncio.gather(*(self._in_thread(self._one_topic, topic) for topic in missing)))
 
     def _brokers(self, timeout_s: float) -> dict[int, str | None]:
-        nodes = self._admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1).nodes
+        nodes = self.admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1).nodes
         return {int(node.id): node.rack for node in nodes}
 
     def _one_topic(self, topic: str) -> Outcome:
         try:
-            return _outcome(self._admin.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic])
+            return _outcome(self.admin.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic])
         except KafkaException as error:
             if error.args[0].code() in SILENCE:
                 raise
@@ -154,14 +154,14 @@ class ClusterReader:
             return (topic, str(error), [], NO_CODES)
 
     def _all_topics(self, topics: frozenset[str]) -> list[Outcome]:
-        listed = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        listed = self.admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
         return [_outcome(listed[topic]) for topic in topics if topic in listed]
 
     async def _in_thread(self, function: Callable[..., Answer], *arguments: object) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
     def _why_unreachable(self, error: KafkaException, timeout_s: float) -> str:
-        self._admin.poll(0)  # delivers what the client's own threads met, such as a refused login
+        self.admin.poll(0)  # delivers what the client's own threads met, such as a refused login
         told, self._errors[:] = list(self._errors), []
         return unreachable_sentence(self._bootstrap, [error.args[0], *told], timeout_s)
 
