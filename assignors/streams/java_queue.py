@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from protocol.types import ProcessId
 
 _LEAST_BUCKETS = 16
+_MOST_DRAINED = 10_000
 
 
 class JavaHeap:
@@ -87,9 +88,9 @@ class JavaHeap:
 def drain_order(keys: Sequence[int]) -> list[int]:
     """The order in which a PriorityQueue gives back items 0, 1, … added in this order with these keys.
 
-    Only items with equal keys depend on it; without any this is the plain sorted order.
+    Only items with equal keys depend on it; without any, or with too many items to simulate, it is the sorted order.
     """
-    if len(set(keys)) == len(keys):
+    if len(keys) > _MOST_DRAINED or len(set(keys)) == len(keys):
         return sorted(range(len(keys)), key=keys.__getitem__)
     heap = _KeyedHeap(keys)
     for item in range(len(keys)):

@@ -8,6 +8,7 @@ that an unknown lag (-3) sorts first although it never counts as caught up (stre
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def is_caught_up(lag: LongArray, acceptable_lag: int) -> BoolArray:
     return (lag == LATEST_OFFSET) | ((lag >= 0) & (lag <= acceptable_lag))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Lags:
     """The lags of one view, by task.
 
@@ -114,12 +115,17 @@ class Lags:
 
     def caught_up(self, task: int) -> list[int]:
         """The processes that have caught up on the task, ascending."""
-        start, stop = int(self.caught_first[task]), int(self.caught_first[task + 1])
-        found: list[int] = self.caught_process[start:stop].tolist()
-        if not self.silent_caught[task]:
+        first, processes, silent_caught = self._caught_lists
+        found = processes[first[task] : first[task + 1]]
+        if not silent_caught[task]:
             return found
         reporters = {process for _, process in self.reports(task)}
         return sorted([*found, *(p for p in range(self.processes) if p not in reporters)])
+
+    @cached_property
+    def _caught_lists(self) -> tuple[list[int], list[int], list[bool]]:
+        """As lists: movements ask task by task, for which arrays are slow."""
+        return self.caught_first.tolist(), self.caught_process.tolist(), self.silent_caught.tolist()
 
 
 def _offsets(counts: LongArray) -> LongArray:

@@ -52,7 +52,7 @@ def _move_active(place: Placement, task: int, lags: Lags, budget: WarmupBudget, 
     source = lightest.poll([p for p in caught if p in standbys] if standbys else ())
     if source is not None:
         _swap(place, task, source, destination)
-        lightest.offer(source, destination, gained=0, lost=0, polled=True)
+        lightest.offer(source, destination, polled=True)
         return
     source = lightest.poll(caught)
     polled = source is not None
@@ -62,14 +62,14 @@ def _move_active(place: Placement, task: int, lags: Lags, budget: WarmupBudget, 
             return
         if source in standbys:
             _swap(place, task, source, destination)
-            lightest.offer(source, destination, gained=0, lost=0, polled=False)
+            lightest.offer(source, destination, polled=False)
             return
     place.active[task] = source
     place.load[source] += 1
     if budget.take():
         standbys.append(destination)
         place.warmups.add((task, destination))
-        lightest.offer(source, destination, gained=1, lost=0, polled=polled)
+        lightest.offer(source, destination, gained=1, polled=polled)
         return
     place.load[destination] -= 1
     lightest.offer(source, destination, gained=1, lost=1, polled=polled)
@@ -91,7 +91,8 @@ def move_standbys(place: Placement, lags: Lags, budget: WarmupBudget, hashes: Ha
     task, process = place.replicas()
     late = lags.behind(task, process)
     if place.warmups:
-        late &= np.array([pair not in place.warmups for pair in zip(task.tolist(), process.tolist(), strict=True)])
+        made = np.array([t * place.size + p for t, p in place.warmups], dtype=np.int64)
+        late &= ~np.isin(task.astype(np.int64) * place.size + process, made)
     task, process = task[late], process[late]
     by_process = np.lexsort((task, process))
     task, process = task[by_process], process[by_process]
@@ -117,7 +118,7 @@ def _move_standby(
     place.add_standby(task, source)
     if budget.take():
         place.warmups.add((task, destination))
-        lightest.offer(source, destination, gained=1, lost=0, polled=polled)
+        lightest.offer(source, destination, gained=1, polled=polled)
         return True
     place.remove_standby(task, destination)
     lightest.offer(source, destination, gained=1, lost=1, polled=polled)

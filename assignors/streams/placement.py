@@ -146,30 +146,54 @@ def _sweep(place: Placement, owned: list[list[int]], move: Callable[[int, int, i
     """Sweeps over all ordered pairs until a whole sweep moves nothing.
 
     A task is wanted from s to d when s still has at least d's load afterwards: (s - 1) / capacity >= (d + 1) /
-    capacity. That is Java's shouldMoveATask, whose third test (less skew than before) then holds by itself.
+    capacity. That is Java's shouldMoveATask, whose third test (less skew than before) then holds by itself. While s
+    gives, fewer and fewer processes want anything from it.
     """
     load, capacity = place.load, place.capacity
+    taking = np.array(_after_taking(place))
     moved = True
     while moved:
         moved = False
-        taking = np.array(_after_taking(place))
         for source in range(place.size):
-            giving = (load[source] - 1) / capacity[source]
-            for destination in np.flatnonzero(taking <= giving).tolist():
-                if not may_move(source, destination):
+            wanting = np.flatnonzero(taking <= (load[source] - 1) / capacity[source])
+            while len(wanting):
+                destination = int(wanting[0])
+                wanting = wanting[1:]
+                if not may_move(source, destination) or not _give(place, owned, move, source, destination):
                     continue
-                gone: set[int] = set()
-                for task in owned[source]:
-                    if (load[source] - 1) / capacity[source] < (load[destination] + 1) / capacity[destination]:
-                        break
-                    if not move(task, source, destination):
-                        continue
-                    gone.add(task)
-                    load[source] -= 1
-                    load[destination] += 1
-                if gone:
-                    moved = True
-                    owned[source] = [task for task in owned[source] if task not in gone]
-                    owned[destination] = sorted([*owned[destination], *gone])
-                    taking[source] = (load[source] + 1) / capacity[source]
-                    taking[destination] = (load[destination] + 1) / capacity[destination]
+                moved = True
+                for process in (source, destination):
+                    taking[process] = (load[process] + 1) / capacity[process]
+                wanting = wanting[taking[wanting] <= (load[source] - 1) / capacity[source]]
+
+
+def _give(
+    place: Placement, owned: list[list[int]], move: Callable[[int, int, int], bool], source: int, destination: int
+) -> bool:
+    """Moves tasks in order for as long as that is wanted; False if none moved.
+
+    What a process owns is sorted when it gives, not each time it takes: taking appends.
+    """
+    load, capacity = place.load, place.capacity
+    mine = owned[source]
+    mine.sort()
+    gone: list[int] = []
+    left, theirs = load[source], load[destination]
+    room, their_room = capacity[source], capacity[destination]
+    for task in mine:
+        if (left - 1) / room < (theirs + 1) / their_room:
+            break
+        if move(task, source, destination):
+            gone.append(task)
+            left -= 1
+            theirs += 1
+    if not gone:
+        return False
+    load[source], load[destination] = left, theirs
+    owned[destination] += gone
+    if mine[len(gone) - 1] == gone[-1]:
+        del mine[: len(gone)]
+    else:
+        taken = set(gone)
+        owned[source] = [task for task in mine if task not in taken]
+    return True
