@@ -63,13 +63,14 @@ class _Standbys:
         self.form: list[int] = []
         self.number: list[bytes] = []
         self.topics: dict[bytes, int] = {}
-        self._latest: dict[bytes, int] = {}
+        # By the bytes of a subtopology; apart for the layouts with and without names.
+        self._latest: dict[bool, dict[bytes, int]] = {True: {}, False: {}}
 
     def read(self, data: bytes, at: int, named: bool) -> int:
         """Reads one list from `at` on and returns where it ends."""
         (count,) = _INT32.unpack_from(data, at)
         at += 4
-        latest, forms = self._latest, self.forms
+        latest, forms = self._latest[named], self.forms
         for _ in range(_checked(count, 12, data, at)):
             number = data[at + 4 : at + 8]
             guess = latest.get(data[at : at + 4])
@@ -101,7 +102,7 @@ class _Standbys:
                 begin = at + 4
             at += 4
         self.forms.append(_Form(subtopology, (*pieces, data[begin:at]), tuple(reads)))
-        self._latest[pieces[0]] = len(self.forms) - 1
+        self._latest[named][pieces[0]] = len(self.forms) - 1
         return len(self.forms) - 1, at
 
     def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:

@@ -1,0 +1,168 @@
+"""Whatever members send: a Streams group is decided and valid, or we step aside; and calm members settle."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.model import ClusterView
+from assignors.streams.crew import decode_streams
+from assignors.streams.memory import StreamsMemory
+from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
+from assignors.streams.offsets import EndOffsets
+from assignors.streams.result import Cause, StepAside, StreamsDecision
+from assignors.streams.validate import validate_bytes, validate_plan
+from assignors.views import RawGroup, RawMember
+from protocol.consumer import ConsumerProtocolAssignment
+from protocol.streams_assignment import AssignmentInfo
+from protocol.types import TopicPartition
+from tests.unit.assignors.streams.world import (
+    OWN,
+    SHOP,
+    SHOP_COUNTS,
+    SIMPLE,
+    Thread,
+    decided,
+    ends_of,
+    group,
+    led,
+)
+
+SOURCES = SHOP.source_topics
+tasks = st.tuples(st.integers(-1, 2), st.integers(-1, 4))
+sums = st.dictionaries(tasks, st.sampled_from([-(2**63), -5, -3, -2, 0, 1000, 1001, 2**63 - 1]), max_size=6)
+owned = st.lists(st.builds(TopicPartition, st.sampled_from(SOURCES), st.integers(-1, 4)), unique=True, max_size=6)
+
+
+@st.composite
+def threads(draw: st.DrawFn, number: int) -> Thread:
+    version = draw(st.sampled_from([11, 11, 11, 10, 7, 6, 3, 2, 1]))
+    return Thread(
+        f"m{number}",
+        draw(st.integers(1, 3)),
+        draw(st.sampled_from([SOURCES, SOURCES, SOURCES, SOURCES, ("orders",)])),
+        draw(sums) if version >= 7 else {},
+        tuple(draw(owned)),
+        draw(st.integers(-1, 6)),
+        draw(st.sampled_from([None, "a", "b"])),
+        draw(st.sampled_from([None, None, "h:9", "i:1", "bad"])) if version > 1 else None,
+        (),
+        version,
+        draw(st.integers(version, 12)),
+        draw(st.sampled_from([0, 0, 0, 0, 0, 0, 4, 9])) if version >= 9 else 0,
+        instance_id=draw(st.sampled_from([None, f"i{number}"])),
+    )
+
+
+@st.composite
+def members(draw: st.DrawFn, number: int) -> RawMember:
+    thread = draw(threads(number))
+    kind = draw(st.sampled_from(["honest", "honest", "honest", "null", "future", "broken", "metadata"]))
+    if kind == "null":
+        return thread.with_user_data(None)
+    if kind == "future":
+        return thread.with_user_data((12).to_bytes(4) + (12).to_bytes(4))
+    blob = bytearray(thread.info.encode() if kind == "broken" else thread.raw.metadata)
+    if kind == "honest":
+        return thread.raw
+    for at in draw(st.lists(st.integers(0, len(blob) - 1), max_size=3)):
+        blob[at] = draw(st.integers(0, 255))
+    cut = bytes(blob[: draw(st.integers(0, len(blob)))]) if draw(st.booleans()) else bytes(blob)
+    return thread.with_user_data(cut) if kind == "broken" else replace(thread.raw, metadata=cut)
+
+
+@st.composite
+def raw_groups(draw: st.DrawFn) -> RawGroup:
+    count = draw(st.integers(0, 5))
+    theirs = [draw(members(i)) for i in range(count)]
+    return RawGroup("g", draw(st.integers(0, 7)), "stream", (*theirs, RawMember(OWN, None, b"")), frozenset({OWN}))
+
+
+endings = st.sampled_from([ends_of(SHOP, SHOP_COUNTS), EndOffsets({}), EndOffsets.failed("no answer")])
+
+
+def check(decision: StreamsDecision | StepAside, raw: RawGroup) -> None:
+    """What must hold for every answer."""
+    if isinstance(decision, StepAside):
+        assert decision.reason
+        assert decision.cause is not Cause.PLAN, decision.reason
+        return
+    assert [m for m, _ in decision.assignments] == [m.member_id for m in raw.members]
+    blobs = dict(decision.assignments)
+    given_out: list[TopicPartition] = []
+    for member in raw.members:
+        assignment = ConsumerProtocolAssignment.decode(blobs[member.member_id])
+        info = AssignmentInfo.decode(assignment.user_data or b"")
+        ordered = sorted(assignment.partitions)
+        assert len(info.active_tasks) == len(ordered)
+        assert [task.partition for task in info.active_tasks] == [p.partition for p in ordered]
+        assert {SHOP.subtopology_of[p.topic] for p in ordered} == {task.subtopology for task in info.active_tasks}
+        assert {task for task, _ in info.standby_tasks}.isdisjoint(info.active_tasks)
+        given_out += ordered
+    assert len(set(given_out)) == len(given_out)
+    assert ConsumerProtocolAssignment.decode(blobs[OWN]).partitions == ()
+    if decision.shutdown or not raw.others:
+        return
+    assert validate_plan(decision.view, decision.plan) == ()
+    kept_back = {decision.view.tasks.task_id(t) for t in np.flatnonzero(decision.withheld)}
+    assert len(given_out) == decision.view.tasks.size - len(kept_back)
+    # Who waits for something rejoins at once; nobody else does.
+    rows = np.flatnonzero(decision.out.next_rebalance_ms == 0).tolist()
+    assert rows == sorted({int(decision.crew.member[t]) for t in decision.threads.active[decision.withheld]})
+
+
+@settings(max_examples=300, deadline=None)
+@given(raw_groups(), raw_groups(), endings, st.integers(0, 2))
+def test_two_rounds_of_any_members_are_decided_or_left(
+    first: RawGroup, second: RawGroup, ends: EndOffsets, standbys: int
+) -> None:
+    configs = AssignmentConfigs(num_standby_replicas=standbys)
+    one = decided(first, ends=ends, configs=configs)
+    check(one, first)
+    memory = one.memory if isinstance(one, StreamsDecision) else StreamsMemory.empty()
+    check(decided(second, ends=ends, configs=configs, memory=memory), second)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(threads(0), min_size=1, max_size=5))
+def test_calm_threads_settle_whatever_is_decided(drawn: list[Thread]) -> None:
+    """Plans change from round to round; once they stop changing, nothing is withheld after one more round."""
+    crowd = [
+        replace(t, member_id=f"m{i}", instance_id=None, topics=SOURCES, sums={}, owned=(), error_code=0, generation=-1)
+        for i, t in enumerate(drawn)
+    ]
+    memory = StreamsMemory.empty()
+    decision = None
+    for generation in range(1, 6):
+        turn = min(generation, 3)
+
+        def turned(view: StreamsView, configs: AssignmentConfigs, policy: str, turn: int = turn) -> StreamsPlan:
+            plan = SIMPLE.assign(view, configs, policy)
+            return replace(plan, active=((plan.active + turn) % view.size).astype(np.int32))
+
+        raw = group(*crowd, generation=generation)
+        decision = led(raw, memory=memory, assignors=replace(SIMPLE, assign=turned))
+        check(decision, raw)
+        assert (
+            validate_bytes(decode_streams(raw), decision.tasks, decision.out, [b for _, b in decision.assignments[:-1]])
+            == ()
+        )
+        memory = decision.memory
+        crowd = [t.after(decision) if t.version >= 7 else replace(t.after(decision), sums={}) for t in crowd]
+    assert decision is not None
+    assert not decision.followup
+    assert (decision.moves.moved, decision.moves.new) == (0, 0)
+
+
+def test_the_check_can_fail() -> None:
+    step = StepAside(RawGroup("g", 1, "stream", ()), Cause.PLAN, "x")
+    try:
+        check(step, step.raw)
+    except AssertionError:
+        return
+    raise AssertionError("a defect of a plan went through")
+
+
+def test_an_empty_cluster() -> None:
+    assert isinstance(decided(RawGroup("g", 1, "stream", (Thread("a").raw,)), cluster=ClusterView.of({})), StepAside)

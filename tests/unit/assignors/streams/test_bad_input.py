@@ -1,0 +1,328 @@
+"""Members, topologies, topics and offsets that are wrong: one bad member degrades alone, or we step aside."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assignors.model import ClusterView
+from assignors.streams.memory import StreamsMemory, recall_streams
+from assignors.streams.model import UNKNOWN_OFFSET_SUM, AssignmentConfigs, Subtopology
+from assignors.streams.offsets import EndOffsets
+from assignors.streams.result import Cause
+from assignors.streams.topology import Topology
+from assignors.views import DescribedMember, RawMember
+from protocol.streams_assignment import AssignmentInfo
+from protocol.streams_subscription import SubscriptionInfo
+from protocol.types import ProcessId, TaskId, TopicPartition
+from tests.unit.assignors.scenes import cluster_of
+from tests.unit.assignors.streams.world import (
+    OWN,
+    SHOP,
+    SHOP_COUNTS,
+    Thread,
+    always,
+    group,
+    led,
+    placed,
+    refused,
+    sent,
+    tasks_text,
+)
+
+A, B = Thread("a", 1), Thread("b", 2)
+GOOD = A.info.encode()
+CHANGELOG = "shop-totals-changelog"
+REPARTITION = "shop-by-user-repartition"
+
+
+@pytest.mark.parametrize(
+    ("user_data", "reason"),
+    [
+        (None, "userData is null"),
+        (b"", "needed"),
+        (GOOD[:20], "needed"),
+        ((12).to_bytes(4) + (11).to_bytes(4), "above the latest"),
+        ((0).to_bytes(4) + GOOD[4:], "latest"),
+        (GOOD[:24] + (-1).to_bytes(4, signed=True) + GOOD[28:], "negative"),
+        (GOOD[:28] + (2**31 - 1).to_bytes(4) + GOOD[32:], "count"),
+    ],
+)
+def test_an_unreadable_member_gets_no_tasks_and_valid_bytes(user_data: bytes | None, reason: str) -> None:
+    decision = led(group(A, Thread("x").with_user_data(user_data)))
+    assert tasks_text(decision, "a") == "0_0 0_1 0_2 0_3 1_0 1_1 1_2 1_3"
+    assert sent(decision, "x") == ((), AssignmentInfo())
+    assert any("member x cannot be read" in w and reason in w and "gets no tasks" in w for w in decision.warnings)
+
+
+def test_an_unreadable_subscription_is_one_degraded_member() -> None:
+    decision = led(group(A, RawMember("x", None, b"\x00\x03\xff")))
+    assert sent(decision, "x") == ((), AssignmentInfo())
+    assert len(sent(decision, "a")[0]) == 8
+
+
+def test_a_known_thread_that_becomes_unreadable_keeps_its_tasks() -> None:
+    first = led(group(A, B))
+    a = A.after(first)
+    for broken in (RawMember("b", None, b"junk"), B.after(first).with_user_data(GOOD[:20])):
+        second = led(group(a, broken, generation=2), memory=first.memory)
+        assert tasks_text(second, "b") == "0_1 0_3 1_1 1_3"
+        assert not second.followup
+        assert "stays the thread that it was" in "".join(second.warnings)
+        third = led(group(A.after(second), broken, generation=3), memory=second.memory)
+        assert tasks_text(third, "b") == "0_1 0_3 1_1 1_3"
+
+
+def test_partitions_of_an_outsider_are_not_handed_over_before_it_lets_go() -> None:
+    outsider = replace(B, owned=(TopicPartition("orders", 0),), generation=1).with_user_data(None)
+    decision = led(group(A, outsider, generation=2))
+    assert TaskId(0, 0) not in sent(decision, "a")[1].active_tasks
+    assert sent(decision, "a")[1].next_rebalance_ms == 0
+
+
+def test_nobody_can_be_read() -> None:
+    step = refused(group(A.with_user_data(None)))
+    assert (step.cause, "no member can be read; a: userData is null") == (Cause.MEMBERS, step.reason)
+
+
+def test_the_future_beside_the_distant_past_is_refused() -> None:
+    future = (12).to_bytes(4) + (12).to_bytes(4)
+    step = refused(group(Thread("a", 1, version=2), B.with_user_data(future)))
+    assert step.cause is Cause.MEMBERS
+    assert "version 2" in step.reason
+
+
+def test_named_topologies_are_refused() -> None:
+    info = SubscriptionInfo(process_id=ProcessId(0, 1), task_offset_sums=((TaskId(0, 0, "top"), 5),))
+    step = refused(group(A, B.with_user_data(info.encode())))
+    assert (step.cause, "named topologies" in step.reason) == (Cause.MEMBERS, True)
+
+
+def test_contradictory_threads_of_one_process_are_a_warning() -> None:
+    decision = led(
+        group(Thread("a", 1, rack="r1", endpoint="h:9"), Thread("b", 1, rack="r2", endpoint="i:9", tags=(("k", "v"),)))
+    )
+    (process,) = decision.view.processes
+    assert (process.rack, str(process.endpoint)) == ("r1", "HostInfo(host='h', port=9)")
+    assert "disagree on rack, tags or endpoint" in "".join(decision.warnings)
+    # Shown maps without its own endpoint it would rejoin for ever.
+    assert sent(decision, "a")[1].partitions_by_host
+    assert sent(decision, "b")[1].partitions_by_host == ()
+
+
+@pytest.mark.parametrize("endpoint", ["nonsense", "h:port", "h:99999999999", ":"])
+def test_a_malformed_endpoint_is_left_out(endpoint: str) -> None:
+    decision = led(group(Thread("a", 1, endpoint=endpoint), Thread("b", 2, endpoint="h:9")))
+    assert "which is no host:port" in "".join(decision.warnings)
+    assert sent(decision, "a")[1].partitions_by_host == ()
+    assert len(sent(decision, "b")[1].partitions_by_host) == 1
+
+
+def test_hostile_sums_do_not_count() -> None:
+    sums = {(1, 0): 2**63 - 1, (1, 1): -(2**63), (1, 2): -5, (99, 0): 1, (1, 99): 1, (0, 0): 7}
+    decision = led(group(replace(A, sums=sums), B))
+    view = decision.view
+    mine = view.report_lag[view.report_first[0] : view.report_first[1]].tolist()
+    assert mine == [1000, 1000, 1000]
+
+
+def test_claims_on_what_was_never_given_do_not_block_anybody() -> None:
+    first = led(group(A, B))
+    thief = replace(B.after(first), owned=A.after(first).owned + B.after(first).owned)
+    plan = placed([1, 0, 1, 0, 1, 0, 1, 0])
+    second = led(group(A.after(first), thief, generation=2), memory=first.memory)
+    assert not second.followup
+    assert "claims partitions that it was never given" in "".join(second.warnings)
+    # What it really has is still withheld from others.
+    third = led(group(A.after(first), thief, generation=2), memory=first.memory, assignors=always(plan))
+    assert third.withheld.all()
+
+
+def test_claims_on_partitions_that_do_not_exist_are_dropped() -> None:
+    owned = (TopicPartition("orders", 99), TopicPartition("orders", -1), TopicPartition("gone", 0))
+    decision = led(group(replace(A, owned=owned, generation=1), B, generation=2))
+    assert not decision.followup
+
+
+@pytest.mark.parametrize(
+    ("topics", "text"),
+    [
+        ((*SHOP.source_topics, "extra"), "topic extra belongs to no subtopology"),
+        (("orders",), f"topic {REPARTITION} of subtopology 1 is not subscribed"),
+    ],
+)
+def test_a_topology_that_members_do_not_have_is_refused(topics: tuple[str, ...], text: str) -> None:
+    step = refused(group(A, replace(B, topics=topics)), counts={**SHOP_COUNTS, "extra": 1})
+    assert step.cause is Cause.TOPOLOGY
+    assert "member b" in step.reason
+    assert text in step.reason
+
+
+def test_an_undecided_changelog_is_refused() -> None:
+    step = refused(group(A), topology=replace(SHOP, undecided=("shop-x-changelog",)))
+    assert (step.cause, "shop-x-changelog" in step.reason) == (Cause.TOPOLOGY, True)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ((7, 0), "runs task 7_0 with state, which is not in the topology"),
+        ((1, 4), "runs task 1_4 with state, which is not in the topology"),
+        ((0, 0), "runs task 0_0 with state, which has no changelog in the topology"),
+        ((1, 1), "runs task 1_1 with state, but owns none of the partitions"),
+    ],
+)
+def test_a_running_task_that_the_topology_cannot_explain_is_refused(task: tuple[int, int], text: str) -> None:
+    running = replace(A, sums={task: -2}, owned=(TopicPartition(REPARTITION, 0),), generation=1)
+    step = refused(group(running, B, generation=2))
+    assert (step.cause, text in step.reason) == (Cause.TOPOLOGY, True)
+
+
+def test_swapped_subtopologies_are_noticed() -> None:
+    """Two equal subtopologies change numbers in an upgrade: the running tasks own the partitions of the other one."""
+    one = Subtopology(0, ("t",), changelogs=("app-s-changelog",))
+    two = Subtopology(1, ("u",), changelogs=("app-r-changelog",))
+    counts = {"t": 1, "u": 1, "app-s-changelog": 1, "app-r-changelog": 1}
+    topology = Topology("app", (one, two), "file")
+    member = Thread("a", 1, ("t", "u"), {(1, 0): -2}, (TopicPartition("t", 0),), 1)
+    assert refused(group(member, generation=2), topology=topology, counts=counts).cause is Cause.TOPOLOGY
+    swapped = Topology("app", (replace(one, id=1), replace(two, id=0)), "file")
+    led(group(member, generation=2), topology=swapped, counts=counts)
+
+
+def test_old_state_on_disk_proves_nothing() -> None:
+    decision = led(group(replace(A, sums={(7, 0): 100, (1, 9): 5}), B))
+    assert not decision.followup
+
+
+def test_a_missing_source_topic_is_refused() -> None:
+    step = refused(group(A), counts={REPARTITION: 4, CHANGELOG: 4})
+    assert (step.cause, "source topic orders of subtopology 0 does not exist") == (Cause.TOPICS, step.reason)
+
+
+@pytest.mark.parametrize("topic", [REPARTITION, CHANGELOG])
+def test_a_missing_internal_topic_is_refused(topic: str) -> None:
+    counts = {t: n for t, n in SHOP_COUNTS.items() if t != topic}
+    step = refused(group(A), counts=counts)
+    assert (step.cause, topic in step.reason) == (Cause.INTERNAL_TOPICS, True)
+
+
+@pytest.mark.parametrize(("topic", "size"), [(REPARTITION, 3), (CHANGELOG, 3), (CHANGELOG, 5)])
+def test_a_resized_internal_topic_is_refused(topic: str, size: int) -> None:
+    step = refused(group(A), counts={**SHOP_COUNTS, topic: size})
+    assert step.cause is Cause.INTERNAL_TOPICS
+    assert f"{topic} has {size} partitions and needs 4" in step.reason
+
+
+def test_topics_that_must_be_copartitioned_are() -> None:
+    joined = Topology("app", (Subtopology(0, ("t", "u"), copartition_groups=(("t", "u"),)),), "file")
+    member = Thread("a", 1, ("t", "u"))
+    led(group(member), topology=joined, counts={"t": 2, "u": 2})
+    step = refused(group(member), topology=joined, counts={"t": 2, "u": 3})
+    assert (step.cause, "t has 2, u has 3 partitions" in step.reason) == (Cause.TOPICS, True)
+
+
+def test_an_unreadable_topic_keeps_the_size_that_memory_knows() -> None:
+    first = led(group(A, B))
+    here = cluster_of({t: n for t, n in SHOP_COUNTS.items() if t != "orders"})
+    blind = replace(here, unreadable=frozenset({"orders"}))
+    second = led(group(A.after(first), B.after(first), generation=2), cluster=blind, memory=first.memory)
+    assert second.moves.kept == 8
+    step = refused(group(A, B), cluster=blind)
+    assert (step.cause, "orders cannot be read" in step.reason) == (Cause.TOPICS, True)
+
+
+def test_a_changelog_that_cannot_be_read_costs_only_the_lags() -> None:
+    here = cluster_of({"orders": 4, REPARTITION: 4})
+    blind = replace(here, unreadable=frozenset({CHANGELOG}))
+    decision = led(group(A, B), cluster=blind, ends=EndOffsets({}))
+    assert not decision.lags_known
+    assert not decision.view.tasks.changelog_racks_known
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        EndOffsets.failed("timed out"),
+        EndOffsets({}),
+        EndOffsets({CHANGELOG: np.array([1, 2, 3])}),
+        EndOffsets({CHANGELOG: np.array([1, -1, 3, 4])}),
+    ],
+)
+def test_without_end_offsets_the_fallback_decides(ends: EndOffsets) -> None:
+    members = (replace(A, sums={(1, 0): -2, (1, 1): 500}, owned=(TopicPartition(REPARTITION, 0),)), B)
+    decision = led(group(*members), ends=ends, assignors=always(placed([1] * 8)))
+    assert not decision.lags_known
+    assert tasks_text(decision, "a") == "0_0 0_2 1_0 1_2"  # the fallback of these tests goes round robin
+    assert decision.view.report_lag.tolist() == [-2, UNKNOWN_OFFSET_SUM]
+    assert set(decision.view.tasks.end_sum.tolist()) == {UNKNOWN_OFFSET_SUM}
+    assert "lags are not known" in "".join(decision.warnings)
+
+
+def test_an_assignor_that_mutates_or_returns_nonsense_is_not_believed() -> None:
+    step = refused(
+        group(A, B),
+        assignors=replace(always(placed([0] * 8)), spread=lambda _view, _plan: None),  # type: ignore[arg-type,return-value]  # on purpose
+    )
+    assert step.cause is Cause.PLAN
+
+
+def described(decision_standbys: int) -> StreamsMemory:
+    """Memory of a Java-led plan that keeps this many standbys."""
+    three = (A, B, Thread("c", 3))
+    java = led(group(*three), configs=AssignmentConfigs(num_standby_replicas=decision_standbys))
+    members = [
+        DescribedMember(m, None, t.after(java).raw.metadata, dict(java.assignments)[m])
+        for m, t in zip(("a", "b", "c"), three, strict=True)
+    ]
+    return recall_streams(1, "stream", cluster_of(SHOP_COUNTS), members)
+
+
+@pytest.mark.parametrize(
+    ("seen", "configured", "fine"), [(0, 0, True), (1, 1, True), (1, 0, False), (0, 1, False), (2, 5, True)]
+)
+def test_standbys_that_the_present_plan_does_not_have_are_refused(seen: int, configured: int, fine: bool) -> None:
+    memory = described(seen)
+    three = group(*(t for t in (A, B, Thread("c", 3))), generation=2)
+    configs = AssignmentConfigs(num_standby_replicas=configured)
+    if fine:
+        led(three, memory=memory, configs=configs)
+        return
+    step = refused(three, memory=memory, configs=configs)
+    assert step.cause is Cause.CONFIG
+    assert f"num.standby.replicas is {configured} here" in step.reason
+    assert f"keeps {seen} standbys" in step.reason
+
+
+def test_recalled_memory_knows_threads_and_what_they_hold() -> None:
+    memory = described(1)
+    assert memory.threads["a"].process_id == ProcessId(0, 1)
+    assert not memory.led
+    assert (memory.generation, memory.processes) == (1, 3)
+    assert memory.standbys[TaskId(1, 0)] == 1
+
+
+def test_our_own_bytes_do_not_matter() -> None:
+    raw = group(A, own=False)
+    decision = led(replace(raw, members=(*raw.members, RawMember(OWN, None, b"\xff")), own_member_ids=frozenset({OWN})))
+    assert sent(decision, OWN)[0] == ()
+
+
+def test_a_pattern_source_takes_the_topics_that_members_see() -> None:
+    topology = Topology("app", (Subtopology(0, ()), Subtopology(1, ("t",))), "file", patterns=((0, "in-.*"),))
+    counts = {"t": 1, "in-a": 2, "in-b": 3}
+    old, new = Thread("a", 1, ("in-a", "t")), Thread("b", 2, ("in-a", "in-b", "t"))
+    decision = led(group(old, new), topology=topology, counts=counts)
+    assert decision.view.tasks.size == 4
+    gone = led(group(old, new), topology=topology, counts={"t": 1, "in-a": 2})
+    assert gone.view.tasks.size == 3
+
+
+def test_a_topic_of_two_patterns_is_refused() -> None:
+    topology = Topology("app", (Subtopology(0, ()), Subtopology(1, ())), "file", patterns=((0, "in-.*"), (1, ".*-a")))
+    step = refused(group(Thread("a", 1, ("in-a",))), topology=topology, counts={"in-a": 1})
+    assert (step.cause, "topic in-a matches the patterns of subtopologies 0 and 1") == (Cause.TOPOLOGY, step.reason)
+
+
+def test_an_empty_cluster_is_a_reason_not_a_crash() -> None:
+    assert refused(group(A), cluster=ClusterView.of({})).cause is Cause.TOPICS
