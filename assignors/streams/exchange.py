@@ -2,8 +2,8 @@
 
 Java builds a graph of two processes and the standbys that either could take, and cancels its negative cycles.
 In such a graph every cycle swaps two tasks; which ones is worked out here without a graph, exactly as Java's
-Bellman-Ford finds them (see `_cycle`), because later pairs depend on it. Pairs that cannot gain by any swap are left out
-by a bound on what each process could gain in each rack, which is what makes thousands of processes affordable.
+Bellman-Ford finds them (see `_cycle`), because later pairs depend on it. Pairs that cannot gain by any swap are left
+out by a bound on what each process could gain in each rack, which is what makes thousands of processes affordable.
 """
 
 from collections.abc import Callable
