@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup check test demo bench soak lock format clean
+.PHONY: setup check test demo demo-streams bench soak lock format clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,9 @@ test: setup  ## everything, real brokers included when a JDK and Maven are there
 
 demo: setup  ## embedded brokers, real consumers, no Java and no Docker
 	@$(BIN)/python -m coordinator.demo
+
+demo-streams: setup  ## real brokers and a real Streams application; needs a JDK and, once, Maven
+	@$(BIN)/python -m tests.demo_streams
 
 bench: setup  ## the JVM's assignors and ours on the same bytes, in one run
 	$(BIN)/python -m tests.bench

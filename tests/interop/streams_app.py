@@ -112,6 +112,8 @@ class Instance:
         self.home = home
         self.happenings: list[Happening] = []
         self.standbys: frozenset[str] = frozenset()
+        # Records that a changelog partition is behind here, by its standby or warm-up; as of the last batch read.
+        self.lags: dict[tuple[str, int], int] = {}
         self.topology = ""
         self.version = ""
         self._state = "NEW"
@@ -234,11 +236,16 @@ class Instance:
             elif event in ("killed", "ended"):
                 self._running.clear()
                 self.standbys = frozenset()
+                self.lags.clear()
                 self._state = "DEAD"
             elif event == "state":
                 self._state = said["state"]
             elif event == "tasks":
                 self.standbys = frozenset(said["standby"])
+            elif event == "standby":
+                self.lags[said["topic"], said["partition"]] = max(0, said["lag"])
+            elif event == "standby-end":
+                self.lags.pop((said["topic"], said["partition"]), None)
             elif event == "topology":
                 self.topology, self.version = said["text"], said["version"]
             if event not in ("processed", "standby"):

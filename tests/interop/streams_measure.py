@@ -10,35 +10,27 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from confluent_kafka.admin import NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.rounds import rounds
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_load import Load
+from tests.interop.streams_stage import LEADERS, RACKS, check_leader, create_topics, foreign_partitions, leading
 
-LEADERS = ("java", "bellwether")
-RACKS = ("az1", "az2", "az3")
 PARTITIONS = 6
-KEYS = 20_000
-PRELOADED = 100_000
+KEYS = 60_000
+PRELOADED = 300_000
 PER_SECOND = 1_500
 QUIET_S = 4.0
 # A Java leader moves warm tasks at its probing rebalance, a minute after it began to warm them; two may be needed.
 LIMIT_S = 240.0
-PLAIN: Mapping[str, str] = {}
-COMPACTED = {"cleanup.policy": "compact"}
-WINDOWED = {"cleanup.policy": "compact,delete", "retention.ms": "90000000"}
-REPARTITIONED = {"cleanup.policy": "delete", "retention.ms": "-1", "message.timestamp.type": "CreateTime"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,53 +96,6 @@ SCENARIOS = {
 }
 
 
-def create_topics(cluster: KafkaCluster, application: Application) -> None:
-    """All topics of an application, internal ones with Streams' own configurations; partition p is in rack p % 3."""
-    placement = [[p % len(RACKS) + 1] for p in range(application.partitions)]
-    configs = dict.fromkeys((*application.topics, application.output), PLAIN)
-    for subtopology in application.changelogs:
-        configs |= dict.fromkeys(application.sources[subtopology], REPARTITIONED)
-        for changelog in application.changelogs[subtopology]:
-            configs[changelog] = WINDOWED if "windowed" in changelog else COMPACTED
-    count = application.partitions
-    topics = [NewTopic(name, count, replica_assignment=placement, config=dict(c)) for name, c in configs.items()]
-    for created in cluster.admin.create_topics(topics, operation_timeout=20).values():
-        created.result(timeout=30)
-    for name in configs:
-        cluster.wait_for_topic(name, application.partitions)
-
-
-def foreign_partitions(app: StreamsApp, owners: Mapping[str, str]) -> tuple[int, int]:
-    """Source and changelog partitions of active tasks without a replica in their owner's rack, and their number."""
-    cluster, application = app.cluster, app.application
-    node_racks = {node.id: node.rack for node in cluster.admin.describe_cluster().result(timeout=10).nodes}
-    topics = cluster.admin.list_topics(timeout=10).topics
-    foreign = total = 0
-    for task, owner in owners.items():
-        subtopology, partition = (int(part) for part in task.split("_"))
-        for topic in (*application.sources[subtopology], *application.changelogs.get(subtopology, ())):
-            replicas = topics[topic].partitions[partition].replicas
-            total += 1
-            foreign += app.instances[owner].rack not in {node_racks[replica] for replica in replicas}
-    return foreign, total
-
-
-def bellwether_options(application: Application) -> dict[str, Any]:
-    """Bellwether's settings for the group of this application: the same values that the application itself has."""
-    return {"protocols": ["stream"], "session_timeout_ms": 6_000}
-
-
-@contextmanager
-def leading(cluster: KafkaCluster, leader: str, application: Application) -> Iterator[Bellwether | None]:
-    """Bellwether as the first member of the application's group while the block runs; nobody for Java."""
-    if leader == "java":
-        yield None
-        return
-    group = application.application_id
-    with Bellwether(cluster, [group], options=bellwether_options(application)) as process:
-        yield process
-
-
 def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int) -> Measured:
     """One run on these brokers. Raises AssertionError when the application does not settle or another leader led."""
     name = f"measure-{leader}-{scenario.name}-{run}-{int(time.time())}"
@@ -182,7 +127,7 @@ def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int) ->
         settled_ms = app.timeline().last_change_ms(began_ms)
         load.stop()
         exact = _counts_exactly(app, load, crashed=scenario.name == "crash")
-        _check_leader(cluster, name, leader)
+        check_leader(cluster, name, leader)
         foreign, total = foreign_partitions(app, owners)
         line = app.timeline()
         assert line.overlaps() == [], line.overlaps()
@@ -216,13 +161,6 @@ def _counts_exactly(app: StreamsApp, load: Load, *, crashed: bool) -> bool:
         print(wrong, file=sys.stderr)
         return False
     return True
-
-
-def _check_leader(cluster: KafkaCluster, group: str, leader: str) -> None:
-    led_by_us = [found.leader.startswith(INSTANCE) for found in rounds(cluster, group)]
-    expected = leader == "bellwether"
-    assert led_by_us, f"no round of {group} was completed"
-    assert all(ours == expected for ours in led_by_us), f"{group} was not always led by {leader}: {led_by_us}"
 
 
 def table(results: Sequence[Measured]) -> Table:
