@@ -21,6 +21,8 @@ MEMBER_BYTES = 160
 RECORD_BYTES = 128
 NAMES_SHOWN = 5
 
+Assignments = tuple[tuple[str, bytes], ...]
+
 
 def inspect(raw: RawGroup, decision: Decision, *, message_bytes_max: int = MESSAGE_BYTES_MAX) -> tuple[str, ...]:
     """The findings on one decision for the round that `raw` describes.
@@ -28,20 +30,22 @@ def inspect(raw: RawGroup, decision: Decision, *, message_bytes_max: int = MESSA
     A member left out would get zero bytes, which kills Java consumers; an oversized record fails the whole group
     (reliability reference M10, M11).
     """
-    findings = [*_ids(raw, decision), *_size(raw, decision, message_bytes_max)]
-    if findings:
-        return tuple(findings)
-    return tuple(_content(raw, decision))
+    return outer_findings(raw, decision.assignments, message_bytes_max) or tuple(_content(raw, decision))
 
 
-def record_bytes(raw: RawGroup, decision: Decision) -> int:
+def outer_findings(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> tuple[str, ...]:
+    """What is wrong whatever the bytes mean: who gets some, and how many they are."""
+    return (*_ids(raw, assignments), *_size(raw, assignments, message_bytes_max))
+
+
+def record_bytes(raw: RawGroup, assignments: Assignments) -> int:
     """A cautious estimate of the broker's record of this group: all subscriptions and all assignments."""
     members = sum(len(m.metadata) + 2 * len(m.member_id) + len(m.instance_id or "") for m in raw.members)
-    return RECORD_BYTES + MEMBER_BYTES * len(raw.members) + members + sum(len(b) for _, b in decision.assignments)
+    return RECORD_BYTES + MEMBER_BYTES * len(raw.members) + members + sum(len(b) for _, b in assignments)
 
 
-def _ids(raw: RawGroup, decision: Decision) -> Iterable[str]:
-    given = Counter(member_id for member_id, _ in decision.assignments)
+def _ids(raw: RawGroup, assignments: Assignments) -> Iterable[str]:
+    given = Counter(member_id for member_id, _ in assignments)
     expected = {m.member_id for m in raw.members}
     missing = sorted(expected - given.keys())
     twice = sorted(member_id for member_id, times in given.items() if times > 1)
@@ -54,8 +58,8 @@ def _ids(raw: RawGroup, decision: Decision) -> Iterable[str]:
         yield f"an assignment for {_some(strange)}, not in this generation"
 
 
-def _size(raw: RawGroup, decision: Decision, message_bytes_max: int) -> Iterable[str]:
-    projected, allowed = record_bytes(raw, decision), int(message_bytes_max * RECORD_SHARE)
+def _size(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> Iterable[str]:
+    projected, allowed = record_bytes(raw, assignments), int(message_bytes_max * RECORD_SHARE)
     if projected > allowed:
         yield (
             f"the group's record would have {projected} bytes, more than {RECORD_SHARE:.0%} of message_bytes_max"

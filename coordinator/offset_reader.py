@@ -1,4 +1,4 @@
-"""Reads of end offsets and committed offsets through confluent-kafka's admin client, in a limited time. Owns its threads.
+"""Reads of end offsets and committed offsets through confluent-kafka's admin client, in limited time. Owns its threads.
 
 Plans need the ends of changelogs, dated and at most a moment old; the watch over progress needs source topics as well.
 """

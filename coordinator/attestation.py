@@ -1,0 +1,99 @@
+"""Whether the processes in a round run the application whose topology we know.
+
+An upgraded application can have other stores or other subtopology numbers, and nothing on the wire shows it; led by the
+old topology its tasks may never run (streams-protocol reference §3). So a process that restarted is trusted only if the
+topology is attested: by the operator's word, or by the client tag TAG with the beginning of the topology's digest.
+Otherwise a Java member has to lead, and we learn from it.
+
+A process with a persistent state directory keeps its id over restarts. Others come back under a new id: a new process
+is taken for a restarted one when another has gone, a little earlier or later.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from assignors.streams.crew import Crew, DecodedStreams
+from assignors.streams.memory import StreamsMemory
+from protocol.types import ProcessId
+
+TAG = "bellwether.topology"
+TAG_CHARS = 16
+# A member that was stopped stays in the group until its session expires; its successor may be there before that.
+REPLACEMENT_MS = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Processes that came and went while we led, with the time of it (epoch milliseconds)."""
+
+    came: dict[ProcessId, int] = field(default_factory=dict)
+    went: dict[ProcessId, int] = field(default_factory=dict)
+
+
+def tag_value(digest: str) -> str:
+    """What `client.tag.bellwether.topology` must be for a topology with this digest."""
+    return digest[:TAG_CHARS]
+
+
+def distrust(
+    decoded: DecodedStreams,
+    crew: Crew,
+    memory: StreamsMemory,
+    arrivals: Arrivals,
+    digest: str,
+    now_ms: int,
+    *,
+    attested: bool,
+) -> tuple[str | None, Arrivals]:
+    """Why the topology is not to be relied on in this round (a sentence part, None for no reason), and the arrivals to
+    bring along next time. With an empty memory there is nothing to compare with: the configured topology counts."""
+    strange = _contradicted(crew, digest)
+    if strange is not None:
+        return strange, arrivals
+    arrivals, restarted = _compare(decoded, crew, memory, arrivals, now_ms)
+    tagged = {p.process_id for p in crew.processes if dict(p.tags).get(TAG) is not None}
+    doubtful = [] if attested else [p for p in restarted if p not in tagged]
+    if not doubtful:
+        return None, arrivals
+    named = ", ".join(str(p) for p in doubtful[:3])
+    return (
+        f"process {named} has restarted and may run another version of the application; attest the topology with"
+        f" topology_attested, or with client.tag.{TAG}={tag_value(digest)} in the application"
+    ), arrivals
+
+
+def _contradicted(crew: Crew, digest: str) -> str | None:
+    for process in crew.processes:
+        said = dict(process.tags).get(TAG)
+        if said is not None and said != tag_value(digest):
+            return f"process {process.process_id} attests the topology {said}, ours is {tag_value(digest)}"
+    return None
+
+
+def _compare(
+    decoded: DecodedStreams, crew: Crew, memory: StreamsMemory, arrivals: Arrivals, now_ms: int
+) -> tuple[Arrivals, list[ProcessId]]:
+    """(arrivals, processes that have restarted since the last delivered plan or took the place of one that went)."""
+    known = {record.process_id for record in memory.threads.values()}
+    if not known:
+        return arrivals, []
+    present = {p.process_id for p in crew.processes}
+    fresh = present - _continuing(decoded, crew, memory)
+    restarted = sorted(fresh & known)
+    came = {p: at for p, at in arrivals.came.items() if p in present and now_ms - at < REPLACEMENT_MS}
+    went = {p: at for p, at in arrivals.went.items() if p not in present}
+    came |= dict.fromkeys(fresh - known, now_ms)
+    went |= dict.fromkeys(known - present, now_ms)
+    replaced = sorted(came) if went else []
+    return replace(arrivals, came=came, went=went), [*restarted, *replaced]
+
+
+def _continuing(decoded: DecodedStreams, crew: Crew, memory: StreamsMemory) -> set[ProcessId]:
+    """Processes with a thread that took part in the last plan under this very member id."""
+    ids = {m.member_id for m in memory.plan.members}
+    rows: Iterable[int] = crew.member.tolist()
+    return {
+        crew.processes[process].process_id
+        for row, process in zip(rows, crew.process.tolist(), strict=True)
+        if decoded.members[row].member_id in ids
+    }

@@ -1,0 +1,331 @@
+"""The decision path of one Streams application: topology, metadata, end offsets, plan, guard, fallback, memory.
+
+What cannot be led is given to a Java member: a `PlanError` makes the membership leave, and the group goes on.
+"""
+
+import asyncio
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from assignors.decide import DecisionError
+from assignors.model import NO_RACK, NOBODY, ClusterView
+from assignors.streams.crew import decode_streams, gather
+from assignors.streams.decide import Assignors, decide_streams
+from assignors.streams.memory import StreamsMemory, recall_streams
+from assignors.streams.offsets import EndOffsets, wanted_offsets
+from assignors.streams.result import Cause, StepAside, StreamsDecision
+from assignors.streams.topology import Topology
+from assignors.views import DescribedMember, RawGroup, topics_wanted
+from coordinator.attestation import Arrivals, distrust
+from coordinator.commands import Decide, RebuildMemory
+from coordinator.events import DescribeAnswer
+from coordinator.fallback import PLAN_SHARE, Attempt, NoAnswer, Source, first_valid
+from coordinator.guard import MESSAGE_BYTES_MAX
+from coordinator.guard_streams import inspect_streams
+from coordinator.planning import (
+    METADATA_AGE_MS_MAX,
+    Compared,
+    PlanError,
+    PlannedRound,
+    PlanThreads,
+    Rounds,
+    SnapshotSource,
+    Timings,
+    raw_group,
+    seconds_left,
+)
+from coordinator.settings_streams import StreamsConfig
+
+METADATA_SHARE = 0.35  # of the time until the deadline
+OFFSETS_SHARE = 0.4  # of what is left then
+OFFSETS_AGE_MS_MAX = 1_000
+OFFSETS_FAILURES_MAX = 3
+
+PlannedTasks = PlannedRound[StreamsDecision]
+TaskComparison = Compared[StreamsDecision]
+Attempts = list[tuple[Source, Attempt[StreamsDecision]]]
+Inspected = tuple[StreamsDecision, tuple[str, ...]]
+
+
+class OffsetSource(Protocol):
+    """What `offset_reader.OffsetReader` is to the planner."""
+
+    async def end_offsets(
+        self,
+        group_id: str,
+        latest: Mapping[str, int],
+        committed: Mapping[str, int],
+        limit_s: float,
+        age_ms_max: int = 0,
+    ) -> EndOffsets: ...
+
+
+class TopologySource(Protocol):
+    """Where the topology comes from, and who makes its internal topics."""
+
+    @property
+    def topology(self) -> Topology | None: ...
+
+    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str]:
+        """Creates the internal topics that are missing, if they are described. Returns those it created."""
+
+
+class StandAsideError(Exception):
+    """Nobody's plan would do: a Java member must lead. The message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What one decision is made from."""
+
+    raw: RawGroup
+    topology: Topology
+    cluster: ClusterView
+    ends: EndOffsets
+
+
+class StreamsPlanner:
+    """One application's. For one event loop. `memory` is what its threads hold as far as we know."""
+
+    def __init__(
+        self,
+        group_id: str,
+        config: StreamsConfig,
+        reader: SnapshotSource,
+        offsets: OffsetSource,
+        topologies: TopologySource,
+        assignors: Assignors,
+        *,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.group_id = group_id
+        self.config = config
+        self.memory = StreamsMemory.empty()
+        self._reader = reader
+        self._offsets = offsets
+        self._topologies = topologies
+        self._assignors = assignors
+        self._cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
+        self._message_bytes_max = message_bytes_max
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._rounds = Rounds[StreamsDecision]()
+        self._threads = PlanThreads()
+        self._offset_failures = 0
+        self._arrivals = Arrivals()
+        self._next_arrivals = self._arrivals
+
+    async def plan(self, command: Decide) -> PlannedTasks:
+        """The answer for this generation before its deadline. Raises PlanError."""
+        began = self._clock()
+        raw = raw_group(self.group_id, command)
+        world, trouble = await self._world_or_trouble(raw, command)
+        read_s = self._clock() - began
+        try:
+            outcome = await first_valid(self._attempts(raw, world, command))
+        except StandAsideError as error:
+            raise PlanError(str(error)) from error
+        if isinstance(outcome, NoAnswer):
+            raise PlanError("; ".join((*trouble, *outcome.reasons)) or "no answer at all")
+        decision = outcome.decision
+        planned = PlannedTasks(
+            outcome,
+            decision.topology.source_topics,
+            Timings(began, read_s, self._clock() - began - read_s),
+            rack_aware=bool((decision.view.rack != NO_RACK).any()),
+            watched=decision.topology.changelogs,
+        )
+        self._rounds.offer(planned)
+        return planned
+
+    async def compare(self, command: Decide) -> TaskComparison:
+        """A dry plan against what the threads hold. Raises PlanError."""
+        raw = raw_group(self.group_id, command)
+        world, trouble = await self._world_or_trouble(raw, command)
+        if world is None:
+            raise PlanError("; ".join(trouble))
+        try:
+            decision, findings = await self._made(world, self._assignors, self._left(command))
+        except (DecisionError, StandAsideError, TimeoutError) as error:
+            raise PlanError(str(error) or "not ready in time") from error
+        if findings:
+            raise PlanError("; ".join(findings))
+        return TaskComparison(decision, worth_moving(decision), decision.topology.source_topics)
+
+    def delivered(self, generation: int) -> PlannedTasks | None:
+        """The broker has this generation's assignment: remember it. None when it was not one of our plans."""
+        planned = self._rounds.delivered(generation)
+        if planned is not None:
+            self.memory = planned.chosen.decision.memory
+            self._arrivals = self._next_arrivals
+        return planned
+
+    def forget(self) -> None:
+        """We lead no more: others decide from here, so what we remember would be wrong next time."""
+        self._rounds.forget()
+        self.memory = StreamsMemory.empty()
+        self._arrivals = self._next_arrivals = Arrivals()
+        self._offset_failures = 0
+
+    async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
+        """Memory of what the threads hold under a returned leader, from DescribeGroups of the Stable group."""
+        members = [
+            DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment)
+            for m in described.members
+            if m.member_id != own_member_id
+        ]
+        topology = self._topologies.topology
+        cluster = await self._reader.snapshot(topology.topics if topology else (), METADATA_AGE_MS_MAX)
+        self.memory = await asyncio.to_thread(recall_streams, command.generation, command.protocol, cluster, members)
+
+    async def prepare(self, limit_s: float) -> None:
+        """Creates the internal topics that are described and missing, before anybody needs them."""
+        topology = self._topologies.topology
+        if topology is not None:
+            async with asyncio.timeout(limit_s):
+                cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
+                await self._topologies.complete(topology, cluster, limit_s)
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    async def _world_or_trouble(self, raw: RawGroup, command: Decide) -> tuple[_World | None, tuple[str, ...]]:
+        """Raises PlanError where no plan of any kind would do."""
+        try:
+            return await self._world(raw, command), ()
+        except StandAsideError as error:
+            raise PlanError(str(error)) from error
+        except Exception as error:  # noqa: BLE001 - the readers are another library's world; the previous plan may do
+            return None, (f"no metadata: {str(error) or type(error).__name__}",)
+
+    async def _world(self, raw: RawGroup, command: Decide) -> _World:
+        topology = self._topologies.topology
+        if topology is None:
+            raise StandAsideError("its topology is not known; name a topology file, or let a Java member lead it once")
+        async with asyncio.timeout(self._left(command) * METADATA_SHARE):
+            topics = tuple(sorted({*topology.topics, *await asyncio.to_thread(topics_wanted, raw)}))
+            cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
+        self._refuse_strangers(cluster)
+        created = await self._topologies.complete(topology, cluster, self._left(command) * METADATA_SHARE)
+        if created:
+            cluster = await self._reader.snapshot(topics, 0)
+        ends = await self._ends(topology, cluster, created, self._left(command) * OFFSETS_SHARE)
+        return _World(raw, topology, cluster, ends)
+
+    async def _ends(
+        self, topology: Topology, cluster: ClusterView, created: frozenset[str], limit_s: float
+    ) -> EndOffsets:
+        counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
+        latest, committed = wanted_offsets(topology, counts)
+        asked = {topic: count for topic, count in latest.items() if topic not in created}
+        ends = await self._offsets.end_offsets(self.group_id, asked, committed, limit_s, OFFSETS_AGE_MS_MAX)
+        self._offset_failures = self._offset_failures + 1 if ends.failure else 0
+        if self._offset_failures > OFFSETS_FAILURES_MAX:
+            raise StandAsideError(f"lags were not known {self._offset_failures} times in a row: {ends.failure}")
+        fresh = {topic: np.zeros(latest[topic], dtype=np.int64) for topic in created & latest.keys()}
+        return replace(ends, ends={**ends.ends, **fresh})
+
+    def _refuse_strangers(self, cluster: ClusterView) -> None:
+        strangers = sorted(cluster.unreadable - self.memory.plan.cluster.index.keys())
+        if strangers:
+            raise StandAsideError(
+                f"metadata of {len(strangers)} topics cannot be read; grant our principal the ACL DESCRIBE on Topic"
+                f" '{strangers[0]}'"
+            )
+
+    # ---- planning ----------------------------------------------------------------------------------------------
+
+    def _left(self, command: Decide) -> float:
+        return seconds_left(command, self._clock())
+
+    def _attempts(self, raw: RawGroup, world: _World | None, command: Decide) -> Attempts:
+        attempts: Attempts = []
+        if world is not None:
+            seen = world
+            attempts.append((Source.PLAN, lambda: self._own(seen, command)))
+            attempts.append((Source.CHEAP, lambda: self._made(seen, self._cheap, self._left(command))))
+        previous = previous_tasks(self._rounds.previous, raw)
+        if previous is not None:
+            again = previous
+            attempts.append((Source.PREVIOUS, lambda: self._checked(raw, again)))
+        return attempts
+
+    async def _own(self, world: _World, command: Decide) -> Inspected:
+        """By the configured policy, which may hold anybody's code."""
+        self._threads.refuse_too_many()
+        return await self._made(world, self._assignors, self._left(command) * PLAN_SHARE)
+
+    async def _made(self, world: _World, assignors: Assignors, limit_s: float) -> Inspected:
+        decision, findings, self._next_arrivals = await self._threads.run(self._work(world, assignors), limit_s)
+        return decision, findings
+
+    def _work(
+        self, world: _World, assignors: Assignors
+    ) -> Callable[[], tuple[StreamsDecision, tuple[str, ...], Arrivals]]:
+        """What a thread of its own does: nothing in it looks at this object, which may change meanwhile."""
+        raw, config, memory, arrivals = world.raw, self.config, self.memory, self._arrivals
+        now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(self.group_id.encode())
+        message_bytes_max = self._message_bytes_max
+
+        def work() -> tuple[StreamsDecision, tuple[str, ...], Arrivals]:
+            decoded = decode_streams(raw)
+            doubt, arrived = distrust(
+                decoded,
+                gather(decoded, memory),
+                memory,
+                arrivals,
+                world.topology.digest,
+                now_ms,
+                attested=config.topology_attested,
+            )
+            if doubt is not None:
+                raise StandAsideError(doubt)
+            decision = decide_streams(
+                raw,
+                world.cluster,
+                world.ends,
+                world.topology,
+                memory,
+                config.configs,
+                config.policy,
+                now_ms,
+                seed,
+                assignors=assignors,
+            )
+            if isinstance(decision, StepAside):
+                raise (
+                    DecisionError(decision.reason) if decision.cause is Cause.PLAN else StandAsideError(decision.reason)
+                )
+            return decision, inspect_streams(raw, decision, message_bytes_max=message_bytes_max), arrived
+
+        return work
+
+    async def _checked(self, raw: RawGroup, decision: StreamsDecision) -> Inspected:
+        return decision, inspect_streams(raw, decision, message_bytes_max=self._message_bytes_max)
+
+
+def previous_tasks(previous: StreamsDecision | None, raw: RawGroup) -> StreamsDecision | None:
+    """The previous decision as an answer for this round, if it is one: the same members with the same bytes.
+
+    Threads change a byte whenever they join again, so this serves rounds in which nobody spoke anew.
+    """
+    if previous is None or previous.raw.members != raw.members:
+        return None
+    if previous.raw.protocol != raw.protocol or previous.raw.own_member_ids != raw.own_member_ids:
+        return None
+    memory = replace(previous.memory, plan=replace(previous.memory.plan, generation=raw.generation))
+    return replace(previous, raw=raw, view=replace(previous.view, generation=raw.generation), memory=memory)
+
+
+def worth_moving(decision: StreamsDecision) -> str:
+    """Why the plan is worth a rebalance after a quiet return of ours, "" if what the threads hold will do."""
+    unowned = int((decision.before == NOBODY).sum())
+    if unowned:
+        return f"{unowned} tasks have no owner"
+    return "warm-ups wait for a probe" if decision.plan.probing else ""
