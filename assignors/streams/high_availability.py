@@ -16,7 +16,7 @@ from assignors.streams.lags import Lags
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.movements import WarmupBudget, move_actives, move_standbys
 from assignors.streams.placement import Placement, balance_actives, balance_standbys
-from assignors.streams.standby import StandbyRule, tag_rule
+from assignors.streams.standby import StandbyRule, missing_standbys, tag_rule
 
 STATEFUL_TRAFFIC_COST = 10
 STATEFUL_NON_OVERLAP_COST = 1
@@ -55,7 +55,8 @@ class HighAvailability:
             self._optimize_actives(self.stateful, *self._stateful_costs)
         if self.configs.num_standby_replicas:
             self.place_standbys(tag_rule(self.view, self.configs))
-            self._note_missing_standbys()
+            wanted = self.configs.num_standby_replicas
+            self.notes += missing_standbys(self.view, self.place.standbys, self.stateful.tolist(), wanted)
         moved = self.move()
         self.place_stateless()
         if self.racks is not None:
@@ -106,13 +107,6 @@ class HighAvailability:
         active = np.array(self.place.active, dtype=np.int32)
         owners = self.racks.actives(active, tasks, traffic_cost, non_overlap_cost)[tasks]
         self.place.replace_actives(tasks, owners)
-
-    def _note_missing_standbys(self) -> None:
-        wanted = self.configs.num_standby_replicas
-        short = [task for task in self.stateful.tolist() if len(self.place.standbys[task]) < wanted]
-        if short:
-            first = self.view.tasks.task_id(short[0])
-            self.notes.append(f"{len(short)} tasks have fewer than {wanted} standbys: too few processes (first: {first})")
 
 
 def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:

@@ -20,7 +20,8 @@ def is_caught_up(lag: LongArray, acceptable_lag: int) -> BoolArray:
     """Running there (-2), any lag is fine, or a known lag within `acceptable_lag` records."""
     if acceptable_lag == PINNED:
         return np.ones(len(lag), dtype=np.bool_)
-    return (lag == LATEST_OFFSET) | ((lag >= 0) & (lag <= acceptable_lag))
+    caught: BoolArray = (lag == LATEST_OFFSET) | ((lag >= 0) & (lag <= acceptable_lag))
+    return caught
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from assignors.streams.java_queue import hash_order, task_hash
 from assignors.streams.model import AssignmentConfigs, StreamsView
-from assignors.streams.placement import MayMove, Placement, anywhere
+from assignors.streams.placement import Placement, anywhere
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -20,7 +20,7 @@ class StandbyRule:
     """The default: as many lightest processes without a copy as asked for (DefaultStandbyTaskAssignor)."""
 
     def assign(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
-        fill_lightest(place, {task: replicas for task in tasks})
+        fill_lightest(place, dict.fromkeys(tasks, replicas))
 
     def may_move(self, source: int, destination: int) -> bool:
         """Whether balancing may move any standby from `source` to `destination`."""
@@ -41,7 +41,7 @@ class LabelRule(StandbyRule):
 
     def __init__(self, labels: Sequence[Labels], keys: Sequence[str], hashes: Sequence[int]) -> None:
         self._labels = [dict(pairs) for pairs in labels]
-        self._keys = frozenset(keys)
+        self._counted = [frozenset(pair for pair in mine.items() if pair[0] in keys) for mine in self._labels]
         self._hashes = hashes
         values: dict[str, set[str]] = defaultdict(set)
         for pairs in self._labels:
@@ -50,7 +50,7 @@ class LabelRule(StandbyRule):
         self._values = {key: len(found) for key, found in values.items()}
 
     def assign(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
-        heaps = _heaps_by_label(place, [self._counted(p) for p in range(place.size)])
+        heaps = _heaps_by_label(place, self._counted)
         left: dict[int, int] = {}
         for task in tasks:
             missing = self._spread(place, heaps, task, replicas)
@@ -59,30 +59,33 @@ class LabelRule(StandbyRule):
         order = hash_order(list(tasks), self._hashes) if left else []
         fill_lightest(place, {task: left[task] for task in order if task in left})
 
-    def _counted(self, process: int) -> frozenset[tuple[str, str]]:
-        return frozenset(pair for pair in self._labels[process].items() if pair[0] in self._keys)
-
     def _spread(self, place: Placement, heaps: "_Heaps", task: int, replicas: int) -> int:
         """Gives the task replicas on unused labels; returns how many found no place."""
         excluded: set[tuple[str, str]] = set()
-        last, used, chosen = place.active[task], 1, []
-        for missing in range(replicas, 0, -1):
-            for key, value in self._counted(last):
-                if self._values[key] <= used:
-                    excluded = {pair for pair in excluded if pair[0] != key}
-                else:
-                    excluded.add((key, value))
+        last, chosen = place.active[task], list[int]()
+        while len(chosen) < replicas:
+            excluded = self.exclude(excluded, last, 1 + len(chosen))
             found = _poll_labels(place, heaps, task, excluded)
             if found is None:
                 break
-            chosen.append(found)
             place.add_standby(task, found)
-            last, used = found, used + 1
-        else:
-            missing = 0
+            chosen.append(found)
+            last = found
         for process in chosen:
-            heappush(heaps[self._counted(process)], (place.load[process] / place.capacity[process], process))
-        return missing
+            heappush(heaps[self._counted[process]], (place.load[process] / place.capacity[process], process))
+        return replicas - len(chosen)
+
+    def exclude(self, excluded: set[tuple[str, str]], process: int, used: int) -> set[tuple[str, str]]:
+        """The labels to avoid after `process` became the holder number `used`.
+
+        A key of which every value is in use can separate nobody any more, and stops counting.
+        """
+        for key, value in self._counted[process]:
+            if self._values[key] > used:
+                excluded = excluded | {(key, value)}
+            else:
+                excluded = {pair for pair in excluded if pair[0] != key}
+        return excluded
 
     def may_move(self, source: int, destination: int) -> bool:
         theirs = self._labels[destination]
@@ -108,6 +111,17 @@ def tag_rule(view: StreamsView, configs: AssignmentConfigs) -> StandbyRule:
     table = view.tasks
     hashes = [task_hash(s, p) for s, p in zip(table.subtopology.tolist(), table.partition.tolist(), strict=True)]
     return LabelRule([process.tags for process in view.processes], configs.rack_aware_assignment_tags, hashes)
+
+
+def missing_standbys(
+    view: StreamsView, standbys: Sequence[Sequence[int]], tasks: Sequence[int], replicas: int
+) -> tuple[str, ...]:
+    """A sentence if some of these tasks have fewer standbys than asked for."""
+    short = [task for task in tasks if len(standbys[task]) < replicas]
+    if not short:
+        return ()
+    first = view.tasks.task_id(short[0])
+    return (f"{len(short)} tasks have fewer than {replicas} standbys, for want of processes (first: {first})",)
 
 
 def fill_lightest(place: Placement, wanted: dict[int, int]) -> None:

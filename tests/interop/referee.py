@@ -62,10 +62,7 @@ def problem(assignor: str, view: StreamsView, configs: AssignmentConfigs) -> dic
         )
     return {
         "assignor": assignor,
-        "tasks": [
-            [s, p, f]
-            for s, p, f in zip(tasks.subtopology.tolist(), tasks.partition.tolist(), tasks.stateful.tolist(), strict=True)
-        ],
+        "tasks": list(zip(*(c.tolist() for c in (tasks.subtopology, tasks.partition, tasks.stateful)), strict=True)),
         "processes": processes,
         "acceptable_lag": configs.acceptable_recovery_lag,
         "warmups": configs.max_warmup_replicas,
