@@ -141,11 +141,10 @@ def _complete(jars: Path, release: Release) -> bool:
 
 
 def _classes(base: Path, release: Release, jars: Path, compiler: str) -> Path:
-    classes = base / "classes"
-    stamp = base / ".classes"
     sources = release.inputs[1:]
-    wanted = _digest(release.inputs)
-    if stamp.exists() and stamp.read_text() == wanted and classes.is_dir():
+    # A directory per content: JVMs that still run on older classes load more of them when they need them.
+    classes = base / f"classes-{_digest(release.inputs)[:16]}"
+    if classes.is_dir():
         return classes
     fresh = base / f"classes.{os.getpid()}"
     fresh.mkdir(parents=True)
@@ -154,9 +153,7 @@ def _classes(base: Path, release: Release, jars: Path, compiler: str) -> Path:
     if done.returncode != 0:
         shutil.rmtree(fresh, ignore_errors=True)
         raise RuntimeError(f"javac refused the test sources:\n{done.stderr[-3000:]}")
-    shutil.rmtree(classes, ignore_errors=True)
     fresh.rename(classes)
-    stamp.write_text(wanted)
     return classes
 
 

@@ -25,7 +25,12 @@ from tests.interop.streams_timeline import Happening, Timeline
 
 RUNNING = "RUNNING"
 SUBTOPOLOGIES = 3
-HEAP_MB = 192
+OPTIONS = (
+    "-Xmx192m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
 STOP_TIMEOUT_S = 40.0
 START_TIMEOUT_S = 90.0
 QUIET_S = 2.0
@@ -101,6 +106,14 @@ class Application:
             "consumer.metadata.max.age.ms": "5000",
             **self.settings,
         }
+
+
+def describe(application: Application) -> str:
+    """What `Topology.describe()` prints for this application, from its own classes; needs no broker."""
+    arguments = {**application.arguments("", Path()), "app.describe": "only"}
+    command = java(application.release).command("bellwether.StreamsMain", *_pairs(arguments), options=OPTIONS)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=True)
+    return str(json.loads(done.stdout)["text"])
 
 
 class Instance:
@@ -297,14 +310,8 @@ class StreamsApp:
         if instance.rack is not None:
             arguments["consumer.client.rack"] = instance.rack
         arguments |= settings or {}
-        options = (
-            f"-Xmx{HEAP_MB}m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            f"-Djava.io.tmpdir={instance.home / 'tmp'}",
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-        )
-        pairs = (f"{key}={value}" for key, value in arguments.items())
+        options = (*OPTIONS, f"-Djava.io.tmpdir={instance.home / 'tmp'}")
+        pairs = _pairs(arguments)
         instance.launch(java(application.release).command("bellwether.StreamsMain", *pairs, options=options))
 
     def owners(self) -> dict[str, str]:
@@ -392,6 +399,10 @@ class StreamsApp:
     def _refuse_dead(self, instances: Sequence[Instance]) -> None:
         for instance in instances:
             assert instance.alive, f"{instance.name} is dead\n{self.tell()}"
+
+
+def _pairs(arguments: Mapping[str, str]) -> list[str]:
+    return [f"{key}={value}" for key, value in arguments.items()]
 
 
 def _now_ms() -> int:

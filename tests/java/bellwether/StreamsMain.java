@@ -56,8 +56,8 @@ import org.apache.kafka.streams.state.ReadOnlyWindowStore;
 
 /**
  * One instance of a Kafka Streams application that reports on itself. Arguments are key=value: `app.topology` (v1, v2,
- * v3), `app.input` (topics with commas between) or `app.pattern`, `app.output`; every other key is a Streams setting
- * and goes to Kafka as it is.
+ * v3), `app.input` (topics with commas between) or `app.pattern`, `app.output`, `app.describe` (print the topology and
+ * end); every other key is a Streams setting and goes to Kafka as it is.
  *
  * <p>v1: subtopology 0 reads the input, writes every tenth record to the output and repartitions twice; 1 counts per
  * key (store "counts"); 2 counts per mark and ten seconds (store "windowed"). v2: 1 has a second store, "sizes". v3:
@@ -92,6 +92,9 @@ public final class StreamsMain {
         Topology topology = topology(settings);
         Report.line("topology", "\"version\":\"" + AppInfoParser.getVersion() + "\",\"text\":"
             + Report.quoted(topology.describe().toString()));
+        if (settings.containsKey("app.describe")) {
+            return;
+        }
         KafkaStreams streams = new KafkaStreams(topology, properties, new WatchedClients());
         streams.setStateListener((to, from) -> {
             Report.line("state", "\"state\":\"" + to + "\",\"before\":\"" + from + "\"");
