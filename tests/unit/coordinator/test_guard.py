@@ -95,7 +95,7 @@ def test_a_plan_for_other_members() -> None:
 
 
 def test_a_record_over_four_fifths_of_the_limit() -> None:
-    size = record_bytes(RAW, GOOD)
+    size = record_bytes(RAW, GOOD.assignments)
     assert size > sum(len(m.metadata) for m in RAW.members) + sum(len(data) for _, data in GOOD.assignments)
     assert inspect(RAW, GOOD, message_bytes_max=int(size / 0.8) + 2) == ()
     (finding,) = inspect(RAW, GOOD, message_bytes_max=int(size / 0.8) - 2)
