@@ -2,11 +2,12 @@
 
 Java builds a graph of two processes and the standbys that either could take, and cancels its negative cycles.
 In such a graph every cycle swaps two tasks; which ones is worked out here without a graph, exactly as Java's
-Bellman-Ford finds them (see `_cycle`), because later pairs depend on it. Pairs that cannot gain by any swap are left
+Bellman-Ford finds them (see `_Pair`), because later pairs depend on it. Pairs that cannot gain by any swap are left
 out by a bound on what each process could gain in each rack, which is what makes thousands of processes affordable.
 """
 
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -142,58 +143,92 @@ def _swapped(ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]
     """Which tasks end on the other side, and whether they were `theirs`; offers are (task, cost here, cost there)."""
     if max(a - b for _, a, b in ours) + max(a - b for _, a, b in theirs) <= 0:
         return []
-    rows = sorted(
-        [(task, here, there, False) for task, here, there in ours]
-        + [(task, there, here, True) for task, here, there in theirs]
-    )
-    side = [there for *_, there in rows]
-    costs = [(a, b) for _, a, b, _ in rows]
-    while (cycle := _cycle(costs, side)) is not None:
-        for row in cycle:
-            side[row] = not side[row]
-    return [(row[0], row[3]) for row, now in zip(rows, side, strict=True) if now != row[3]]
+    pair = _Pair(ours, theirs)
+    while (cycle := pair.cycle()) is not None:
+        pair.swap(*cycle)
+    return [(task, was) for task, was, now in zip(pair.tasks, pair.before, pair.side, strict=True) if now != was]
 
 
-def _cycle(costs: list[tuple[int, int]], side: list[bool]) -> tuple[int, int] | None:
-    """The two rows that Java swaps next, one of each side; None if no swap gains.
+class _Pair:
+    """Two processes A and B and what may move between them: `side` is True for tasks that are on B.
 
-    Rows are in task order and cost (on A, on B); `side` is True on B. Bellman-Ford starts with distance 0 everywhere
-    and goes over the edges in order: tasks to the source node and to the other process, then processes to their tasks.
-    So after every pass a task is as far as its process less its cost there, a process as far as its best swap makes
-    it, and its parent is the first task with the greatest gain. After one pass for each of the n tasks, A, B, source
-    and sink, one more decides: its first relaxation is still carried out, and if that is a task to a process, the task
-    takes the place of the one with the greatest gain.
+    Bellman-Ford starts with distance 0 everywhere and goes over the edges in order: tasks to the source node and to the
+    other process, then processes to their tasks. So after every pass a task is as far as its process less its cost
+    there, a process is as far as its best swap makes it, and its parent is the first task with the greatest gain. After
+    one pass for each of the n tasks, A, B, source and sink, one more decides: its first relaxation is still carried
+    out, and if that is a task to a process, the task takes the place of the one with the greatest gain.
     """
-    gain, best, dearest = [_NEVER, _NEVER], [0, 0], [_NEVER, _NEVER]
-    for row, (cost, on_b) in enumerate(zip(costs, side, strict=True)):
-        here = cost[on_b]
-        gained = here - cost[not on_b]
-        if gained > gain[on_b]:
-            gain[on_b], best[on_b] = gained, row
-        if here > dearest[on_b]:
-            dearest[on_b] = here
-    total = gain[0] + gain[1]
-    if total <= 0:
-        return None
-    passes = len(costs) + 4
-    distance = _distances(gain, total, passes)
-    before = _distances(gain, total, passes - 1)
-    source = min(0, before[0] - dearest[0], before[1] - dearest[1])
-    for row, (cost, on_b) in enumerate(zip(costs, side, strict=True)):
-        far = distance[on_b] - cost[on_b]
-        if far < source:
-            break
-        if far + cost[not on_b] < distance[not on_b]:
-            best[on_b] = row
-            break
-    return best[0], best[1]
+
+    __slots__ = ("_costs", "_dearest", "_gains", "before", "side", "tasks")
+
+    def __init__(self, ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> None:
+        rows = [(task, here, there, False) for task, here, there in ours]
+        rows += [(task, there, here, True) for task, here, there in theirs]
+        rows.sort()
+        self.tasks = [row[0] for row in rows]
+        self.before = [row[3] for row in rows]
+        self.side = list(self.before)
+        self._costs = [(a, b) for _, a, b, _ in rows]
+        # Heaps of (negative value, row) per side; rows that have left a side are dropped when they come up.
+        self._gains: tuple[_Heap, _Heap] = ([], [])
+        self._dearest: tuple[_Heap, _Heap] = ([], [])
+        for row, ((a, b), on_b) in enumerate(zip(self._costs, self.side, strict=True)):
+            self._gains[on_b].append((a - b if on_b else b - a, row))
+            self._dearest[on_b].append((-b if on_b else -a, row))
+        for heap in self._gains + self._dearest:
+            heapify(heap)
+
+    def swap(self, *rows: int) -> None:
+        for row in rows:
+            a, b = self._costs[row]
+            on_b = self.side[row] = not self.side[row]
+            heappush(self._gains[on_b], (a - b if on_b else b - a, row))
+            heappush(self._dearest[on_b], (-b if on_b else -a, row))
+
+    def cycle(self) -> tuple[int, int] | None:
+        """The two rows that Java swaps next, one of each side; None if no swap gains."""
+        (loss_a, best_a), (loss_b, best_b) = self._top(self._gains, 0), self._top(self._gains, 1)
+        if loss_a + loss_b >= 0:
+            return None
+        passes = len(self.tasks) + 4
+        far_a, far_b = _distances(-loss_a, -loss_b, passes)
+        before_a, before_b = _distances(-loss_a, -loss_b, passes - 1)
+        dear_a, dear_b = -self._top(self._dearest, 0)[0], -self._top(self._dearest, 1)[0]
+        source = min(0, before_a - dear_a, before_b - dear_b)
+        # A row relaxes the source node if it is dear enough, the other process if it gains enough.
+        most_a, most_b, apart = far_a - source, far_b - source, far_a - far_b
+        if dear_a <= most_a and dear_b <= most_b and -loss_a <= apart and -loss_b <= -apart:
+            return best_a, best_b
+        for row, ((a, b), on_b) in enumerate(zip(self._costs, self.side, strict=True)):
+            if on_b:
+                if b > most_b:
+                    break
+                if b - a > -apart:
+                    return best_a, row
+            else:
+                if a > most_a:
+                    break
+                if a - b > apart:
+                    return row, best_b
+        return best_a, best_b
+
+    def _top(self, heaps: "tuple[_Heap, _Heap]", on_b: int) -> tuple[int, int]:
+        heap = heaps[on_b]
+        while self.side[heap[0][1]] != on_b:
+            heappop(heap)
+        return heap[0]
 
 
-def _distances(gain: list[int], total: int, passes: int) -> tuple[int, int]:
+_Heap = list[tuple[int, int]]
+
+
+def _distances(gain_a: int, gain_b: int, passes: int) -> tuple[int, int]:
     """How far A and B are after so many passes: a swap's gain nearer per pass, and not before it pays."""
-    hops = passes - 1
-    if gain[0] > 0 and gain[1] > 0:
+    hops, total = passes - 1, gain_a + gain_b
+    if gain_a > 0 and gain_b > 0:
         half, odd = divmod(hops, 2)
-        return -half * total - odd * gain[1], -half * total - odd * gain[0]
-    leader, follower = -gain[gain[0] <= 0] - total * ((hops - 1) // 2), -total * (hops // 2)
-    return (follower, leader) if gain[0] > 0 else (leader, follower)
+        return -half * total - odd * gain_b, -half * total - odd * gain_a
+    follower = -total * (hops // 2)
+    if gain_a > 0:
+        return follower, -gain_a - total * ((hops - 1) // 2)
+    return -gain_b - total * ((hops - 1) // 2), follower
