@@ -60,9 +60,11 @@ class Topology:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of everything that decides placement; where the topology came from does not matter."""
+        """A fingerprint of what decides placement: not of where it was read, who writes what, or which topics a
+        pattern has found so far."""
         shape = [
-            (s.id, sorted(s.sources), sorted(s.repartition_sinks), sorted(s.changelogs)) for s in self.subtopologies
+            (s.id, sorted(t for t in s.sources if not self.fits_pattern(t)), sorted(s.changelogs))
+            for s in self.subtopologies
         ]
         text = repr((self.application_id, shape, sorted(self.patterns), sorted(self.undecided)))
         return blake2b(text.encode(), digest_size=16).hexdigest()
