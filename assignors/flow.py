@@ -250,7 +250,7 @@ def _place(problem: FlowProblem, classes: _Classes, stay: LongArray, go: LongArr
         rank[holder == problem.owner] = 0
     if dealt is not None:
         rank[_must_leave(problem, classes, rank, dealt.leave)] = 2
-    order = np.argsort(classes.of * np.int64(3) + rank, kind="stable")
+    order = _stable_order(classes.of * np.int64(3) + rank, 3 * len(stay))
     fates = np.tile(np.arange(NOBODY, go.shape[1]), len(stay))
     target = np.empty(len(holder), dtype=np.int64)
     target[order] = np.repeat(fates, np.column_stack([stay, go]).reshape(-1))
@@ -260,7 +260,8 @@ def _place(problem: FlowProblem, classes: _Classes, stay: LongArray, go: LongArr
 def _must_leave(problem: FlowProblem, classes: _Classes, rank: LongArray, leave: LongArray) -> Index:
     """As many tasks of each (class, process) as have to leave it, those with their owner last."""
     cell = classes.of * np.int64(len(problem.rack)) + problem.holder
-    order = np.lexsort((1 - rank, cell))
+    order = _stable_order(1 - rank, 3)
+    order = order[_stable_order(cell[order], leave.size)]
     first: Index = order[_ordinal(cell[order]) < leave.reshape(-1)[cell[order]]]
     return first
 
@@ -281,7 +282,7 @@ def _fill(problem: FlowProblem, classes: _Classes, target: LongArray, dealt: _De
         owner = problem.owner[movers]
         wished = np.flatnonzero((owner != NOBODY) & (problem.rack[owner] == target[movers]))
         slot = group[wished] * size + owner[wished]
-        order = np.argsort(slot, kind="stable")
+        order = _stable_order(slot, len(room))
         lucky = wished[order[_ordinal(slot[order]) < room[slot[order]]]]
         placement[movers[lucky]] = owner[lucky]
         room -= np.bincount(group[lucky] * size + owner[lucky], minlength=len(room))
@@ -290,8 +291,17 @@ def _fill(problem: FlowProblem, classes: _Classes, target: LongArray, dealt: _De
     slot = np.repeat(np.arange(len(room)), room)
     region = slot // size * racks + problem.rack[slot % size]
     around = np.lexsort((slot, _ordinal(slot), region))
-    placement[movers[np.argsort(group * racks + target[movers], kind="stable")]] = slot[around] % size
+    placement[movers[_stable_order(group * racks + target[movers], problem.groups * racks)]] = slot[around] % size
     return placement
+
+
+def _stable_order(codes: LongArray, limit: int) -> Index:
+    """A stable argsort of codes from 0 to limit - 1; 16 bits at a time numpy sorts in linear time."""
+    order: Index = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
+    while limit > 1 << 16:
+        codes, limit = codes >> 16, (limit >> 16) + 1
+        order = order[np.argsort((codes[order] & 0xFFFF).astype(np.uint16), kind="stable")]
+    return order
 
 
 def _ordinal(ordered: LongArray | Index) -> LongArray:
