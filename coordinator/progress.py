@@ -58,7 +58,10 @@ class Progress:
         if decision is None:
             return ()
         if self._committed is None or self._first_end is None or len(self._committed) != len(committed):
+            # Since when they stand still nobody knows yet.
             self._committed, self._first_end = committed, ends
+            self._since = np.full(len(self._since), now_ms, dtype=np.int64)
+            return ()
         start = np.where(committed == NOTHING_COMMITTED, self._first_end, committed)
         waiting = (ends >= 0) & (ends - start >= UNREAD_MIN) & (committed == self._committed)
         moved = committed != self._committed

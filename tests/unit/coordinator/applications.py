@@ -1,0 +1,116 @@
+"""Where a Streams planner gets its facts from, in tests: a cluster, offsets and a topology that the test holds."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from assignors.model import ClusterView
+from assignors.streams.model import AssignmentConfigs
+from assignors.streams.offsets import EndOffsets
+from assignors.streams.topology import Topology
+from assignors.views import RawMember
+from coordinator.commands import Decide
+from coordinator.events import JoinedMember
+from coordinator.offset_reader import Offsets, OffsetsError
+from coordinator.planner_streams import StreamsPlanner
+from coordinator.settings_streams import StreamsConfig
+from tests.unit.assignors.scenes import cluster_of
+from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
+
+
+class Cluster:
+    """Topics with partitions. `trouble` is raised instead of an answer."""
+
+    def __init__(self, counts: Mapping[str, int] = SHOP_COUNTS) -> None:
+        self.counts = dict(counts)
+        self.unreadable: frozenset[str] = frozenset()
+        self.trouble: Exception | None = None
+        self.asked: list[tuple[str, ...]] = []
+
+    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
+        self.asked.append(topics)
+        if self.trouble is not None:
+            raise self.trouble
+        view = cluster_of({t: n for t, n in self.counts.items() if t in topics})
+        return ClusterView.of(
+            {t: [["a"]] * int(view.counts[i]) for i, t in enumerate(view.topics)}, unreadable=self.unreadable
+        )
+
+
+class Log:
+    """Log ends and committed offsets, the same for every partition unless told otherwise."""
+
+    def __init__(self, end: int = 1000, committed: int = 1000) -> None:
+        self.end = end
+        self.done = committed
+        self.failure: str | None = None
+        self.asked: list[tuple[str, ...]] = []
+
+    async def end_offsets(
+        self,
+        group_id: str,
+        latest: Mapping[str, int],
+        committed: Mapping[str, int],
+        limit_s: float,
+        age_ms_max: int = 0,
+    ) -> EndOffsets:
+        self.asked.append(tuple(sorted([*latest, *committed])))
+        if self.failure is not None:
+            return EndOffsets.failed(self.failure)
+        return EndOffsets({**await self.ends(latest, limit_s), **await self.ends(committed, limit_s)}, NOW_MS)
+
+    async def ends(self, topics: Mapping[str, int], limit_s: float) -> Offsets:
+        if self.failure is not None:
+            raise OffsetsError(self.failure)
+        return {t: np.full(n, self.end, dtype=np.int64) for t, n in topics.items()}
+
+    async def committed(self, group_id: str, topics: Mapping[str, int], limit_s: float) -> Offsets:
+        return {t: np.full(n, self.done, dtype=np.int64) for t, n in topics.items()}
+
+
+class Known:
+    """A topology that is known, and internal topics that `cluster` gets when they are asked for."""
+
+    def __init__(self, topology: Topology | None = SHOP, creates: Mapping[str, int] | None = None) -> None:
+        self.topology = topology
+        self.creates = dict(creates or {})
+        self.cluster: Cluster | None = None
+
+    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str]:
+        missing = {t: n for t, n in self.creates.items() if t not in cluster.index}
+        if self.cluster is not None:
+            self.cluster.counts |= missing
+        return frozenset(missing)
+
+
+class App:
+    """A planner with everything it asks. Time stands still until a test moves it (`at_s`)."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster | None = None,
+        log: Log | None = None,
+        known: Known | None = None,
+        attested: bool = False,
+        standby_lag_max: int | None = None,
+        **configs: int,
+    ) -> None:
+        self.cluster, self.log, self.known = cluster or Cluster(), log or Log(), known or Known()
+        self.known.cluster = self.cluster
+        self.at_s = NOW_MS / 1000
+        config = StreamsConfig(
+            "shop",
+            topology_attested=attested,
+            configs=AssignmentConfigs(**configs),
+            task_stall_ms=60_000,
+            standby_lag_max=standby_lag_max,
+        )
+        self.planner = StreamsPlanner(
+            "shop", config, self.cluster, self.log, self.known, SIMPLE, wall_clock=lambda: self.at_s
+        )
+
+    def order(self, generation: int, *threads: Thread | RawMember, deadline: float) -> Decide:
+        raw = [t.raw if isinstance(t, Thread) else t for t in threads]
+        members = [JoinedMember(m.member_id, m.instance_id, m.metadata) for m in raw]
+        return Decide(generation, "stream", (*members, JoinedMember(OWN, None, b"")), OWN, deadline)

@@ -1,0 +1,241 @@
+"""The decision path of a Streams application: what is read, what is planned, what makes it stand aside."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from assignors.views import RawMember
+from coordinator.attestation import TAG, tag_value
+from coordinator.commands import Decide, RebuildMemory
+from coordinator.events import DescribeAnswer, DescribedMember
+from coordinator.fallback import Source
+from coordinator.planner_streams import OFFSETS_FAILURES_MAX, PlannedTasks
+from coordinator.planning import PlanError
+from protocol.types import TopicPartition
+from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, Thread
+from tests.unit.coordinator.applications import App, Cluster, Known
+
+A, B, C = Thread("a", 1), Thread("b", 2), Thread("c", 3)
+CHANGELOG = "shop-totals-changelog"
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def order(app: App, generation: int, *threads: Thread | RawMember, seconds: float = 5.0) -> Decide:
+    return app.order(generation, *threads, deadline=time.monotonic() + seconds)
+
+
+async def lead(app: App, generation: int, *threads: Thread) -> PlannedTasks:
+    planned = await app.planner.plan(order(app, generation, *threads))
+    assert app.planner.delivered(generation) is planned
+    return planned
+
+
+def after(planned: PlannedTasks, *threads: Thread) -> list[Thread]:
+    return [thread.after(planned.chosen.decision) for thread in threads]
+
+
+def test_it_plans_with_fresh_metadata_and_the_ends_of_changelogs() -> None:
+    app = App()
+    planned = run(lead(app, 1, A, B))
+    assert planned.chosen.source is Source.PLAN
+    assert planned.topics == SHOP.source_topics
+    assert planned.watched == (CHANGELOG,)
+    assert app.cluster.asked == [tuple(sorted(SHOP_COUNTS))]
+    assert app.log.asked == [(CHANGELOG,)]
+    assert {member for member, _ in planned.chosen.decision.assignments} == {"a", "b", OWN}
+    assert app.planner.memory.generation == 1
+    app.planner.forget()
+    assert app.planner.memory.generation == -1
+
+
+def test_without_a_topology_a_java_member_leads() -> None:
+    with pytest.raises(PlanError, match="its topology is not known"):
+        run(lead(App(known=Known(None)), 1, A))
+
+
+def test_missing_internal_topics_are_created_where_they_are_described_and_begin_empty() -> None:
+    counts = {"orders": 4}
+    internal = {t: n for t, n in SHOP_COUNTS.items() if t not in counts}
+    app = App(cluster=Cluster(counts), known=Known(creates=internal))
+    planned = run(lead(app, 1, A))
+    assert planned.chosen.decision.view.tasks.end_sum.tolist() == [0] * 8
+    assert app.log.asked == [()], "topics made a moment ago have no ends to ask for"
+    with pytest.raises(PlanError, match="internal topics do not exist"):
+        run(lead(App(cluster=Cluster(counts)), 1, A))
+
+
+def test_it_makes_internal_topics_before_anybody_comes() -> None:
+    app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
+    run(app.planner.prepare(1.0))
+    assert app.cluster.counts == SHOP_COUNTS
+
+
+def test_unknown_ends_are_borne_for_a_while() -> None:
+    async def story() -> None:
+        app = App()
+        app.log.failure = "brokers are busy"
+        for generation in range(OFFSETS_FAILURES_MAX):
+            planned = await lead(app, generation, A)
+            assert not planned.chosen.decision.lags_known
+        with pytest.raises(PlanError, match=r"lags were not known 4 times in a row: brokers are busy"):
+            await lead(app, 9, A)
+        app.log.failure = None
+        assert (await lead(app, 10, A)).chosen.decision.lags_known
+
+    run(story())
+
+
+def test_another_topology_than_the_members_have_is_not_led() -> None:
+    with pytest.raises(PlanError, match="topic clicks belongs to no subtopology"):
+        run(lead(App(), 1, replace(A, topics=(*A.topics, "clicks"))))
+
+
+def test_a_topic_that_may_not_be_read_names_the_acl() -> None:
+    app = App()
+    app.cluster.unreadable = frozenset({"orders"})
+    with pytest.raises(PlanError, match="grant our principal the ACL DESCRIBE on Topic 'orders'"):
+        run(lead(app, 1, A))
+
+
+def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_anew() -> None:
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, B)
+        app.cluster.trouble = OSError("no broker")
+        again = await lead(app, 2, A, B)
+        assert again.chosen.source is Source.PREVIOUS
+        assert again.chosen.decision.assignments == first.chosen.decision.assignments
+        assert app.planner.memory.generation == 2
+        with pytest.raises(PlanError, match="no metadata: no broker"):
+            await lead(app, 3, *after(first, A, B))
+
+    run(story())
+
+
+# ---- trust -----------------------------------------------------------------------------------------------------------
+
+
+async def grown(app: App, *newcomers: Thread) -> PlannedTasks:
+    """Leads a and b, then a, b and the newcomers."""
+    first = await lead(app, 1, A, B)
+    return await lead(app, 2, *after(first, A, B), *newcomers)
+
+
+def test_a_new_process_is_led_when_nobody_has_gone() -> None:
+    planned = run(grown(App(), C))
+    assert planned.chosen.decision.view.size == 3
+    assert planned.chosen.decision.followup
+
+
+RETURNED = Thread("b-again", 2)
+
+
+@pytest.mark.parametrize(
+    "app",
+    [App(attested=True), App()],
+    ids=["the operator says so", "the process carries the digest"],
+)
+def test_a_restarted_process_is_led_where_the_topology_is_attested(app: App) -> None:
+    tags = () if app.planner.config.topology_attested else ((TAG, tag_value(SHOP.digest)),)
+
+    async def story() -> PlannedTasks:
+        first = await lead(app, 1, A, B)
+        return await lead(app, 2, *after(first, A), replace(RETURNED, tags=tags))
+
+    assert run(story()).chosen.decision.view.size == 2
+
+
+def test_a_restarted_process_that_nobody_vouches_for_is_left_to_java() -> None:
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, B)
+        with pytest.raises(PlanError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
+            await lead(app, 2, *after(first, A), RETURNED)
+
+    run(story())
+
+
+def test_a_static_member_that_restarted_is_found_by_its_member_id() -> None:
+    static, returned = replace(B, instance_id="i"), replace(RETURNED, instance_id="i")
+
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, static)
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(app, 2, *after(first, A), returned)
+
+    run(story())
+
+
+@pytest.mark.parametrize("order_of_events", ["old one goes first", "new one comes first"])
+def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order_of_events: str) -> None:
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, B)
+        between = [A, C] if order_of_events == "new one comes first" else [A]
+        joined = after(first, A) + ([*after(first, B), C] if len(between) == 2 else [])
+        second = await lead(app, 2, *joined)
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(app, 3, *after(second, A), *(after(second, C) if len(between) == 2 else [C]))
+
+    run(story())
+
+
+def test_a_process_that_attests_another_topology_is_never_led() -> None:
+    with pytest.raises(PlanError, match="attests the topology 0123456789abcdef"):
+        run(lead(App(attested=True), 1, replace(A, tags=((TAG, "0123456789abcdef"),))))
+
+
+# ---- coming back -----------------------------------------------------------------------------------------------------
+
+
+def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, B)
+        blobs = dict(first.chosen.decision.assignments)
+        described = DescribeAnswer(
+            0,
+            0,
+            "Stable",
+            members=tuple(
+                DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in after(first, A, B)
+            ),
+        )
+        fresh = App()
+        await fresh.planner.rebuild(RebuildMemory(1, "stream", ()), described, OWN)
+        assert fresh.planner.memory.plan.find("a") is not None
+        assert len(fresh.planner.memory.threads) == 2
+        command = replace(order(fresh, 1, *after(first, A, B)), dry=True)
+        comparison = await fresh.planner.compare(command)
+        assert comparison.reason == ""
+        assert comparison.topics == SHOP.source_topics
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(fresh, 2, *after(first, A), RETURNED)
+
+    run(story())
+
+
+def test_tasks_without_an_owner_are_worth_a_rebalance() -> None:
+    app = App()
+    holder = replace(A, owned=(TopicPartition("orders", 0),), generation=1)
+    comparison = run(app.planner.compare(replace(order(app, 1, holder), dry=True)))
+    assert comparison.reason == "7 tasks have no owner"
+
+
+def test_what_the_guard_refuses_is_not_sent() -> None:
+    app = App()
+    app.planner._message_bytes_max = 300
+    with pytest.raises(PlanError, match="plan: the group's record would have"):
+        run(lead(app, 1, A, B))
+
+
+def test_a_round_carries_the_time_of_its_decision() -> None:
+    assert run(lead(App(), 1, A)).chosen.decision.decided_at_ms == NOW_MS
