@@ -54,7 +54,7 @@ class HighAvailability:
         if self.racks is not None:
             self._optimize_actives(self.stateful, *self._stateful_costs)
         if self.configs.num_standby_replicas:
-            self.place_standbys(tag_rule(self.view, self.configs))
+            self.place_standbys()
             wanted = self.configs.num_standby_replicas
             self.notes += missing_standbys(self.view, self.place.standbys, self.stateful.tolist(), wanted)
         moved = self.move()
@@ -73,16 +73,20 @@ class HighAvailability:
         self.place.place_actives(self.stateful, owners)
         balance_actives(self.place, self.stateful)
 
-    def place_standbys(self, rule: StandbyRule) -> None:
+    def place_standbys(self) -> None:
+        rule = tag_rule(self.view, self.configs)
         rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
         balance_standbys(self.place, rule.may_move)
+        self.optimize_standbys(rule)
+
+    def optimize_standbys(self, rule: StandbyRule) -> None:
         if self.racks is not None:
             self.racks.standbys(self.place, rule, *self._stateful_costs)
 
     def move(self) -> int:
         """Leaves tasks where their state is for now; returns how many are not where they should end up."""
         budget = WarmupBudget(self.configs.max_warmup_replicas)
-        hashes = _hashes_of(self.view)
+        hashes = hashes_of(self.view)
         moved = move_actives(self.place, self.stateful, self.lags, budget, hashes)
         return moved + move_standbys(self.place, self.lags, budget, hashes)
 
@@ -131,7 +135,7 @@ def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
     return dealt
 
 
-def _hashes_of(view: StreamsView) -> Callable[[], list[int]]:
+def hashes_of(view: StreamsView) -> Callable[[], list[int]]:
     """The hash codes of the processes, computed if anybody needs them."""
     found: list[int] = []
 

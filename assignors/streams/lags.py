@@ -24,6 +24,12 @@ def is_caught_up(lag: LongArray, acceptable_lag: int) -> BoolArray:
     return caught
 
 
+def has_state(lag: LongArray, end_sum: LongArray) -> BoolArray:
+    """Running there, or less left to restore than all of it."""
+    usable: BoolArray = (lag == LATEST_OFFSET) | ((lag >= 0) & (lag < end_sum))
+    return usable
+
+
 @dataclass(frozen=True, eq=False)
 class Lags:
     """The lags of one view, by task.
@@ -100,16 +106,19 @@ class Lags:
         start, stop = int(self.by_task_first[task]), int(self.by_task_first[task + 1])
         return list(zip(self.by_task_lag[start:stop].tolist(), self.by_task_process[start:stop].tolist(), strict=True))
 
-    def first_before(self, task: int, destination: int, allowed: Callable[[int], bool]) -> int | None:
-        """The first allowed process by (raw lag, process) that comes before `destination`."""
+    def first_before(
+        self, task: int, destination: int, allowed: Callable[[int], bool], *, closer: bool = False
+    ) -> int | None:
+        """The first allowed process by (raw lag, process) that comes before `destination`; with `closer` only one that
+        lags strictly less."""
         reports = self.reports(task)
         reporters = {process for _, process in reports}
         end = int(self.end_sum[task])
         own = next((lag for lag, process in reports if process == destination), end)
-        limit = (own, destination)
+        limit = (own, -1 if closer else destination)
         found = [pair for pair in reports if pair < limit and allowed(pair[1])]
         if (end, 0) < limit:
-            stop = destination if end == own else self.processes
+            stop = limit[1] if end == own else self.processes
             silent = (p for p in range(stop) if p not in reporters and allowed(p))
             found += [(end, process) for process in (next(silent, None),) if process is not None]
         return min(found)[1] if found else None
@@ -122,6 +131,35 @@ class Lags:
             return found
         reporters = {process for _, process in self.reports(task)}
         return sorted([*found, *(p for p in range(self.processes) if p not in reporters)])
+
+    def state_of(self, process: int) -> dict[int, int]:
+        """The tasks of which the process has usable state, with the lag: running there, or less to restore than all."""
+        found = self._states.get(process)
+        if found is None:
+            start, stop = np.searchsorted(self.keys, (process * self.tasks, (process + 1) * self.tasks))
+            task, lag = self.keys[start:stop] - process * self.tasks, self.lag[start:stop]
+            usable = has_state(lag, self.end_sum[task])
+            found = dict(zip(task[usable].tolist(), lag[usable].tolist(), strict=True))
+            self._states[process] = found
+        return found
+
+    def holders(self, task: int) -> list[tuple[int, int]]:
+        """(lag, process) of all usable state of the task, the least lag first."""
+        first, held = self._holder_lists
+        return held[first[task] : first[task + 1]]
+
+    @cached_property
+    def _holder_lists(self) -> tuple[list[int], list[tuple[int, int]]]:
+        task = np.repeat(np.arange(self.tasks), np.diff(self.by_task_first))
+        usable = has_state(self.by_task_lag, self.end_sum[task])
+        task, lag, process = task[usable], self.by_task_lag[usable], self.by_task_process[usable]
+        order = np.lexsort((process, lag, task))
+        first = _offsets(np.bincount(task, minlength=self.tasks).astype(np.int64))
+        return first.tolist(), list(zip(lag[order].tolist(), process[order].tolist(), strict=True))
+
+    @cached_property
+    def _states(self) -> dict[int, dict[int, int]]:
+        return {}
 
     @cached_property
     def _caught_lists(self) -> tuple[list[int], list[int], list[bool]]:

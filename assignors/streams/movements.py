@@ -86,8 +86,12 @@ def _anybody(_process: int) -> bool:
     return True
 
 
-def move_standbys(place: Placement, lags: Lags, budget: WarmupBudget, hashes: Hashes) -> int:
-    """Does the same for standbys other than the warm-ups just made; returns how many moved."""
+def move_standbys(place: Placement, lags: Lags, budget: WarmupBudget, hashes: Hashes, *, closer: bool = False) -> int:
+    """Does the same for standbys other than the warm-ups just made; returns how many moved.
+
+    Where nobody else has caught up, Java moves a standby to whoever comes first by lag, also one that lags as much but
+    has a smaller id. With `closer` only strictly less lag counts.
+    """
     task, process = place.replicas()
     late = lags.behind(task, process)
     if place.warmups:
@@ -101,18 +105,25 @@ def move_standbys(place: Placement, lags: Lags, budget: WarmupBudget, hashes: Ha
     moved = 0
     tasks, processes = task.tolist(), process.tolist()
     for at in drain_order(keys.tolist()):
-        moved += _move_standby(place, tasks[at], processes[at], lags, budget, lightest)
+        moved += _move_standby(place, tasks[at], processes[at], lags, budget, lightest, closer=closer)
     return moved
 
 
 def _move_standby(
-    place: Placement, task: int, destination: int, lags: Lags, budget: WarmupBudget, lightest: PrioritySet
+    place: Placement,
+    task: int,
+    destination: int,
+    lags: Lags,
+    budget: WarmupBudget,
+    lightest: PrioritySet,
+    *,
+    closer: bool,
 ) -> bool:
     active, copies = place.active[task], place.standbys[task]
     source = lightest.poll([p for p in lags.caught_up(task) if p != active and p not in copies])
     polled = source is not None
     if source is None:
-        source = lags.first_before(task, destination, lambda p: p != active and p not in copies)
+        source = lags.first_before(task, destination, lambda p: p != active and p not in copies, closer=closer)
         if source is None:
             return False
     place.add_standby(task, source)

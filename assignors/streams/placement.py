@@ -105,8 +105,13 @@ def balance_actives(place: Placement, tasks: IntArray) -> None:
     _sweep(place, owned, move, anywhere)
 
 
-def balance_standbys(place: Placement, may_move: MayMove) -> None:
-    """Balances standbys over processes that hold no copy of the task yet, where the standby assignor lets them go."""
+def balance_standbys(
+    place: Placement, may_move: MayMove, may_move_task: Callable[[int, int, int], bool] | None = None
+) -> None:
+    """Balances standbys over processes that hold no copy of the task yet, where the standby assignor lets them go.
+
+    `may_move_task` (source, destination, task) may forbid single ones.
+    """
     if not uneven(place):
         return
     task, process = place.replicas()
@@ -114,6 +119,8 @@ def balance_standbys(place: Placement, may_move: MayMove) -> None:
 
     def move(task: int, source: int, destination: int) -> bool:
         if place.holds(destination, task):
+            return False
+        if may_move_task is not None and not may_move_task(source, destination, task):
             return False
         holders = place.standbys[task]
         holders[holders.index(source)] = destination

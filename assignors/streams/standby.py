@@ -50,30 +50,44 @@ class LabelRule(StandbyRule):
         self._values = {key: len(found) for key, found in values.items()}
 
     def assign(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
+        left = self.spread(place, tasks, replicas)
+        order = hash_order(list(tasks), self._hashes) if left else []
+        fill_lightest(place, {task: left[task] for task in order if task in left})
+
+    def spread(self, place: Placement, tasks: Sequence[int], replicas: int) -> dict[int, int]:
+        """Brings tasks up to so many replicas on unused labels; how many are left to place, by task."""
         heaps = _heaps_by_label(place, self._counted)
         left: dict[int, int] = {}
         for task in tasks:
             missing = self._spread(place, heaps, task, replicas)
             if missing:
                 left[task] = missing
-        order = hash_order(list(tasks), self._hashes) if left else []
-        fill_lightest(place, {task: left[task] for task in order if task in left})
+        return left
 
     def _spread(self, place: Placement, heaps: "_Heaps", task: int, replicas: int) -> int:
-        """Gives the task replicas on unused labels; returns how many found no place."""
-        excluded: set[tuple[str, str]] = set()
-        last, chosen = place.active[task], list[int]()
-        while len(chosen) < replicas:
-            excluded = self.exclude(excluded, last, 1 + len(chosen))
+        """Brings the task up to so many replicas on unused labels; returns how many found no place."""
+        excluded = self.used_labels(place, task)
+        chosen: list[int] = []
+        while len(place.standbys[task]) < replicas:
             found = _poll_labels(place, heaps, task, excluded)
             if found is None:
                 break
             place.add_standby(task, found)
             chosen.append(found)
-            last = found
+            excluded = self.exclude(excluded, found, 1 + len(place.standbys[task]))
         for process in chosen:
             heappush(heaps[self._counted[process]], (place.load[process] / place.capacity[process], process))
-        return replicas - len(chosen)
+        return replicas - len(place.standbys[task])
+
+    def used_labels(self, place: Placement, task: int) -> set[tuple[str, str]]:
+        """The labels that the next replica should avoid."""
+        excluded: set[tuple[str, str]] = set()
+        for used, process in enumerate((place.active[task], *place.standbys[task]), start=1):
+            excluded = self.exclude(excluded, process, used)
+        return excluded
+
+    def is_used(self, excluded: set[tuple[str, str]], process: int) -> bool:
+        return not excluded.isdisjoint(self._counted[process])
 
     def exclude(self, excluded: set[tuple[str, str]], process: int, used: int) -> set[tuple[str, str]]:
         """The labels to avoid after `process` became the holder number `used`.
@@ -108,9 +122,13 @@ def tag_rule(view: StreamsView, configs: AssignmentConfigs) -> StandbyRule:
     """The rule that Kafka picks: by tags if any are configured."""
     if not configs.rack_aware_assignment_tags:
         return StandbyRule()
+    labels = [process.tags for process in view.processes]
+    return LabelRule(labels, configs.rack_aware_assignment_tags, task_hashes(view))
+
+
+def task_hashes(view: StreamsView) -> list[int]:
     table = view.tasks
-    hashes = [task_hash(s, p) for s, p in zip(table.subtopology.tolist(), table.partition.tolist(), strict=True)]
-    return LabelRule([process.tags for process in view.processes], configs.rack_aware_assignment_tags, hashes)
+    return [task_hash(s, p) for s, p in zip(table.subtopology.tolist(), table.partition.tolist(), strict=True)]
 
 
 def missing_standbys(

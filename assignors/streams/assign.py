@@ -1,0 +1,78 @@
+"""The stock policies for Streams tasks by name, and when racks come into them.
+
+* `kafka`: what a Java leader decides (HighAvailabilityTaskAssignor);
+* `streams-ha`: the same with what KIP-441 and KIP-925 promise on top;
+* `sticky`: KIP-924's StickyTaskAssignor.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from assignors.model import NOBODY
+from assignors.streams.fallback import assign_fallback_prior
+from assignors.streams.high_availability import RackStage, assign_high_availability
+from assignors.streams.keeping import rack_disagreement
+from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
+from assignors.streams.rack_aware import RackOptimiser, is_pointless
+from assignors.streams.sticky_task import assign_sticky, previous_owners
+from assignors.streams.streams_ha import assign_streams_ha
+
+KAFKA, STREAMS_HA, STICKY = "kafka", "streams-ha", "sticky"
+
+_Assign = Callable[[StreamsView, AssignmentConfigs, RackStage | None], StreamsPlan]
+_POLICIES: dict[str, _Assign] = {
+    KAFKA: assign_high_availability,
+    STREAMS_HA: assign_streams_ha,
+    STICKY: assign_sticky,
+}
+STREAMS_POLICIES = tuple(_POLICIES)
+
+
+class UnknownPolicyError(ValueError):
+    """No stock policy has this name; the message lists those that there are."""
+
+
+def assign_streams(view: StreamsView, configs: AssignmentConfigs, policy: str = KAFKA) -> StreamsPlan:
+    """The plan of a stock policy. Raises UnknownPolicyError.
+
+    While lags are unknown every policy is FallbackPrior, as in Kafka (streams-protocol reference §2, step 2.6).
+    Without processes nothing is placed.
+    """
+    assign = _POLICIES.get(policy)
+    if assign is None:
+        raise UnknownPolicyError(f"there is no policy {policy!r} for Streams tasks; known: {', '.join(_POLICIES)}")
+    if not view.size:
+        return StreamsPlan.of_active(np.full(view.tasks.size, NOBODY, dtype=np.int32))
+    if not view.lags_known:
+        return assign_fallback_prior(view, configs)
+    racks, notes = _racks(view, configs, policy)
+    return with_notes(assign(view, configs, racks), notes)
+
+
+def with_notes(plan: StreamsPlan, notes: tuple[str, ...]) -> StreamsPlan:
+    """The plan with these notes before its own."""
+    if not notes:
+        return plan
+    return StreamsPlan(
+        plan.active,
+        plan.standby_task,
+        plan.standby_process,
+        plan.warmup,
+        plan.probing,
+        (*notes, *plan.notes),
+        plan.deadlines,
+    )
+
+
+def _racks(view: StreamsView, configs: AssignmentConfigs, policy: str) -> tuple[RackStage | None, tuple[str, ...]]:
+    """The rack stage, None where it is off, cannot work or cannot gain anything; and what to say about it."""
+    notes: tuple[str, ...] = ()
+    stage = RackOptimiser.of(view, configs, previous_owners(view))
+    if isinstance(stage, str):
+        notes, stage = (f"racks are not taken into account: {stage}",), None
+    if policy != STREAMS_HA:
+        return stage, notes
+    disagreement = rack_disagreement(view, configs)
+    notes += (disagreement,) if disagreement else ()
+    return (None if stage is not None and is_pointless(view) else stage), notes

@@ -1,0 +1,137 @@
+"""Evens out active tasks with as few moves as that takes: over all threads, and each subtopology over all threads.
+
+KIP-441 promises both kinds of balance; the shipped assignor has only the first, and places everything anew each time.
+Here placement starts from whoever has the tasks now. What must move prefers places that have its state already.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+from assignors.model import IntArray, LongArray
+from assignors.streams.lags import Lags
+
+_LEAST_GAIN = 1e-9
+
+
+class Evener:
+    """`owner[t]` is the process of each of `tasks`, and is changed in place.
+
+    `others[p]` counts active tasks of process p that stay where they are but weigh in its load.
+    """
+
+    def __init__(
+        self, tasks: IntArray, owner: IntArray, subtopology: IntArray, others: LongArray, capacity: IntArray, lags: Lags
+    ) -> None:
+        self.owner = owner
+        self._tasks = tasks
+        self._capacity = capacity.astype(np.float64)
+        self._lags = lags
+        rows, row = np.unique(subtopology[tasks], return_inverse=True)
+        self._size = len(capacity)
+        self._row = np.full(len(owner), -1, dtype=np.int64)
+        self._row[tasks] = row.reshape(-1)
+        held = self._row[tasks] * self._size + owner[tasks]
+        self._count = np.bincount(held, minlength=len(rows) * self._size).reshape(len(rows), self._size)
+        self._total = self._count.sum(axis=0) + others
+        self._mine: dict[tuple[int, int], set[int]] = defaultdict(set)
+
+    def run(self) -> None:
+        """Evens out the totals, then each subtopology without unsettling the totals."""
+        if not self._uneven(self._total) and not any(map(self._uneven, self._count)):
+            return
+        for task, row, process in zip(
+            self._tasks.tolist(), self._row[self._tasks].tolist(), self.owner[self._tasks].tolist(), strict=True
+        ):
+            self._mine[row, process].add(task)
+        self._even_totals()
+        while any(self._even_subtopology(row) for row in range(len(self._count))):
+            pass
+
+    def _uneven(self, count: LongArray) -> bool:
+        return self._worst_pair(count) is not None
+
+    def _worst_pair(self, count: LongArray) -> tuple[int, int] | None:
+        """The most and the least loaded process, if moving a task from one to the other would be for the better."""
+        giving, taking = (count - 1) / self._capacity, (count + 1) / self._capacity
+        source, destination = int(giving.argmax()), int(taking.argmin())
+        return (source, destination) if giving[source] >= taking[destination] else None
+
+    def _even_totals(self) -> None:
+        while (pair := self._worst_pair(self._total)) is not None:
+            source, destination = pair
+            held = np.flatnonzero(self._count[:, source])
+            if not len(held):
+                return
+            lead = self._count[held, source] / self._capacity[source]
+            lead = lead - self._count[held, destination] / self._capacity[destination]
+            better = held[lead > 0]
+            stated = self._with_state(
+                (task for row in better.tolist() for task in self._mine[row, source]), destination
+            )
+            task = stated if stated is not None else min(self._mine[int(held[lead.argmax()]), source])
+            self._move(task, source, destination)
+
+    def _even_subtopology(self, row: int) -> bool:
+        """Moves tasks of one subtopology; returns whether it moved any."""
+        moved = False
+        while (pair := self._worst_pair(self._count[row])) is not None:
+            source, destination = pair
+            back = -1
+            if not self._settled_after(source, destination):
+                back = self._in_return(row, source, destination)
+                if back < 0:
+                    return moved
+            self._move(self._choose(row, source, destination), source, destination)
+            if back >= 0:
+                self._move(self._choose(back, destination, source), destination, source)
+            moved = True
+        return moved
+
+    def _settled_after(self, source: int, destination: int) -> bool:
+        """Whether totals stay even when one task moves and none comes back."""
+        total = self._total.copy()
+        total[source] -= 1
+        total[destination] += 1
+        return not self._uneven(total)
+
+    def _in_return(self, row: int, source: int, destination: int) -> int:
+        """The subtopology of which a task had best come back, -1 if any would undo what is gained."""
+        gain = self._cost(self._count[row, source], source, self._count[row, destination], destination)
+        back = self._cost(self._count[:, destination], destination, self._count[:, source], source)
+        back = np.where(self._count[:, destination] > 0, back, np.inf)
+        back[row] = np.inf
+        best = int(back.argmin())
+        return best if gain + back[best] < -_LEAST_GAIN else -1
+
+    def _cost(
+        self, giver_count: LongArray, giver: int, taker_count: LongArray, taker: int
+    ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        """How moving one task changes the sum of count² / threads, which is least where everything is even."""
+        gives = (1 - 2 * giver_count) / self._capacity[giver]
+        takes = (1 + 2 * taker_count) / self._capacity[taker]
+        change: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = gives + takes
+        return change
+
+    def _choose(self, row: int, source: int, destination: int) -> int:
+        mine = self._mine[row, source]
+        stated = self._with_state(mine, destination)
+        return min(mine) if stated is None else stated
+
+    def _with_state(self, tasks: Iterable[int], process: int) -> int | None:
+        """The task of which this process has the most state, None if it has none of any."""
+        state = self._lags.state_of(process)
+        if not state:
+            return None
+        return min(((state[task], task) for task in tasks if task in state), default=(0, None))[1]
+
+    def _move(self, task: int, source: int, destination: int) -> None:
+        row = int(self._row[task])
+        self._mine[row, source].remove(task)
+        self._mine[row, destination].add(task)
+        self._count[row, source] -= 1
+        self._count[row, destination] += 1
+        self._total[source] -= 1
+        self._total[destination] += 1
+        self.owner[task] = destination

@@ -1,0 +1,82 @@
+"""The policy `streams-ha`: what KIP-441 and KIP-925 promise and the shipped HighAvailabilityTaskAssignor lacks.
+
+Tasks stay with whoever has them as long as that is balanced, subtopology by subtopology too. Standbys stay where they
+are, spread over racks where no tags say how to spread them. Everything else is HighAvailability's.
+"""
+
+import numpy as np
+
+from assignors.model import NOBODY, IntArray, LongArray
+from assignors.streams.even import Evener
+from assignors.streams.high_availability import HighAvailability, RackStage, deal, hashes_of
+from assignors.streams.keeping import KeepingRule
+from assignors.streams.lags import Lags, has_state, is_caught_up
+from assignors.streams.model import LATEST_OFFSET, AssignmentConfigs, StreamsPlan, StreamsView
+from assignors.streams.movements import WarmupBudget, move_actives, move_standbys
+from assignors.streams.sticky_task import previous_owners
+
+
+class StreamsHighAvailability(HighAvailability):
+    """HighAvailability that starts from the current placement."""
+
+    def place_stateful(self) -> None:
+        owner = current_owners(self.view, self.lags)
+        if (owner[self.stateful] == NOBODY).all():
+            super().place_stateful()
+            owner[self.stateful] = self.place.owners(self.stateful)
+            self.place.remove_actives(self.stateful)
+        self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
+
+    def place_standbys(self) -> None:
+        rule = KeepingRule(self.view, self.configs, self.lags)
+        rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
+        rule.balance(self.place)
+        self.optimize_standbys(rule)
+
+    def move(self) -> int:
+        budget = WarmupBudget(self.configs.max_warmup_replicas)
+        hashes = hashes_of(self.view)
+        self._aim = np.bincount(self.place.owners(self.stateful), minlength=self.view.size)
+        moved = move_actives(self.place, self.stateful, self.lags, budget, hashes)
+        return moved + move_standbys(self.place, self.lags, budget, hashes, closer=True)
+
+    def place_stateless(self) -> None:
+        """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""
+        self._place_evenly(self.stateless, previous_owners(self.view), self._aim)
+
+    def _place_evenly(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
+        """Leaves tasks with their owners, deals those that have none, and evens out."""
+        if not len(tasks):
+            return
+        orphans = tasks[owner[tasks] == NOBODY]
+        if len(orphans):
+            held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
+            owner[orphans] = deal(held + others, self.view.capacity, len(orphans))
+        Evener(tasks, owner, self.view.tasks.subtopology, others, self.view.capacity, self.lags).run()
+        self.place.place_actives(tasks, owner[tasks])
+
+
+def current_owners(view: StreamsView, lags: Lags) -> IntArray:
+    """Who should have each stateful task if nothing had to be balanced: NOBODY where there is neither state nor owner.
+
+    In this order: whoever runs it; whoever ran it and has caught up; whoever lags least.
+    """
+    table = view.tasks
+    process = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.report_first))
+    usable = has_state(view.report_lag, table.end_sum[view.report_task]) & table.stateful[view.report_task]
+    owning = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.previous_active_first))
+    owned = table.stateful[view.previous_active]
+    task = np.concatenate([view.report_task[usable], view.previous_active[owned]])
+    holder = np.concatenate([process[usable], owning[owned]])
+    lag = lags.at(task, holder)
+    ran = np.arange(len(task)) >= np.count_nonzero(usable)
+    rank = np.where(lag == LATEST_OFFSET, 0, np.where(ran & is_caught_up(lag, lags.acceptable_lag), 1, 2))
+    order = np.lexsort((holder, lag, rank, task))
+    owner = np.full(table.size, NOBODY, dtype=np.int32)
+    owner[task[order][::-1]] = holder[order][::-1]
+    return owner
+
+
+def assign_streams_ha(view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None) -> StreamsPlan:
+    """KIP-441 and KIP-925 as promised."""
+    return StreamsHighAvailability(view, configs, racks).assign()
