@@ -135,8 +135,8 @@ class KafkaStreamsState:
         if consumer_client_id not in self._process.members:
             return ()
         thread = self._first_thread + self._process.members.index(consumer_client_id)
-        tasks = self._named(self._tasks.view.tasks_of_thread(thread))
-        return tuple(sorted(tasks, key=lambda task: (self.lag_for(task), task)))
+        ascending = self._named(self._tasks.view.tasks_of_thread(thread))
+        return tuple(sorted(ascending, key=self.lag_for))
 
     def stateful_tasks_to_lag_sums(self) -> dict[TaskId, int]:
         """The lag of every stateful task of the application, be it known here or not. Raises LagsNotComputedError."""

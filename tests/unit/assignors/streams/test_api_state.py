@@ -48,7 +48,8 @@ def test_equal_lags_go_by_task_and_running_tasks_come_first() -> None:
 
 def test_each_thread_has_its_own_tasks() -> None:
     app = Application(stateful=(4,))
-    state = app.state(Process(1, lags={"0_0": 9}), Process(2, threads=2, lags={"0_1": 1, "0_2": 2, "0_3": 3}))
+    first = Process(1, threads=3, lags={"0_0": 9})
+    state = app.state(first, Process(2, threads=2, lags={"0_1": 1, "0_2": 2, "0_3": 3}))
     two = state.kafka_streams_states(True)[process_id(2)]
     assert two.consumer_client_ids == ("2-0", "2-1")
     assert two.prev_tasks_by_lag("2-0") == tasks("0_1", "0_3")

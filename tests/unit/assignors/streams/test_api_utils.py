@@ -214,6 +214,17 @@ def test_without_racks_nothing_moves(off: str) -> None:
     assert [active_of(a) for a in placed.values()] == [["0_0"], ["0_1"]]
 
 
+def test_standbys_need_the_racks_of_changelogs_and_active_tasks_do_not() -> None:
+    state = CROSSED.state(*RACKED, configs=configs(num_standby_replicas=1))
+    state.view = replace(state.view, tasks=replace(state.view.tasks, changelog_racks_known=False))
+    placed = by_process(assigned(1, (), ("0_0",)), assigned(2, (), ("0_1",)))
+    optimize_rack_aware_standby_tasks(RackAwareOptimizationParams.of(state), placed)
+    assert [standby_of(a) for a in placed.values()] == [["0_0"], ["0_1"]]
+    placed = by_process(assigned(1, ("0_0",)), assigned(2, ("0_1",)))
+    optimize_rack_aware_active_tasks(RackAwareOptimizationParams.of(state), placed)
+    assert [active_of(a) for a in placed.values()] == [["0_1"], ["0_0"]]
+
+
 def test_what_the_application_lacks_is_refused() -> None:
     state = CROSSED.state(*RACKED, configs=configs())
     with pytest.raises(InvalidAssignmentError, match=r"process in the assignment is not of this application.*0009"):

@@ -1,0 +1,194 @@
+"""Whatever a plug-in returns or raises, the runner's plan is valid, and what it did not accept it does not use."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.streams.api import (
+    ApplicationState,
+    AssignedTask,
+    AssignmentConfigs,
+    AssignmentError,
+    KafkaStreamsAssignment,
+    TaskAssignment,
+    TaskAssignmentError,
+    TaskId,
+    TaskType,
+    from_view,
+    validate_task_assignment,
+)
+from assignors.streams.model import StreamsPlan, StreamsView
+from assignors.streams.plugins import PluginHealth, run_plugin
+from assignors.streams.previous import keep_previous
+from assignors.streams.validate import validate_plan
+from tests.unit.assignors.streams.api_scenes import Application, Process, process_id
+
+ANYTHING: st.SearchStrategy[Any] = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2)
+
+
+@st.composite
+def applications(draw: st.DrawFn) -> StreamsView:
+    app = Application(
+        stateful=tuple(draw(st.lists(st.integers(1, 3), max_size=2))),
+        stateless=tuple(draw(st.lists(st.integers(1, 3), max_size=2))),
+        lags_known=draw(st.booleans()),
+    )
+    names = [f"{s}_{p}" for s, size in enumerate(app.sizes) for p in range(size)]
+    some = st.lists(st.sampled_from(names), unique=True, max_size=4) if names else st.just([])
+    processes = [
+        Process(
+            number,
+            threads=draw(st.integers(1, 3)),
+            active=tuple(draw(some)),
+            standby=tuple(draw(some)),
+            lags={name: draw(st.integers(0, 2000)) for name in draw(some)},
+        )
+        for number in range(1, draw(st.integers(1, 4)) + 1)
+    ]
+    return app.view(*processes)
+
+
+TASKS = st.builds(TaskId, st.integers(0, 3), st.integers(0, 3)) | st.just(TaskId(0, 0, "named"))
+ASSIGNED = st.builds(AssignedTask, TASKS | ANYTHING, st.sampled_from(TaskType) | ANYTHING) | ANYTHING
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> Any:
+    """Anything from a nearly right assignment to junk."""
+    if draw(st.integers(0, 9)) == 0:
+        return draw(ANYTHING)
+    entries: list[Any] = []
+    for _ in range(draw(st.integers(0, 5))):
+        held = draw(
+            st.dictionaries(TASKS, ASSIGNED | st.builds(AssignedTask, TASKS, st.sampled_from(TaskType)), max_size=5)
+        )
+        process = draw(st.integers(1, 5).map(process_id) | ANYTHING)
+        entries.append(KafkaStreamsAssignment(process, held, draw(st.none() | st.integers(-5, 5) | ANYTHING)))
+    return TaskAssignment(entries + ([draw(ANYTHING)] if draw(st.integers(0, 9)) == 0 else []))
+
+
+@st.composite
+def placements(draw: st.DrawFn, view: StreamsView) -> TaskAssignment:
+    """A dealt assignment: mostly valid, sometimes with one thing wrong."""
+    held: list[dict[TaskId, AssignedTask]] = [{} for _ in view.processes]
+    row = st.integers(0, view.size - 1)
+    for number in range(view.tasks.size):
+        task = view.tasks.task_id(number)
+        held[draw(row)][task] = AssignedTask.active(task)
+        extra = draw(row)
+        if (
+            task not in held[extra]
+            and draw(st.booleans())
+            and (view.tasks.stateful[number] or draw(st.integers(0, 9)) == 0)
+        ):
+            held[extra][task] = AssignedTask.standby(task)
+    entries = [
+        KafkaStreamsAssignment(p.process_id, mine, draw(st.none() | st.integers(0, 9)))
+        for p, mine in zip(view.processes, held, strict=True)
+    ]
+    fault = draw(st.integers(0, 8))
+    if fault == 0:
+        entries.pop()
+    elif fault == 1:
+        entries.append(entries[0])
+    elif fault == 2 and held[0]:
+        entries[0].remove_task(next(iter(held[0].values())))
+    return TaskAssignment(entries)
+
+
+class Answering:
+    """A plug-in that does what it is told."""
+
+    def __init__(self, behaviour: Callable[[ApplicationState], Any]) -> None:
+        self.behaviour = behaviour
+        self.errors: list[AssignmentError] = []
+
+    def assign(self, application_state: ApplicationState) -> Any:
+        return self.behaviour(application_state)
+
+    def on_assignment_computed(self, _assignment: object, _subscription: object, error: AssignmentError) -> None:
+        self.errors.append(error)
+        raise OSError
+
+    def configure(self, configs: object) -> None:
+        raise AssertionError(configs)
+
+
+ERRORS = st.sampled_from([ValueError("x"), TaskAssignmentError("y"), SystemExit(2), RecursionError()])
+
+
+@given(data=st.data(), view=applications(), standbys=st.integers(0, 3), failures=st.integers(0, 4))
+@settings(max_examples=150, deadline=None)
+def test_the_plan_is_valid_whatever_a_plug_in_does(
+    data: st.DataObject, view: StreamsView, standbys: int, failures: int
+) -> None:
+    answer = data.draw(answers() | placements(view) | ERRORS)
+
+    def behaviour(_state: ApplicationState) -> Any:
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    configs = AssignmentConfigs(num_standby_replicas=standbys)
+    health = PluginHealth(failures=failures, rounds=failures)
+    before = view.previous_active.copy()
+    plugin = Answering(behaviour)
+    run = run_plugin(plugin, view, configs, None, health, now_ms=1000)
+    assert validate_plan(view, run.plan) == ()
+    assert all(0 <= process < view.size and at_ms >= 0 for process, at_ms in run.plan.deadlines)
+    assert np.array_equal(view.previous_active, before)
+    if health.disabled:
+        assert run.health.disabled
+        return
+    accepted = run.health == PluginHealth()
+    assert accepted == (not isinstance(answer, BaseException) and _is_valid(view, configs, answer))
+    if not accepted:
+        assert run.plan.deadlines == ((0, run.health.retry_at_ms),)
+        owned = [set() for _ in range(view.tasks.size)]
+        for process in range(view.size):
+            for task in view.previous_active[
+                view.previous_active_first[process] : view.previous_active_first[process + 1]
+            ]:
+                owned[task].add(process)
+        assert all(int(p) in found for p, found in zip(run.plan.active, owned, strict=True) if found)
+
+
+@st.composite
+def previous_plans(draw: st.DrawFn, view: StreamsView) -> StreamsPlan:
+    """A plan that fits the view, and may be wrong in every other way."""
+    active = draw(st.lists(st.integers(-1, view.size - 1), min_size=view.tasks.size, max_size=view.tasks.size))
+    pairs = st.tuples(st.integers(0, view.tasks.size - 1), st.integers(0, view.size - 1))
+    standbys = sorted(draw(st.lists(pairs, max_size=8))) if view.tasks.size else []
+    columns = np.array(standbys, dtype=np.int32).reshape(-1, 2)
+    warmup = np.array([draw(st.booleans()) for _ in standbys], dtype=np.bool_)
+    return StreamsPlan(np.array(active, dtype=np.int32), columns[:, 0].copy(), columns[:, 1].copy(), warmup)
+
+
+@given(data=st.data(), view=applications(), replicas=st.integers(0, 3))
+@settings(max_examples=150, deadline=None)
+def test_keeping_a_plan_gives_a_valid_one_that_moves_no_owned_task(
+    data: st.DataObject, view: StreamsView, replicas: int
+) -> None:
+    previous = data.draw(previous_plans(view))
+    kept = keep_previous(view, AssignmentConfigs(num_standby_replicas=replicas), previous)
+    assert validate_plan(view, kept) == ()
+    owned = previous.active >= 0
+    assert np.array_equal(kept.active[owned], previous.active[owned])
+    had = set(zip(previous.standby_task.tolist(), previous.standby_process.tolist(), strict=True))
+    now = set(zip(kept.standby_task.tolist(), kept.standby_process.tolist(), strict=True))
+    lost = {(t, p) for t, p in had - now if view.tasks.stateful[t] and kept.active[t] != p}
+    assert lost == set()
+    for task in range(view.tasks.size):
+        old, new = (sum(t == task for t, _ in pairs) for pairs in (had & now, now))
+        wanted = min(replicas, view.size - 1) if view.tasks.stateful[task] else 0
+        assert new == max(old, wanted)
+
+
+def _is_valid(view: StreamsView, configs: AssignmentConfigs, answer: Any) -> bool:
+    try:
+        return validate_task_assignment(from_view(view, configs), answer) is AssignmentError.NONE
+    except Exception:  # noqa: BLE001 - junk may fail in any way; the point is that it is not valid
+        return False
