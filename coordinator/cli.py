@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from coordinator.cli_topology import topology_app
+
 if TYPE_CHECKING:
     from coordinator.runtime import Service
     from coordinator.settings import Settings
@@ -35,6 +37,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+app.add_typer(topology_app)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from assignors.views import DescribedMember
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.errors import RemoteProtocolError
 from protocol.primitives import java_sorted
-from protocol.streams_subscription import SubscriptionInfo
+from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
 from protocol.types import TaskId, TopicPartition
 
 CHANGELOG, REPARTITION = "-changelog", "-repartition"
@@ -68,7 +68,7 @@ def learn(
     for topic in subscribed:
         sources[owner[topic]].append(topic)
     sizes = {number: max(counts[t] for t in topics) for number, topics in sources.items()}
-    stateful = {task.subtopology for t in threads for task in _with_state(t)}
+    stateful = {number for t in threads for number in _with_state(t, owner)} & sources.keys()
     stateless = _without_state(threads, owner) - stateful
     names = [t for t in counts if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG) and t not in owner]
     puzzle = _Puzzle(application_id, sources, sizes, stateful, stateless)
@@ -139,9 +139,14 @@ def _prove_complete(threads: Sequence[_Thread], subscribed: Sequence[str], count
             raise TopologyError(f"{topic}-{missing[0]} is with no member now: try again when the group has settled")
 
 
-def _with_state(thread: _Thread) -> Iterable[TaskId]:
-    yield from (task for task, _ in thread.info.task_offset_sums)
-    yield from (task for task, _ in thread.standby)
+def _with_state(thread: _Thread, owner: Mapping[str, int]) -> Iterable[int]:
+    """Subtopologies that surely keep state. The sum of a task that the thread neither runs nor was given may come from
+    a directory of an older version of the application."""
+    held = {(owner[tp.topic], tp.partition) for tp in (*thread.owned, *thread.partitions) if tp.topic in owner}
+    for task, value in thread.info.task_offset_sums:
+        if value == LATEST_OFFSET or task[:2] in held:
+            yield task.subtopology
+    yield from (task.subtopology for task, _ in thread.standby)
 
 
 def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[int]:
@@ -175,14 +180,15 @@ class _Puzzle:
         notes: list[str] = []
         options: dict[str, list[int]] = {}
         for topic, count in changelogs.items():
-            fitting = [n for n, size in sorted(self.sizes.items()) if size == count and n not in self.stateless]
+            same_size = [n for n, size in sorted(self.sizes.items()) if size == count]
+            fitting = [n for n in same_size if n not in self.stateless]
             by_name = [n for n in fitting if self._named_alike(topic, n)]
-            if not fitting:
+            if not same_size:
                 notes.append(f"{topic} fits no subtopology and is taken for a leftover")
-            elif len(fitting) == 1 or len(by_name) == 1:
+            elif len(by_name) == 1 or len(fitting) == 1:
                 placed[topic] = (by_name or fitting)[0]
             else:
-                options[topic] = fitting
+                options[topic] = fitting or same_size
         guess = _by_offsets(placed, options, threads, ends) if options else {}
         if guess:
             notes.append("changelogs were told apart by their offsets: " + ", ".join(sorted(guess)))

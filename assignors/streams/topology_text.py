@@ -6,11 +6,12 @@ text was made with the application's own configuration (topology.optimization ch
 """
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from assignors.streams.model import Subtopology
-from assignors.streams.topology import Topology, TopologyError
+from assignors.streams.partitions import required_counts
+from assignors.streams.topology import InternalTopic, Topology, TopologyError
 
 REPARTITION, CHANGELOG = "-repartition", "-changelog"
 
@@ -82,6 +83,17 @@ def parse_description(text: str, application_id: str, topics: Collection[str] | 
     if patterns:
         notes.append("pattern sources get their topics from what members subscribe to")
     return Described(Topology(application_id, tuple(subtopologies), "description", patterns=patterns), tuple(notes))
+
+
+def with_existing_sizes(described: Described, counts: Mapping[str, int]) -> Described:
+    """Fixes the size of repartition topics that exist with another size than follows from the text: a description does
+    not show the numbers that the application gave to `repartition`."""
+    topology = described.topology
+    derived = required_counts(topology, counts).partitions
+    odd = [t for t in topology.repartition_topics if t in counts and derived.get(t, counts[t]) != counts[t]]
+    fixed = tuple(InternalTopic(t, counts[t]) for t in odd)
+    notes = tuple(f"{t} has {counts[t]} partitions, taken for the number that the application asks for" for t in odd)
+    return Described(replace(topology, internal_topics=fixed), (*described.notes, *notes))
 
 
 def _parts(text: str) -> list[_Part]:

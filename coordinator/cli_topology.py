@@ -1,0 +1,170 @@
+"""The commands `bellwether topology learn|parse|show`: how a topology file comes about, and what is in it."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from assignors.streams.topology import Topology
+    from coordinator.topology_learn import Learned
+
+EXIT_INPUT = 2
+LIMIT_S = 10.0
+
+topology_app = typer.Typer(
+    name="topology",
+    help="The shape of a Streams application, which its members do not send.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
+Config = Annotated[
+    Path | None, typer.Option(help="A TOML file; its [kafka] table is used.", envvar="BELLWETHER_CONFIG")
+]
+
+
+@topology_app.command()
+def learn(
+    group: Annotated[str, typer.Argument(help="The application id of a running, stable application.")],
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+) -> None:
+    """Learn the topology of a running application that a Java member leads, and write the file to standard output.
+
+    Joins nothing and changes nothing: it reads what DescribeGroups returns.
+    """
+    from assignors.streams.topology import TopologyError
+
+    try:
+        learned = asyncio.run(_learn(group, _properties(bootstrap, config, group)))
+    except TopologyError as error:
+        _fail(f"The topology of {group} cannot be learned: {error}.")
+    _print(learned.topology, learned.notes)
+
+
+@topology_app.command()
+def parse(
+    file: Annotated[Path, typer.Argument(help='The text of Topology.describe(), "-" for standard input.')],
+    application_id: Annotated[str, typer.Option(help="application.id of the application.")],
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+) -> None:
+    """Turn the text of Topology.describe() into a topology file, on standard output.
+
+    With brokers it looks which internal topics exist, so which stores are logged and how large repartition topics are.
+    """
+    from assignors.streams.topology import TopologyError
+    from assignors.streams.topology_text import parse_description, with_existing_sizes
+
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        _fail(f"{file} cannot be read: {error}.")
+    try:
+        topics = _all_topics(_properties(bootstrap, config, application_id)) if bootstrap or config else None
+        described = parse_description(text, application_id, topics)
+        if topics is not None:
+            described = with_existing_sizes(described, topics)
+    except TopologyError as error:
+        _fail(f"{file} cannot be used: {error}.")
+    _print(described.topology, described.notes)
+
+
+@topology_app.command()
+def show(file: Annotated[Path, typer.Argument(help="A topology file.")]) -> None:
+    """Check a topology file and show what is in it, with its digest (for the client tag that attests it)."""
+    from assignors.streams.topology import TopologyError
+    from coordinator.topology import load_topology
+
+    try:
+        topology = load_topology(file)
+    except TopologyError as error:
+        _fail(str(error))
+    for line in _lines(topology):
+        typer.echo(line)
+
+
+def _lines(topology: "Topology") -> list[str]:
+    lines = [f"application {topology.application_id}", f"digest      {topology.digest}"]
+    for s in topology.subtopologies:
+        patterns = [f"/{pattern}/" for number, pattern in topology.patterns if number == s.id]
+        lines.append(f"subtopology {s.id}, {'stateful' if s.stateful else 'stateless'}")
+        lines.append(f"  reads     {', '.join([*s.sources, *patterns])}")
+        lines += [f"  writes    {', '.join(s.repartition_sinks)}"] if s.repartition_sinks else []
+        lines += [f"  keeps     {', '.join(s.changelogs)}"] if s.changelogs else []
+        lines += [f"  joins     {', '.join(g)}" for g in s.copartition_groups]
+    if topology.undecided:
+        lines.append(f"undecided   {', '.join(topology.undecided)}")
+        lines.append("It cannot be led with: move each of these to the StateChangelogTopics of its subtopology.")
+    return lines
+
+
+async def _learn(group: str, properties: Mapping[str, str]) -> "Learned":
+    """Raises TopologyError; ends the command where brokers do not answer."""
+    from confluent_kafka.admin import AdminClient
+
+    from assignors.streams.topology import TopologyError
+    from assignors.views import DescribedMember
+    from coordinator.client_config import librdkafka_properties
+    from coordinator.offset_reader import OffsetReader
+    from coordinator.topology_live import learn_live
+    from coordinator.transport import Transport, TransportError, UnreachableError
+
+    transport = Transport(properties)
+    admin = AdminClient({"log_level": 2, **librdkafka_properties(properties)})
+    offsets = OffsetReader(admin)
+    try:
+        await transport.start()
+        answer = await transport.describe_group(group)
+        if answer.error:
+            raise TopologyError(f"the group cannot be described (error {answer.error}) {answer.message}".rstrip())
+        if answer.state != "Stable" or answer.protocol != "stream":
+            raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
+        described = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
+        return await learn_live(group, described, admin, offsets, LIMIT_S)
+    except (UnreachableError, TransportError) as error:
+        _fail(str(error))
+    finally:
+        offsets.close()
+        await transport.close()
+
+
+def _all_topics(properties: Mapping[str, str]) -> dict[str, int]:
+    from confluent_kafka.admin import AdminClient
+
+    from coordinator.client_config import librdkafka_properties
+    from coordinator.topology_live import topic_counts
+
+    return topic_counts(AdminClient({"log_level": 2, **librdkafka_properties(properties)}), LIMIT_S)
+
+
+def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[str, str]:
+    """The Kafka properties as `run` would have them; ends the command where they are wrong."""
+    from coordinator.client_config import ClientConfigError, client_config
+    from coordinator.settings import SettingsError, load
+
+    given: dict[str, object] = {"groups": [group]}
+    if bootstrap is not None:
+        given["kafka"] = {"bootstrap.servers": bootstrap}
+    try:
+        properties = load(config, given).properties
+        client_config(properties)
+    except (SettingsError, ClientConfigError) as error:
+        _fail(str(error))
+    return properties
+
+
+def _print(topology: "Topology", notes: Sequence[str]) -> None:
+    from coordinator.topology import write_topology
+
+    typer.echo(write_topology(topology, notes), nl=False)
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(EXIT_INPUT)
