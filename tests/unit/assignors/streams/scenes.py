@@ -49,6 +49,8 @@ class Application:
 
     subtopologies: Sequence[tuple[int, int | None]]
     instances: list[Instance] = field(default_factory=list)
+    replicas: list[int] | None = None
+    """For each task the rack (index) that has no replica of its partitions; None: racks are not known."""
 
     def table(self) -> TaskTable:
         subtopology, partition, end = [], [], []
@@ -56,7 +58,7 @@ class Application:
             subtopology += [number] * count
             partition += range(count)
             end += [end_sum] * count
-        tasks = len(end)
+        signature = np.array(self.replicas or [0] * len(end), dtype=np.int32)
         return TaskTable(
             subtopologies=tuple(
                 Subtopology(g, (f"t{g}",), changelogs=() if e is None else (f"c{g}",))
@@ -67,10 +69,12 @@ class Application:
             stateful=np.array([e is not None for e in end], dtype=np.bool_),
             end_sum=np.array([e or 0 for e in end], dtype=np.int64),
             racks=RACKS,
-            source_signature=np.zeros(tasks, dtype=np.int32),
-            source_remote=np.zeros((1, len(RACKS)), dtype=np.int32),
-            changelog_signature=np.zeros(tasks, dtype=np.int32),
-            changelog_remote=np.zeros((1, len(RACKS)), dtype=np.int32),
+            source_signature=signature,
+            source_remote=np.eye(len(RACKS), dtype=np.int32),
+            changelog_signature=signature,
+            changelog_remote=np.eye(len(RACKS), dtype=np.int32),
+            racks_known=self.replicas is not None,
+            changelog_racks_known=self.replicas is not None,
         )
 
     def view(self) -> StreamsView:
