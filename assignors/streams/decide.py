@@ -11,15 +11,18 @@ import numpy as np
 from assignors.cost import moves
 from assignors.model import NOBODY, BoolArray, ClusterView, IntArray
 from assignors.streams.arrays import among
+from assignors.streams.assign import assign_streams
 from assignors.streams.checks import check_members, check_standbys, check_topics, check_topology, known_cluster
 from assignors.streams.claims import Claims, read_claims, withheld
 from assignors.streams.crew import SHUTDOWN_REQUESTED, Crew, DecodedStreams, decode_streams, end_point, gather
 from assignors.streams.encode import Outgoing, deadlines, encode_assignments, own_assignment, shutdown_assignment
+from assignors.streams.fallback import assign_fallback_prior
 from assignors.streams.hosts import host_maps
 from assignors.streams.memory import StreamsMemory
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView, ThreadPlan
 from assignors.streams.notes import member_warnings, state_warnings
 from assignors.streams.offsets import EndOffsets
+from assignors.streams.on_threads import spread
 from assignors.streams.remember import remember
 from assignors.streams.result import Cause, RefusalError, StepAside, StreamsDecision
 from assignors.streams.tasks import TaskMap, build_tasks
@@ -43,6 +46,9 @@ class Assignors:
     assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
     fallback: Callable[[StreamsView, AssignmentConfigs], StreamsPlan]
     spread: Callable[[StreamsView, StreamsPlan], ThreadPlan]
+
+
+STOCK = Assignors(assign_streams, assign_fallback_prior, spread)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +78,7 @@ def decide_streams(
     now_ms: int,
     seed: int = 0,
     *,
-    assignors: Assignors,
+    assignors: Assignors = STOCK,
 ) -> StreamsDecision | StepAside:
     """Decides one round. Pure: equal arguments give equal answers. Never raises.
 
