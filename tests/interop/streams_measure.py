@@ -22,7 +22,7 @@ from tests.interop.brokers import KafkaCluster
 from tests.interop.rounds import rounds
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_load import Load
-from tests.interop.streams_stage import LEADERS, RACKS, check_leader, create_topics, foreign_partitions, leading
+from tests.interop.streams_stage import LEADERS, POLICY, RACKS, check_leader, create_topics, foreign_partitions, leading
 
 PARTITIONS = 6
 KEYS = 60_000
@@ -96,7 +96,7 @@ SCENARIOS = {
 }
 
 
-def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int) -> Measured:
+def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int, policy: str = POLICY) -> Measured:
     """One run on these brokers. Raises AssertionError when the application does not settle or another leader led."""
     name = f"measure-{leader}-{scenario.name}-{run}-{int(time.time())}"
     application = Application(
@@ -112,7 +112,7 @@ def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int) ->
     with ExitStack() as stack:
         load = stack.enter_context(Load(cluster, application.topics[0], KEYS))
         load.produce(PRELOADED)
-        stack.enter_context(leading(cluster, leader, application))
+        stack.enter_context(leading(cluster, leader, application, policy))
         app = stack.enter_context(StreamsApp(cluster, application))
         for number in range(scenario.instances):
             app.add(f"app-{number + 1}", RACKS[number])
@@ -201,6 +201,7 @@ def main() -> int:
     parser.add_argument("--leader", choices=LEADERS, action="append", help="repeat for both; both by default")
     parser.add_argument("--scenario", choices=tuple(SCENARIOS), action="append", help="all by default")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--policy", default=POLICY, help="of Bellwether")
     parser.add_argument("--json", type=Path, help="write every run there as a JSON line")
     options = parser.parse_args()
     results: list[Measured] = []
@@ -208,7 +209,7 @@ def main() -> int:
         for run in range(1, options.runs + 1):
             for scenario in options.scenario or SCENARIOS:
                 for leader in options.leader or LEADERS:
-                    results.append(measure(cluster, leader, SCENARIOS[scenario], run))
+                    results.append(measure(cluster, leader, SCENARIOS[scenario], run, options.policy))
                     print(json.dumps(asdict(results[-1])), file=sys.stderr, flush=True)
     if options.json:
         options.json.write_text("".join(json.dumps(asdict(result)) + "\n" for result in results))

@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from confluent_kafka.admin import NewTopic
 
-from tests.interop.bellwether import INSTANCE, Bellwether
+from tests.interop.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.brokers import KafkaCluster
 from tests.interop.rounds import rounds
-from tests.interop.streams_app import Application, StreamsApp
+from tests.interop.streams_app import Application, StreamsApp, describe
 
 POLICY = "streams-ha"
 SAME_NUMBERS = (
@@ -58,11 +59,23 @@ def foreign_partitions(app: StreamsApp, owners: Mapping[str, str]) -> tuple[int,
     return foreign, total
 
 
-def bellwether_options(application: Application, policy: str = POLICY) -> dict[str, Any]:
+def write_topology(application: Application, directory: Path) -> Path:
+    """The topology file of an application, made by Bellwether from what `Topology.describe()` prints."""
+    text, file = directory / "describe.txt", directory / "topology.yaml"
+    text.write_text(describe(application))
+    made = run_to_end(["topology", "parse", str(text), "--application-id", application.application_id])
+    assert made.code == 0, made.text()
+    file.write_text(made.stdout)
+    return file
+
+
+def bellwether_options(application: Application, topology: Path, policy: str = POLICY) -> dict[str, Any]:
     """Bellwether's settings for the group of this application: the same values that the application itself has."""
     told = application.arguments("", Path())
     return {
         "kind": "streams",
+        "topology": str(topology),
+        "topology_attested": True,
         "policy": policy,
         "session_timeout_ms": 6_000,
         "processing.guarantee": application.guarantee,
@@ -79,9 +92,10 @@ def leading(
     if leader == "java":
         yield None
         return
-    options = bellwether_options(application, policy)
-    with Bellwether(cluster, [application.application_id], options=options) as process:
-        yield process
+    with TemporaryDirectory(prefix="bellwether-topology-") as directory:
+        options = bellwether_options(application, write_topology(application, Path(directory)), policy)
+        with Bellwether(cluster, [application.application_id], options=options) as process:
+            yield process
 
 
 def check_leader(cluster: KafkaCluster, group: str, leader: str) -> None:
