@@ -71,7 +71,7 @@ def test_json_and_short_forms_are_read() -> None:
             "has no Name",
         ),
         (
-            "ApplicationId: a\nSubtopologies: [{SubtopologyId: 0, StateChangelogTopics: [{Name: c, Partitions: many}]}]",
+            "ApplicationId: a\nSubtopologies: [{SubtopologyId: 0, StateChangelogTopics: [{Name: c, Partitions: p}]}]",
             "Partitions of c",
         ),
         (
