@@ -24,9 +24,8 @@ from assignors.streams.api.assignor import (
 from assignors.streams.api.bridge import from_view, plan_of
 from assignors.streams.api.errors import TaskAssignmentError
 from assignors.streams.api.state import ApplicationState
-from assignors.streams.api.stock import high_availability
 from assignors.streams.api.validation import InvalidAssignmentError, check, snapshot
-from assignors.streams.fallback import assign_fallback_prior
+from assignors.streams.assign import assign_streams
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.previous import keep_previous
 from assignors.streams.threads import assign_threads
@@ -115,7 +114,7 @@ def run_plugin(
     """One round of a plug-in. Never raises for anything that the plug-in does, and its plan is always valid (as long as
     there is a process to place tasks on).
 
-    `previous` is the last plan in the coordinates of `view` (`previous.translate_plan`), None for what processes report.
+    `previous` is the last plan in the coordinates of `view` (`translate_plan`), None for what processes report.
     `cluster` lets the plug-in see racks and the partitions of every topic. Pure, as far as the plug-in is.
     """
     if health.disabled or view.size == 0:
@@ -137,12 +136,11 @@ def _stand_in(assignor: TaskAssignor, view: StreamsView, configs: AssignmentConf
     if view.size == 0:
         return PluginRun(keep_previous(view, configs), ("there is no process to place tasks on",), health)
     stock = "HighAvailability" if view.lags_known else "FallbackPrior"
-    plan = high_availability(view, configs) if view.lags_known else assign_fallback_prior(view, configs)
     note = (
         f"{_name(assignor)} is disabled after {health.failures} failures in a row, the last one:"
         f" {health.last_failure}; {stock} places tasks instead"
     )
-    return PluginRun(plan, (note,), replace(health, retry_at_ms=None))
+    return PluginRun(assign_streams(view, configs), (note,), replace(health, retry_at_ms=None))
 
 
 def _ask(assignor: TaskAssignor, state: ApplicationState) -> StreamsPlan | _Failed:

@@ -37,20 +37,20 @@ def reported_plan(view: StreamsView) -> StreamsPlan:
 
 def keep_previous(view: StreamsView, configs: AssignmentConfigs, previous: StreamsPlan | None = None) -> StreamsPlan:
     """A valid plan that changes nothing that need not change. `previous` is in the coordinates of `view`
-    (`translate_plan`); None: what the processes report.
+    (`translate_plan`); None: what the processes report. Raises ValueError for a plan of another view.
 
-    Tasks without an owner are placed by FallbackPrior, which knows their standbys. Standbys stay where they are, but
+    FallbackPrior leaves active tasks with their owners and places those without one. Standbys stay where they are, but
     not beside their active task; where fewer than num.standby.replicas are left, FallbackPrior's are added.
     """
     had = reported_plan(view) if previous is None else _fitting(view, previous)
     if view.size == 0:
         return StreamsPlan.of_active(had.active)
     fallback = assign_fallback_prior(_as_reported(view, had), configs)
-    active = np.where(had.active == NOBODY, fallback.active, had.active).astype(np.int32)
+    active = fallback.active
     stays = view.tasks.stateful[had.standby_task] & (active[had.standby_task] != had.standby_process)
     stays &= _first_of_each(had, view.size)
     task, process = had.standby_task[stays], had.standby_process[stays]
-    more = _missing(fallback, active, (task, process), view, configs.num_standby_replicas)
+    more = _missing(fallback, (task, process), view, configs.num_standby_replicas)
     tasks, processes = np.concatenate([task, more[0]]), np.concatenate([process, more[1]])
     warmup = np.concatenate([had.warmup[stays], np.zeros(len(more[0]), dtype=np.bool_)])
     order = np.lexsort((processes, tasks))
@@ -77,8 +77,7 @@ def _as_reported(view: StreamsView, plan: StreamsPlan) -> StreamsView:
     task = np.concatenate([plan.standby_task, view.previous_standby])
     codes = np.unique(process.astype(np.int64) * max(1, view.tasks.size) + task)
     process, task = np.divmod(codes, max(1, view.tasks.size))
-    beside = plan.active[task] == process
-    standby_first, standby = _csr(process[~beside], task[~beside], view.size)
+    standby_first, standby = _csr(process, task, view.size)
     return replace(
         view,
         previous_active_first=active_first,
@@ -89,13 +88,13 @@ def _as_reported(view: StreamsView, plan: StreamsPlan) -> StreamsView:
 
 
 def _missing(
-    fallback: StreamsPlan, active: IntArray, kept: tuple[IntArray, IntArray], view: StreamsView, replicas: int
+    fallback: StreamsPlan, kept: tuple[IntArray, IntArray], view: StreamsView, replicas: int
 ) -> tuple[IntArray, IntArray]:
     """The fallback's standbys (task, process) that bring tasks with too few of them up to `replicas`."""
     size = max(1, view.size)
     offered = fallback.standby_task.astype(np.int64) * size + fallback.standby_process
     have = kept[0].astype(np.int64) * size + kept[1]
-    new = ~np.isin(offered, have) & (active[fallback.standby_task] != fallback.standby_process)
+    new = ~np.isin(offered, have)
     task, process = fallback.standby_task[new], fallback.standby_process[new]
     room = replicas - np.bincount(kept[0], minlength=view.tasks.size)
     first = np.searchsorted(task, task)

@@ -1,43 +1,29 @@
-"""The stock assignors behind the plug-in API: to start from, to compare with, or to fall back to inside one's own."""
+"""The stock policies behind the plug-in API: to start from, to compare with, or to use for some rounds of one's own."""
 
 from assignors.streams.api.assignment import TaskAssignment
 from assignors.streams.api.assignor import TaskAssignor
 from assignors.streams.api.bridge import from_plan
 from assignors.streams.api.state import ApplicationState
-from assignors.streams.high_availability import assign_high_availability
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
-from assignors.streams.rack_aware import RackOptimiser
-from assignors.streams.sticky_task import assign_sticky
+from assignors.streams.assign import KAFKA, STICKY, assign_streams
 
 
 class HighAvailabilityTaskAssignor(TaskAssignor):
-    """KIP-441. Where warm-ups are pending, the first process asks for a rebalance after the probing interval."""
+    """KIP-441, as policy `kafka`. Where warm-ups are pending, the first process asks for a rebalance after
+    probing.rebalance.interval.ms."""
+
+    policy = KAFKA
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        state = application_state
-        plan = high_availability(state.view, state.assignment_configs)
-        placed = list(from_plan(state, plan).values())
-        if plan.probing:
-            deadline_ms = state.now_ms + state.assignment_configs.probing_rebalance_interval_ms
+        configs = application_state.assignment_configs
+        plan = assign_streams(application_state.view, configs, self.policy)
+        placed = list(from_plan(application_state, plan).values())
+        if plan.probing and placed:
+            deadline_ms = application_state.now_ms + configs.probing_rebalance_interval_ms
             placed[0] = placed[0].with_followup_rebalance(deadline_ms)
         return TaskAssignment(placed)
 
 
-class StickyTaskAssignor(TaskAssignor):
-    """KIP-924's StickyTaskAssignor: tasks go back to where they ran, then to where their state is."""
+class StickyTaskAssignor(HighAvailabilityTaskAssignor):
+    """KIP-924's StickyTaskAssignor: tasks go back to where they ran, then to where their state is. Never probes."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        state = application_state
-        plan = assign_sticky(state.view, state.assignment_configs, racks_of(state.view, state.assignment_configs))
-        return TaskAssignment(from_plan(state, plan).values())
-
-
-def high_availability(view: StreamsView, configs: AssignmentConfigs) -> StreamsPlan:
-    """HighAvailability with the racks that the strategy asks for, where they are known."""
-    return assign_high_availability(view, configs, racks_of(view, configs))
-
-
-def racks_of(view: StreamsView, configs: AssignmentConfigs) -> RackOptimiser | None:
-    """The rack stage, None where the strategy is none or a rack is not known."""
-    found = RackOptimiser.of(view, configs)
-    return found if isinstance(found, RackOptimiser) else None
+    policy = STICKY
