@@ -3,21 +3,23 @@
 An upgraded application can have other stores or other subtopology numbers, and nothing on the wire shows it; led by the
 old topology its tasks may never run (streams-protocol reference §3). So a process that restarted is trusted only if the
 topology is attested: by the operator's word, or by the client tag TAG with the beginning of the topology's digest.
-Otherwise a Java member has to lead, and we learn from it.
+Otherwise a Java member has to lead, and we learn from it; what was learned holds for the members that showed it.
 
 A process with a persistent state directory keeps its id over restarts. Others come back under a new id: a new process
 is taken for a restarted one when another has gone, a little earlier or later.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from assignors.streams.crew import Crew, DecodedStreams
 from assignors.streams.memory import StreamsMemory
+from assignors.streams.topology import Topology
 from protocol.types import ProcessId
 
 TAG = "bellwether.topology"
 TAG_CHARS = 16
+LEARNED = "learned"
 # A member that was stopped stays in the group until its session expires; its successor may be there before that.
 REPLACEMENT_MS = 300_000
 
@@ -40,17 +42,23 @@ def distrust(
     crew: Crew,
     memory: StreamsMemory,
     arrivals: Arrivals,
-    digest: str,
+    topology: Topology,
     now_ms: int,
     *,
     attested: bool,
+    witnesses: frozenset[str] = frozenset(),
 ) -> tuple[str | None, Arrivals]:
     """Why the topology is not to be relied on in this round (a sentence part, None for no reason), and the arrivals to
-    bring along next time. With an empty memory there is nothing to compare with: the configured topology counts."""
+    bring along next time. With an empty memory there is nothing to compare with: the topology file counts, and what was
+    learned counts for its `witnesses`."""
+    digest = topology.digest
     strange = _contradicted(crew, digest)
     if strange is not None:
         return strange, arrivals
     arrivals, restarted = _compare(decoded, crew, memory, arrivals, now_ms)
+    if topology.source == LEARNED:
+        ids = witnesses | {m.member_id for m in memory.plan.members}
+        restarted += sorted({p.process_id for p in crew.processes} - _continuing(decoded, crew, ids) - {*restarted})
     tagged = {p.process_id for p in crew.processes if dict(p.tags).get(TAG) is not None}
     doubtful = [] if attested else [p for p in restarted if p not in tagged]
     if not doubtful:
@@ -78,7 +86,7 @@ def _compare(
     if not known:
         return arrivals, []
     present = {p.process_id for p in crew.processes}
-    fresh = present - _continuing(decoded, crew, memory)
+    fresh = present - _continuing(decoded, crew, {m.member_id for m in memory.plan.members})
     restarted = sorted(fresh & known)
     came = {p: at for p, at in arrivals.came.items() if p in present and now_ms - at < REPLACEMENT_MS}
     went = {p: at for p, at in arrivals.went.items() if p not in present}
@@ -88,9 +96,8 @@ def _compare(
     return replace(arrivals, came=came, went=went), [*restarted, *replaced]
 
 
-def _continuing(decoded: DecodedStreams, crew: Crew, memory: StreamsMemory) -> set[ProcessId]:
-    """Processes with a thread that took part in the last plan under this very member id."""
-    ids = {m.member_id for m in memory.plan.members}
+def _continuing(decoded: DecodedStreams, crew: Crew, ids: Collection[str]) -> set[ProcessId]:
+    """Processes with a thread that has one of these very member ids."""
     rows: Iterable[int] = crew.member.tolist()
     return {
         crew.processes[process].process_id

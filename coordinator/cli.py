@@ -86,6 +86,7 @@ def run(
 async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
     """Runs the service beside its HTTP server. Returns the exit code and sentences for people."""
     from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy
+    from coordinator.applications import ApplicationError, load_application
     from coordinator.decision_log import DecisionLog
     from coordinator.http import HttpAddressError, HttpServer
     from coordinator.metrics import Metrics
@@ -93,14 +94,18 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
 
     metrics = Metrics()
     metrics.info.info({"version": _version()})
+    consumers = [group for group in settings.groups if group.streams is None]
     try:
-        plugins = load_plugins(sorted({group.policy for group in settings.groups} - set(POLICIES)))
-        policies = {group.name: policy(group.policy, plugins) for group in settings.groups}
+        plugins = load_plugins(sorted({group.policy for group in consumers} - set(POLICIES)))
+        policies = {group.name: policy(group.policy, plugins) for group in consumers}
+        applications = {group.name: load_application(group.streams) for group in settings.groups if group.streams}
+    except ApplicationError as error:
+        return EXIT_INPUT, (str(error),)
     except UnknownNameError as error:
         return EXIT_INPUT, (f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}.",)
     try:
         # A name that nobody here can plan for would lock every other member out of the group.
-        for group in settings.groups:
+        for group in consumers:
             for protocol in group.protocols:
                 policies[group.name].chain(protocol)
     except UnknownNameError as error:
@@ -110,6 +115,7 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
         settings.memberships,
         Policy(),
         policies=policies,
+        applications=applications,
         observers=Observers(on_decision=(metrics.on_decision, DecisionLog().on_decision), on_note=(metrics.on_note,)),
         watch_interval_ms=settings.metadata_interval_ms,
     )

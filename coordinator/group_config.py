@@ -22,6 +22,7 @@ class MembershipConfig:
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()
     leave_on_stop: bool = True
+    adopt_empty: bool = True  # join a group that has no members; otherwise somebody else has to begin
 
     # Session: the broker's floor is 6 s, and it is what members wait for if we are killed between Join and Sync. With
     # 1 s heartbeats and a 3 s decision, 6 s would pass the P2 check with 1 s to spare, so one slow broker disk or one

@@ -122,7 +122,7 @@ class Adoption:
         if ours:
             return "our instance is still a member"
         empty = is_missing(answer) or answer.state in ("Empty", "Dead") or not answer.members
-        return "the group is empty" if empty and self.seen_members else ""
+        return "the group is empty" if empty and self.seen_members and self._config.adopt_empty else ""
 
 
 @dataclass(slots=True)

@@ -112,6 +112,9 @@ class Planner:
         self._rounds.forget()
         self.memory = Memory.empty()
 
+    async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
+        """Members claim what they own whenever they join: there is nothing to remember."""
+
     async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
         """Memory of what a returned leader's members hold, from DescribeGroups of the Stable group."""
         members = [

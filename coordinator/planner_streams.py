@@ -6,14 +6,14 @@ What cannot be led is given to a Java member: a `PlanError` makes the membership
 import asyncio
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from assignors.decide import DecisionError
-from assignors.model import NO_RACK, NOBODY, ClusterView
+from assignors.model import NO_GENERATION, NO_RACK, NOBODY, ClusterView
 from assignors.streams.crew import decode_streams, gather
 from assignors.streams.decide import Assignors, decide_streams
 from assignors.streams.memory import StreamsMemory, recall_streams
@@ -44,6 +44,8 @@ from coordinator.settings_streams import StreamsConfig
 METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then
 OFFSETS_AGE_MS_MAX = 1_000
+REREAD_S = 0.05
+STABLE = "Stable"
 OFFSETS_FAILURES_MAX = 3
 
 PlannedTasks = PlannedRound[StreamsDecision]
@@ -70,9 +72,19 @@ class TopologySource(Protocol):
 
     @property
     def topology(self) -> Topology | None: ...
+    @property
+    def mismatch(self) -> str:
+        """What a live group has said against the topology, "" for nothing."""
 
-    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str]:
-        """Creates the internal topics that are missing, if they are described. Returns those it created."""
+    @property
+    def witnesses(self) -> frozenset[str]:
+        """The member ids that a learned topology was concluded from."""
+
+    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+        """Learns from a group that somebody else leads."""
+
+    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
+        """Creates missing internal topics that are described. Returns those that are new, None: nothing was to do."""
 
 
 class StandAsideError(Exception):
@@ -121,10 +133,13 @@ class StreamsPlanner:
         self._offset_failures = 0
         self._arrivals = Arrivals()
         self._next_arrivals = self._arrivals
+        self._observed: frozenset[str] = frozenset()
+        self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
 
     async def plan(self, command: Decide) -> PlannedTasks:
         """The answer for this generation before its deadline. Raises PlanError."""
         began = self._clock()
+        self._turn += 1
         raw = raw_group(self.group_id, command)
         world, trouble = await self._world_or_trouble(raw, command)
         read_s = self._clock() - began
@@ -173,17 +188,31 @@ class StreamsPlanner:
         self.memory = StreamsMemory.empty()
         self._arrivals = self._next_arrivals = Arrivals()
         self._offset_failures = 0
+        self._observed = frozenset()
 
     async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
         """Memory of what the threads hold under a returned leader, from DescribeGroups of the Stable group."""
-        members = [
-            DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment)
-            for m in described.members
-            if m.member_id != own_member_id
-        ]
+        self._turn += 1
+        self.memory = await self._recall(command.generation, command.protocol, _others(described, own_member_id))
+
+    async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
+        """What the group shows while somebody else leads it: its topology, and who holds what."""
+        members = tuple(
+            m for m in _others(described, "") if own_instance_id is None or m.instance_id != own_instance_id
+        )
+        if described.state != STABLE or not members or {m.member_id for m in members} == self._observed:
+            return
+        turn = self._turn
+        await self._topologies.observe(members)
+        memory = await self._recall(NO_GENERATION, described.protocol, members)
+        if turn == self._turn:  # we have not begun to lead meanwhile
+            self.memory = memory
+            self._observed = frozenset(m.member_id for m in members)
+
+    async def _recall(self, generation: int, protocol: str, members: Sequence[DescribedMember]) -> StreamsMemory:
         topology = self._topologies.topology
         cluster = await self._reader.snapshot(topology.topics if topology else (), METADATA_AGE_MS_MAX)
-        self.memory = await asyncio.to_thread(recall_streams, command.generation, command.protocol, cluster, members)
+        return await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
 
     async def prepare(self, limit_s: float) -> None:
         """Creates the internal topics that are described and missing, before anybody needs them."""
@@ -208,15 +237,26 @@ class StreamsPlanner:
         topology = self._topologies.topology
         if topology is None:
             raise StandAsideError("its topology is not known; name a topology file, or let a Java member lead it once")
+        if self._topologies.mismatch:
+            raise StandAsideError(self._topologies.mismatch)
         async with asyncio.timeout(self._left(command) * METADATA_SHARE):
             topics = tuple(sorted({*topology.topics, *await asyncio.to_thread(topics_wanted, raw)}))
             cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
         self._refuse_strangers(cluster)
         created = await self._topologies.complete(topology, cluster, self._left(command) * METADATA_SHARE)
-        if created:
-            cluster = await self._reader.snapshot(topics, 0)
-        ends = await self._ends(topology, cluster, created, self._left(command) * OFFSETS_SHARE)
+        if created is not None:
+            cluster = await self._reread(topology, topics, self._left(command) * METADATA_SHARE)
+        ends = await self._ends(topology, cluster, created or frozenset(), self._left(command) * OFFSETS_SHARE)
         return _World(raw, topology, cluster, ends)
+
+    async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
+        """Until the brokers know the topics that were made a moment ago, or the time is over."""
+        limit = self._clock() + limit_s
+        while True:
+            cluster = await self._reader.snapshot(topics, 0)
+            if cluster.index.keys() >= {*topology.topics} or self._clock() >= limit:
+                return cluster
+            await asyncio.sleep(REREAD_S)
 
     async def _ends(
         self, topology: Topology, cluster: ClusterView, created: frozenset[str], limit_s: float
@@ -271,7 +311,7 @@ class StreamsPlanner:
         """What a thread of its own does: nothing in it looks at this object, which may change meanwhile."""
         raw, config, memory, arrivals = world.raw, self.config, self.memory, self._arrivals
         now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(self.group_id.encode())
-        message_bytes_max = self._message_bytes_max
+        message_bytes_max, witnesses = self._message_bytes_max, self._topologies.witnesses
 
         def work() -> tuple[StreamsDecision, tuple[str, ...], Arrivals]:
             decoded = decode_streams(raw)
@@ -280,9 +320,10 @@ class StreamsPlanner:
                 gather(decoded, memory),
                 memory,
                 arrivals,
-                world.topology.digest,
+                world.topology,
                 now_ms,
                 attested=config.topology_attested,
+                witnesses=witnesses,
             )
             if doubt is not None:
                 raise StandAsideError(doubt)
@@ -308,6 +349,14 @@ class StreamsPlanner:
 
     async def _checked(self, raw: RawGroup, decision: StreamsDecision) -> Inspected:
         return decision, inspect_streams(raw, decision, message_bytes_max=self._message_bytes_max)
+
+
+def _others(described: DescribeAnswer, own_member_id: str) -> list[DescribedMember]:
+    return [
+        DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment)
+        for m in described.members
+        if m.member_id != own_member_id
+    ]
 
 
 def previous_tasks(previous: StreamsDecision | None, raw: RawGroup) -> StreamsDecision | None:

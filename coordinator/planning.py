@@ -99,6 +99,9 @@ class GroupPlanner(Protocol[D]):
     def forget(self) -> None:
         """We lead no more: others decide from here, so what we remember would be wrong next time."""
 
+    async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
+        """Takes what a group shows while somebody else leads it."""
+
     async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
         """Remembers what the members of a returned leader hold, from DescribeGroups of the Stable group."""
 

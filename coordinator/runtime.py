@@ -14,8 +14,10 @@ import structlog
 
 from assignors.decide import Decision
 from assignors.registry import Policy
+from assignors.streams.result import StreamsDecision
+from coordinator.applications import Application
 from coordinator.client_config import ClientConfigError, librdkafka_properties
-from coordinator.cluster import ClusterReader, MetadataWatch
+from coordinator.cluster import ClusterReader, ClusterUnreachableError, MetadataWatch
 from coordinator.commands import (
     Abandon,
     Command,
@@ -34,6 +36,7 @@ from coordinator.events import (
     ComparisonReady,
     DecisionFailed,
     DecisionReady,
+    DescribeAnswer,
     Event,
     RebalanceWanted,
     StopRequested,
@@ -42,13 +45,17 @@ from coordinator.events import (
 from coordinator.group import GroupMembership, MembershipConfig, State, check_timing
 from coordinator.group_errors import EXIT_CONFIG
 from coordinator.guard import MESSAGE_BYTES_MAX
+from coordinator.offset_reader import OffsetReader
 from coordinator.planner import Planned, Planner
+from coordinator.planner_streams import PlannedTasks
 from coordinator.planning import D, GroupPlanner, PlanError, PlannedRound
+from coordinator.streams_watch import StreamsWatch
 from coordinator.transport import Transport, TransportError, UnreachableError
 
 EXIT_BUG = 1
 
 DecisionObserver = Callable[[Planned], None]
+StreamsObserver = Callable[[PlannedTasks], None]
 NoteObserver = Callable[[str, Note], None]
 
 log = structlog.get_logger(__name__)
@@ -59,6 +66,7 @@ class Observers:
     """Who hears about decisions (after the broker has them) and notes. What they raise is logged and forgotten."""
 
     on_decision: Sequence[DecisionObserver] = ()
+    on_streams_decision: Sequence[StreamsObserver] = ()
     on_note: Sequence[NoteObserver] = ()
 
 
@@ -103,6 +111,7 @@ class GroupRunner(Generic[D]):
         self._stopped = False
         self._synced_from = 0.0
         self._wake_next = False
+        self._takes_part = False
 
     def post(self, event: Event) -> None:
         self._events.put_nowait(event)
@@ -113,6 +122,8 @@ class GroupRunner(Generic[D]):
             self._execute(self.membership.start(self._clock()))
             while not self._stopped:
                 event = await self._next_event()
+                if isinstance(event, DescribeAnswer) and self.membership.state is State.WATCHING:
+                    self._start(self._observe(event))
                 self._execute(self.membership.handle(event, self._clock()))
                 self._unfollow_unless_leading()
         except Exception:
@@ -218,6 +229,12 @@ class GroupRunner(Generic[D]):
             # Without memory the next plan is only less sticky.
             log.warning("memory_not_rebuilt", group=self.group_id, reason=str(error), exc_info=not _known(error))
 
+    async def _observe(self, described: DescribeAnswer) -> None:
+        try:
+            await self._planner.observed(described, self.membership.config.instance_id)
+        except Exception as error:
+            log.warning("group_not_observed", group=self.group_id, reason=str(error), exc_info=not _known(error))
+
     def _delivered(self, command: Delivered) -> None:
         planned = self._planner.delivered(command.generation)
         if planned is None:
@@ -231,11 +248,12 @@ class GroupRunner(Generic[D]):
             _told(observer, planned)
 
     def _unfollow_unless_leading(self) -> None:
-        if self.membership.state in (State.WATCHING, State.STOPPED) or self.membership.alone:
-            if self._watch is not None:
-                self._watch.forget(self.group_id)
-            if self.membership.state is State.WATCHING:
-                self._planner.forget()
+        state = self.membership.state
+        if self._watch is not None and (state in (State.WATCHING, State.STOPPED) or self.membership.alone):
+            self._watch.forget(self.group_id)
+        if state is State.WATCHING and self._takes_part:
+            self._planner.forget()
+        self._takes_part = state is not State.WATCHING
 
     def _noted(self, note: Note) -> None:
         level = log.warning if note.kind in (NoteKind.ALERT, NoteKind.REFUSED) else log.info
@@ -258,7 +276,7 @@ class GroupRunner(Generic[D]):
 
 
 def _known(error: Exception) -> bool:
-    return isinstance(error, (TransportError, TimeoutError))
+    return isinstance(error, (TransportError, TimeoutError, ClusterUnreachableError))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +298,7 @@ class Service:
         policy: Policy,
         *,
         policies: Mapping[str, Policy] | None = None,
+        applications: Mapping[str, Application] | None = None,
         observers: Observers = Observers(),
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
@@ -290,6 +309,7 @@ class Service:
         self._groups = tuple(groups)
         self._policy = policy
         self._policies = dict(policies or {})  # by group; the others use `policy`
+        self._applications = dict(applications or {})  # by group: those that are Streams applications
         self._observers = observers
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
@@ -319,27 +339,62 @@ class Service:
     async def _run(self, transport: Transport, *, handle_signals: bool) -> Outcome:
         reader = ClusterReader(librdkafka_properties(self._properties))
         watch = MetadataWatch(reader, self._rebalance_wanted, interval_ms=self._watch_interval_ms)
+        offsets = OffsetReader(reader.admin)
+        watching = [asyncio.create_task(watch.run())]
         for config in self._groups:
-            policy = self._policies.get(config.group_id, self._policy)
-            planner = Planner(config.group_id, reader, policy, message_bytes_max=self._message_bytes_max)
-            self.runners[config.group_id] = GroupRunner[Decision](
-                config,
-                transport,
-                planner,
-                watch,
-                on_decision=self._observers.on_decision,
-                on_note=self._observers.on_note,
-            )
+            application = self._applications.get(config.group_id)
+            if application is None:
+                self._add_group(config, transport, reader, watch)
+            else:
+                watching.append(self._add_application(application, config, transport, reader, watch, offsets))
         if handle_signals:
             self._listen()
-        watching = asyncio.create_task(watch.run())
         try:
             codes = await asyncio.gather(*(runner.run() for runner in self.runners.values()))
         finally:
-            watching.cancel()
+            for task in watching:
+                task.cancel()
+            offsets.close()
             reader.close()
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
         return Outcome(max(codes, default=0), messages)
+
+    def _add_group(
+        self, config: MembershipConfig, transport: Transport, reader: ClusterReader, watch: MetadataWatch
+    ) -> None:
+        policy = self._policies.get(config.group_id, self._policy)
+        planner = Planner(config.group_id, reader, policy, message_bytes_max=self._message_bytes_max)
+        self.runners[config.group_id] = GroupRunner[Decision](
+            config,
+            transport,
+            planner,
+            watch,
+            on_decision=self._observers.on_decision,
+            on_note=self._observers.on_note,
+        )
+
+    def _add_application(
+        self,
+        application: Application,
+        config: MembershipConfig,
+        transport: Transport,
+        reader: ClusterReader,
+        watch: MetadataWatch,
+        offsets: OffsetReader,
+    ) -> "asyncio.Task[None]":
+        """Adds its runner; returns the task that looks after it between rounds."""
+        planner = application.planner(config.group_id, reader, offsets, self._message_bytes_max)
+        between = StreamsWatch(planner, offsets)
+        runner = GroupRunner[StreamsDecision](
+            application.membership(config),
+            transport,
+            planner,
+            watch,
+            on_decision=(between.on_decision, *self._observers.on_streams_decision),
+            on_note=self._observers.on_note,
+        )
+        self.runners[config.group_id] = runner
+        return asyncio.create_task(between.run(runner.membership, runner.post))
 
     def _rebalance_wanted(self, group_id: str, reason: str) -> None:
         runner = self.runners.get(group_id)

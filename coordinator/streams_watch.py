@@ -45,13 +45,11 @@ class Offsetter(Protocol):
 
 
 class StreamsWatch:
-    """One application's. For one event loop; `post` takes events for its membership."""
+    """One application's. For one event loop."""
 
     def __init__(
         self,
         planner: StreamsPlanner,
-        membership: GroupMembership,
-        post: Callable[[Event], None],
         offsets: Offsetter,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -61,8 +59,6 @@ class StreamsWatch:
         config = planner.config
         self.group_id = planner.group_id
         self._planner = planner
-        self._membership = membership
-        self._post = post
         self._offsets = offsets
         self._clock = clock
         self._wall_clock = wall_clock
@@ -92,20 +88,20 @@ class StreamsWatch:
         self._prober.planned(Facts.of(decision))
         self._progress.planned(decision)
 
-    async def run(self) -> None:
-        """Until cancelled. Silence of brokers, and errors of ours, are log lines and not the end."""
+    async def run(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:
+        """Until cancelled. `post` takes events for the membership. Silence of brokers, and errors of ours, are log
+        lines and not the end."""
         while True:
             await self._sleep(TICK_S)
             try:
-                await self.tick()
+                await self.tick(membership, post)
             except OffsetsError as error:
                 log.warning("offsets_unknown", group=self.group_id, reason=str(error))
             except Exception:
                 log.exception("streams_watch_crashed", group=self.group_id)
 
-    async def tick(self) -> None:
+    async def tick(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:
         """One look at everything that is due."""
-        membership = self._membership
         if membership.state in (State.WATCHING, State.STOPPED):
             self._forget()
         if membership.state is not State.STABLE:
@@ -113,40 +109,41 @@ class StreamsWatch:
         if membership.alone:
             await self._prepare()
             return
-        await self._probe()
-        await self._look_for_stalls()
+        generation = membership.generation
+        wishes = [await self._probe(), await self._look_for_stalls()]
+        if membership.generation == generation:
+            for wish in wishes:
+                if wish is not None:
+                    post(wish)
 
     async def _prepare(self) -> None:
         if self._due(self._prepare_at, PREPARE_INTERVAL_S):
             self._prepare_at = self._clock()
             await self._planner.prepare(LIMIT_S)
 
-    async def _probe(self) -> None:
-        generation = self._membership.generation
+    async def _probe(self) -> Event | None:
         if self._prober.wants_ends and self._due(self._ends_at, ENDS_INTERVAL_S):
             self._ends_at = self._clock()
             self._ends = await self._task_ends()
         reason = self._prober.due(self._now_ms(), self._ends)
-        if reason is not None and self._membership.generation == generation:
-            self._post(RebalanceWanted(reason))
+        return RebalanceWanted(reason) if reason is not None else None
 
-    async def _look_for_stalls(self) -> None:
+    async def _look_for_stalls(self) -> Event | None:
         decision = self._progress.decision
         if decision is None or not self._due(self._progress_at, self._stall_ms * PROGRESS_SHARE / 1000):
-            return
+            return None
         self._progress_at = self._clock()
         counts = {t: int(decision.cluster.counts[decision.cluster.index[t]]) for t in decision.topology.source_topics}
         ends, committed = await asyncio.gather(
             self._offsets.ends(counts, LIMIT_S), self._offsets.committed(self.group_id, counts, LIMIT_S)
         )
         if self._progress.decision is not decision:
-            return  # a new plan came in between
+            return None  # a new plan came in between
         stuck = self._progress.observe(_flat(decision, committed), _flat(decision, ends), self._now_ms())
-        if stuck:
-            named = ", ".join(map(str, stuck[:SHOWN])) + (" and others" if len(stuck) > SHOWN else "")
-            self._post(
-                StepAsideWanted(f"task {named} has records to read and commits nothing for {self._stall_ms / 1000:g} s")
-            )
+        if not stuck:
+            return None
+        named = ", ".join(map(str, stuck[:SHOWN])) + (" and others" if len(stuck) > SHOWN else "")
+        return StepAsideWanted(f"task {named} has records to read and commits nothing for {self._stall_ms / 1000:g} s")
 
     async def _task_ends(self) -> dict[TaskId, int]:
         """The end sums of stateful tasks as of now; empty where they are not known."""

@@ -8,7 +8,7 @@ from assignors.model import ClusterView
 from assignors.streams.model import AssignmentConfigs
 from assignors.streams.offsets import EndOffsets
 from assignors.streams.topology import Topology
-from assignors.views import RawMember
+from assignors.views import DescribedMember, RawMember
 from coordinator.commands import Decide
 from coordinator.events import JoinedMember
 from coordinator.offset_reader import Offsets, OffsetsError
@@ -74,13 +74,19 @@ class Known:
     def __init__(self, topology: Topology | None = SHOP, creates: Mapping[str, int] | None = None) -> None:
         self.topology = topology
         self.creates = dict(creates or {})
+        self.mismatch = ""
+        self.witnesses: frozenset[str] = frozenset()
+        self.observed: list[tuple[DescribedMember, ...]] = []
         self.cluster: Cluster | None = None
 
-    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str]:
+    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+        self.observed.append(members)
+
+    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
         missing = {t: n for t, n in self.creates.items() if t not in cluster.index}
         if self.cluster is not None:
             self.cluster.counts |= missing
-        return frozenset(missing)
+        return frozenset(missing) if missing else None
 
 
 class App:

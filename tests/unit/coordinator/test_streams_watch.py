@@ -31,8 +31,6 @@ class Led:
         self.said: list[Event] = []
         self.watch = StreamsWatch(
             self.app.planner,
-            self.play.machine,
-            self.said.append,
             self.app.log,
             clock=lambda: self.app.at_s,
             wall_clock=lambda: self.app.at_s,
@@ -48,7 +46,7 @@ class Led:
 
     async def later(self, seconds: float) -> list[Event]:
         self.app.at_s += seconds
-        await self.watch.tick()
+        await self.watch.tick(self.play.machine, self.said.append)
         said, self.said[:] = list(self.said), []
         return said
 
@@ -143,7 +141,6 @@ def test_alone_it_makes_the_internal_topics() -> None:
         app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
         led = Led(app)
         led.play = Play(protocols=("stream",)).stable_alone()
-        led.watch._membership = led.play.machine
         assert await led.later(0) == []
         assert app.cluster.counts == SHOP_COUNTS
         asked = len(app.cluster.asked)
@@ -168,7 +165,7 @@ def test_silence_of_brokers_does_not_end_the_watch() -> None:
 
         led.watch._sleep = sleep
         with pytest.raises(asyncio.CancelledError):
-            await led.watch.run()
+            await led.watch.run(led.play.machine, led.said.append)
         assert naps == 4
 
     run(story())

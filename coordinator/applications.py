@@ -1,0 +1,95 @@
+"""A Streams application that is to be led: from its settings to its topology, its assignors and its planner.
+
+Everything that can be wrong with the settings is found here, before the service starts.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+from assignors.streams.assign import STREAMS_POLICIES, assign_streams
+from assignors.streams.decide import STOCK, Assignors
+from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
+from assignors.streams.plugins import PluginError, PluginHealth, load_task_assignor, run_plugin
+from assignors.streams.previous import translate_plan
+from assignors.streams.topology import Topology, TopologyError
+from coordinator.cluster import ClusterReader
+from coordinator.group_config import MembershipConfig
+from coordinator.offset_reader import OffsetReader
+from coordinator.planner_streams import StreamsPlanner
+from coordinator.settings_streams import StreamsConfig
+from coordinator.topology import load_topology
+from coordinator.topology_source import TopologyKeeper
+
+
+class ApplicationError(Exception):
+    """What is wrong with the settings of an application, as one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One application that can be led. `topology` is the file's, None: it is to be learned."""
+
+    config: StreamsConfig
+    assignors: Assignors
+    topology: Topology | None = None
+
+    def membership(self, config: MembershipConfig) -> MembershipConfig:
+        """Our subscription lists the application's topics, so that their offsets do not expire. Without a file an empty
+        group is left to a Java member, from which the topology is learned."""
+        topics = self.topology.source_topics if self.topology is not None else ()
+        return replace(config, topics=config.topics or topics, adopt_empty=self.topology is not None)
+
+    def planner(
+        self, group_id: str, reader: ClusterReader, offsets: OffsetReader, message_bytes_max: int
+    ) -> StreamsPlanner:
+        keeper = TopologyKeeper(self.config.application_id, self.topology, reader, offsets)
+        return StreamsPlanner(
+            group_id, self.config, reader, offsets, keeper, self.assignors, message_bytes_max=message_bytes_max
+        )
+
+
+def load_application(config: StreamsConfig) -> Application:
+    """Reads the topology file and finds the policy. Raises ApplicationError."""
+    return Application(config, replace(STOCK, assign=_policy(config)), _topology(config))
+
+
+def _topology(config: StreamsConfig) -> Topology | None:
+    if config.topology is None:
+        return None
+    try:
+        topology = load_topology(config.topology)
+    except TopologyError as error:
+        raise ApplicationError(str(error)) from error
+    if topology.application_id != config.application_id:
+        raise ApplicationError(
+            f"The topology file {config.topology} is of the application '{topology.application_id}', not of"
+            f" '{config.application_id}'; correct topology or application_id."
+        )
+    return topology
+
+
+def _policy(config: StreamsConfig) -> Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]:
+    if config.policy in STREAMS_POLICIES:
+        return assign_streams
+    try:
+        return PluginPolicy(config)
+    except PluginError as error:
+        raise ApplicationError(
+            f"The setting policy of group {config.application_id} cannot be used: {error}; stock ones are"
+            f" {', '.join(STREAMS_POLICIES)}."
+        ) from error
+
+
+class PluginPolicy:
+    """A KIP-924 task assignor from an entry point, with what is remembered of it between rounds."""
+
+    def __init__(self, config: StreamsConfig) -> None:
+        self._assignor = load_task_assignor(config.policy, asdict(config.configs))
+        self._health = PluginHealth()
+        self._last: tuple[StreamsView, StreamsPlan] | None = None
+
+    def __call__(self, view: StreamsView, configs: AssignmentConfigs, _policy: str) -> StreamsPlan:
+        previous = translate_plan(*self._last, view) if self._last is not None else None
+        plan, notes, self._health = run_plugin(self._assignor, view, configs, previous, self._health)
+        self._last = view, plan
+        return replace(plan, notes=(*plan.notes, *notes))
