@@ -142,6 +142,8 @@ def main() -> int:
             for number, shape in enumerate(shapes, 1):
                 status.update(f"{number}/{len(shapes)} {shape}")
                 rows.append(measure(shape, options.warm, options.measure))
+                totals = f"JVM {_ms(rows[-1].jvm.best.total)} ms, ours {_ms(rows[-1].ours.best.total)} ms"
+                console.print(f"[dim]{number}/{len(shapes)}[/dim] {shape}: {totals}", highlight=False)
     except MissingToolError as missing:
         console.print(f"The benchmark runs the JVM beside us, and {missing}.")
         return 2
