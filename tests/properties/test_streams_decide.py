@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.model import ClusterView
+from assignors.streams.assign import STREAMS_POLICIES
 from assignors.streams.crew import decode_streams
+from assignors.streams.decide import decide_streams
 from assignors.streams.memory import StreamsMemory
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.offsets import EndOffsets
@@ -17,6 +19,7 @@ from assignors.views import RawGroup, RawMember
 from protocol.consumer import ConsumerProtocolAssignment
 from protocol.streams_assignment import AssignmentInfo
 from protocol.types import TopicPartition
+from tests.unit.assignors.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
     OWN,
     SHOP,
@@ -122,6 +125,23 @@ def test_two_rounds_of_any_members_are_decided_or_left(
     check(one, first)
     memory = one.memory if isinstance(one, StreamsDecision) else StreamsMemory.empty()
     check(decided(second, ends=ends, configs=configs, memory=memory), second)
+
+
+@settings(max_examples=150, deadline=None)
+@given(raw_groups(), raw_groups(), endings, st.integers(0, 2), st.sampled_from(STREAMS_POLICIES))
+def test_two_rounds_with_the_stock_policies(
+    first: RawGroup, second: RawGroup, ends: EndOffsets, standbys: int, policy: str
+) -> None:
+    configs = AssignmentConfigs(num_standby_replicas=standbys, rack_aware_assignment_strategy="min_traffic")
+    cluster = cluster_of(SHOP_COUNTS, 2, ("a", "b", "c"))
+    one = decide_streams(first, cluster, ends, SHOP, StreamsMemory.empty(), configs, policy, 1_000)
+    check(one, first)
+    memory = one.memory if isinstance(one, StreamsDecision) else StreamsMemory.empty()
+    two = decide_streams(second, cluster, ends, SHOP, memory, configs, policy, 2_000)
+    check(two, second)
+    for decision in (one, two):
+        if isinstance(decision, StreamsDecision):
+            assert not any("gave no valid plan" in warning for warning in decision.warnings)
 
 
 @settings(max_examples=60, deadline=None)
