@@ -18,6 +18,8 @@ from tests.interop.jvm import Java, MissingToolError, java
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "400"))
 TIMEOUT_S = 300
 
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
+
 
 @pytest.fixture(scope="module")
 def jvm(request: pytest.FixtureRequest) -> Java:
@@ -37,7 +39,6 @@ def ask(jvm: Java, problems: Sequence[RackProblem]) -> list[dict]:
     return answers
 
 
-@pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("strategy", [MIN_TRAFFIC, BALANCE_SUBTOPOLOGY])
 def test_active_cost_equals_java(jvm: Java, strategy: str) -> None:
     random = Random(925)
@@ -72,7 +73,6 @@ def test_active_cost_equals_java(jvm: Java, strategy: str) -> None:
             assert (np.bincount(ours[chosen], minlength=view.size) == counts(active[chosen], view.size)).all()
 
 
-@pytest.mark.timeout(TIMEOUT_S)
 def test_java_answers_are_kept_when_they_are_the_current_owners(jvm: Java) -> None:
     random = Random(441)
     problems = [
@@ -93,7 +93,6 @@ def test_java_answers_are_kept_when_they_are_the_current_owners(jvm: Java) -> No
         assert ours.tolist() == theirs["active"], problem
 
 
-@pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("spread", [False, True], ids=["free", "racks stay spread"])
 def test_standbys_equal_java(jvm: Java, spread: bool) -> None:
     random = Random(708 + spread)

@@ -17,6 +17,8 @@ INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))
 REFEREE = "org.apache.kafka.streams.processor.internals.ThreadReferee"
 TIMEOUT_S = 300
 
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
+
 
 @pytest.fixture(scope="module")
 def jvm(request: pytest.FixtureRequest) -> Java:
@@ -36,7 +38,6 @@ def ask(jvm: Java, problems: Sequence[ThreadProblem]) -> list[dict]:
     return answers
 
 
-@pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize(("inputs", "most_tasks"), [(INPUTS, 24), (INPUTS // 4, 200)], ids=["usual", "large"])
 def test_threads_equal_java(jvm: Java, inputs: int, most_tasks: int) -> None:
     random = Random(4 + most_tasks)
