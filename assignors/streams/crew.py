@@ -154,4 +154,6 @@ def _view(
         warnings.append(f"threads of process {process} disagree on rack, tags or endpoint, {members[0]} counts")
     if first[2] and host is None:
         warnings.append(f"process {process} has the endpoint {first[2]!r}, which is no host:port and left out")
-    return ProcessView(process, members, first[0], first[1], host), tuple(warnings)
+    # Java takes no rack into account where threads of one process disagree on theirs; no rack has the same effect.
+    in_rack = first[0] if len({other[0] for other in said}) == 1 else None
+    return ProcessView(process, members, in_rack, first[1], host), tuple(warnings)

@@ -103,7 +103,7 @@ def test_contradictory_threads_of_one_process_are_a_warning() -> None:
         group(Thread("a", 1, rack="r1", endpoint="h:9"), Thread("b", 1, rack="r2", endpoint="i:9", tags=(("k", "v"),)))
     )
     (process,) = decision.view.processes
-    assert (process.rack, str(process.endpoint)) == ("r1", "HostInfo(host='h', port=9)")
+    assert (process.rack, str(process.endpoint)) == (None, "HostInfo(host='h', port=9)")
     assert "disagree on rack, tags or endpoint" in "".join(decision.warnings)
     # Shown maps without its own endpoint it would rejoin for ever.
     assert sent(decision, "a")[1].partitions_by_host
