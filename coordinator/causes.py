@@ -22,6 +22,7 @@ class Kind(StrEnum):
     SUBSCRIPTIONS = "subscriptions changed"
     METADATA = "metadata changed"
     WITHHELD = "withheld partitions"
+    PROBE = "probe"
     AGAIN = "nothing changed"
 
 

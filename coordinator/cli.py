@@ -87,9 +87,10 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
     """Runs the service beside its HTTP server. Returns the exit code and sentences for people."""
     from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy
     from coordinator.applications import ApplicationError, load_application
-    from coordinator.decision_log import DecisionLog
+    from coordinator.decision_log import DecisionLog, StreamsDecisionLog
     from coordinator.http import HttpAddressError, HttpServer
     from coordinator.metrics import Metrics
+    from coordinator.metrics_streams import StreamsMetrics
     from coordinator.runtime import Observers, Service
 
     metrics = Metrics()
@@ -116,7 +117,11 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
         Policy(),
         policies=policies,
         applications=applications,
-        observers=Observers(on_decision=(metrics.on_decision, DecisionLog().on_decision), on_note=(metrics.on_note,)),
+        observers=Observers(
+            on_decision=(metrics.on_decision, DecisionLog().on_decision),
+            on_streams_decision=(StreamsMetrics(metrics).on_decision, StreamsDecisionLog().on_decision),
+            on_note=(metrics.on_note,),
+        ),
         watch_interval_ms=settings.metadata_interval_ms,
     )
     server = HttpServer(metrics.registry, lambda: _not_ready(service))

@@ -1,10 +1,13 @@
 """One log line per plan that the broker has: why the round happened, what it changed, how long it took, what is odd."""
 
 from assignors.decide import Decision
+from assignors.streams.result import ProcessSummary, StreamsDecision
 from coordinator.causes import cause
 from coordinator.fallback import Source
 from coordinator.logs import get
 from coordinator.planner import Planned
+from coordinator.planner_streams import PlannedTasks
+from coordinator.streams_report import report, short
 
 log = get(__name__)
 
@@ -46,3 +49,53 @@ class DecisionLog:
             warnings=list(decision.warnings),
             not_taken=list(chosen.reasons),
         )
+
+
+class StreamsDecisionLog:
+    """The same for Streams applications."""
+
+    def __init__(self) -> None:
+        self._previous: dict[str, StreamsDecision] = {}
+
+    def on_decision(self, planned: PlannedTasks) -> None:
+        chosen, timings = planned.chosen, planned.timings
+        decision = chosen.decision
+        group = decision.raw.group_id
+        found = report(self._previous.get(group), decision)
+        self._previous[group] = decision
+        doubtful = decision.warnings or chosen.source is not Source.PLAN
+        level = log.warning if doubtful else log.info
+        level(
+            "streams_decision",
+            group=group,
+            generation=decision.raw.generation,
+            policy=decision.policy,
+            source=chosen.source.value,
+            cause=found.cause.sentence,
+            processes={short(p.process_id): _tasks(p) for p in found.processes},
+            threads=found.threads,
+            tasks=found.tasks,
+            kept=decision.moves.kept,
+            moved=decision.moves.moved,
+            new=decision.moves.new,
+            withheld=found.withheld,
+            warmups=[f"{w.task} on {short(w.process_id)}, {w.lag} behind" for w in found.warmups],
+            standbys=found.standbys,
+            standby_lag=found.standby_lag,
+            standby_lag_age_ms=found.standby_lag_age_ms,
+            lags_known=decision.lags_known,
+            cross_rack=found.cross_rack,
+            probing_in_ms=found.probing_at_ms and found.probing_at_ms - decision.decided_at_ms,
+            read_ms=round(timings.metadata_s * 1000, 1),
+            plan_ms=round(timings.plan_s * 1000, 1),
+            sync_ms=round(timings.sync_s * 1000, 1),
+            warnings=list(decision.warnings),
+            not_taken=list(chosen.reasons),
+        )
+
+
+def _tasks(process: ProcessSummary) -> str:
+    """Stateful and stateless active tasks, standbys, warm-ups."""
+    return (
+        f"{process.active_stateful}+{process.active_stateless}, {process.standby} standby, {process.warmup} warming up"
+    )

@@ -1,0 +1,122 @@
+"""A round of a Streams application in words and numbers: why it happened, what it changed, what is still to come. Log
+lines, metrics and tables are made of this. Pure.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignors.streams.result import CopyLag, ProcessSummary, StreamsDecision
+from coordinator.causes import Cause, Kind
+
+NAMES_SHOWN = 4
+ID_CHARS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`standby_lag` is the largest among standbys that are not warm-ups, in records, and `standby_lag_age_ms` the age
+    of the report it comes from; both None where nothing is known. `cross_rack` counts source partitions of active tasks
+    without a replica in the rack of their process. `probing_at_ms` is Kafka's own tick (epoch), None: not needed."""
+
+    cause: Cause
+    processes: tuple[ProcessSummary, ...]
+    threads: int
+    tasks: int
+    warmups: tuple[CopyLag, ...]
+    standbys: int
+    standby_lag: int | None
+    standby_lag_age_ms: int | None
+    withheld: int
+    cross_rack: int
+    probing_at_ms: int | None
+
+    @property
+    def tasks_max(self) -> int:
+        return max((p.active_stateful + p.active_stateless for p in self.processes), default=0)
+
+    @property
+    def tasks_min(self) -> int:
+        return min((p.active_stateful + p.active_stateless for p in self.processes), default=0)
+
+
+def report(previous: StreamsDecision | None, decision: StreamsDecision) -> Report:
+    """`previous` is the last decision that was delivered to the same group."""
+    copies = decision.copy_lags()
+    known = [copy for copy in copies if not copy.warmup and copy.lag >= 0]
+    worst = max(known, key=lambda copy: copy.lag, default=None)
+    return Report(
+        cause=streams_cause(previous, decision),
+        processes=decision.processes(),
+        threads=int(decision.view.capacity.sum()),
+        tasks=decision.view.tasks.size,
+        warmups=tuple(copy for copy in copies if copy.warmup),
+        standbys=sum(not copy.warmup for copy in copies),
+        standby_lag=None if worst is None else worst.lag,
+        standby_lag_age_ms=None if worst is None else worst.age_ms,
+        withheld=int(decision.withheld.sum()),
+        cross_rack=_cross_rack(decision),
+        probing_at_ms=decision.probing_at_ms,
+    )
+
+
+def streams_cause(previous: StreamsDecision | None, decision: StreamsDecision) -> Cause:
+    """Why the round happened, told from two decisions."""
+    if decision.shutdown:
+        return Cause(Kind.SUBSCRIPTIONS, "a member asks to shut the application down")
+    if previous is None:
+        return Cause(Kind.FIRST, f"first plan, for {_counted(decision.view.size, 'process', 'processes')}")
+    had, has = _threads(previous), _threads(decision)
+    came, went = sorted(has.keys() - had.keys()), sorted(had.keys() - has.keys())
+    if came or went:
+        kind = Kind.EXCHANGED if came and went else Kind.JOINED if came else Kind.LEFT
+        said = [f"{_listed({has[m] for m in came})} joined"] * bool(came)
+        said += [f"{_listed({had[m] for m in went})} left or died"] * bool(went)
+        return Cause(kind, ", ".join(said))
+    resized = [
+        t
+        for t in decision.topology.source_topics
+        if t in decision.cluster.index and _count(previous, t) != _count(decision, t)
+    ]
+    if resized:
+        return Cause(Kind.METADATA, f"partitions changed of {', '.join(resized[:NAMES_SHOWN])}")
+    if previous.followup:
+        waiting = _counted(int(previous.withheld.sum()), "task", "tasks")
+        return Cause(Kind.WITHHELD, f"{waiting} given up by the former owner can be handed out")
+    if previous.probing_at_ms is not None:
+        return Cause(Kind.PROBE, "a probe, to see which warm-ups have caught up")
+    return Cause(Kind.AGAIN, "a member asked again, nothing changed")
+
+
+def short(process_id: object) -> str:
+    """What people can tell processes apart by."""
+    return str(process_id)[:ID_CHARS]
+
+
+def _threads(decision: StreamsDecision) -> dict[str, str]:
+    """Member id -> short process id."""
+    return {member: short(p.process_id) for p in decision.view.processes for member in p.members}
+
+
+def _count(decision: StreamsDecision, topic: str) -> int:
+    cluster = decision.cluster
+    return int(cluster.counts[cluster.index[topic]]) if topic in cluster.index else 0
+
+
+def _cross_rack(decision: StreamsDecision) -> int:
+    view, table = decision.view, decision.view.tasks
+    placed = np.flatnonzero(decision.plan.active >= 0)
+    rack = view.rack[decision.plan.active[placed]]
+    placed, rack = placed[rack >= 0], rack[rack >= 0]
+    return int(table.source_remote[table.source_signature[placed], rack].sum()) if len(placed) else 0
+
+
+def _listed(processes: set[str]) -> str:
+    names = sorted(processes)
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    noun = "process" if len(names) == 1 else "processes"
+    return f"{noun} {', '.join(names[:NAMES_SHOWN])}{more}"
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

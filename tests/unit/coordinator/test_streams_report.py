@@ -1,0 +1,134 @@
+"""What people and Prometheus are told of a round of a Streams application."""
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from assignors.streams.model import AssignmentConfigs
+from assignors.streams.result import StreamsDecision
+from coordinator import logs
+from coordinator.causes import Kind
+from coordinator.decision_log import StreamsDecisionLog
+from coordinator.fallback import Chosen, Source
+from coordinator.metrics import Metrics
+from coordinator.metrics_streams import StreamsMetrics
+from coordinator.planner_streams import PlannedTasks
+from coordinator.planning import Timings
+from coordinator.render import Caption
+from coordinator.render_streams import ranges_of, streams_panel
+from coordinator.streams_report import report, streams_cause
+from tests.unit.assignors.streams.world import NOW_MS, Thread, always, group, led, placed
+
+A, B, C = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
+ONE_STANDBY = AssignmentConfigs(num_standby_replicas=1)
+WARMING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
+
+FIRST = led(group(A, B), configs=ONE_STANDBY)
+GROWN = led(
+    group(A.after(FIRST), B.after(FIRST), C, generation=2), configs=ONE_STANDBY, memory=FIRST.memory, now_ms=NOW_MS + 5
+)
+
+
+def planned(decision: StreamsDecision) -> PlannedTasks:
+    return PlannedTasks(Chosen(decision, Source.PLAN, ()), decision.topology.source_topics, Timings(3.0, 0.2, 0.004))
+
+
+def test_numbers_of_a_first_plan() -> None:
+    found = report(None, FIRST)
+    assert (found.cause.kind, found.cause.sentence) == (Kind.FIRST, "first plan, for 2 processes")
+    assert (found.tasks, found.threads, found.standbys, found.withheld) == (8, 2, 4, 0)
+    assert (found.tasks_min, found.tasks_max) == (4, 4)
+    assert (found.standby_lag, found.standby_lag_age_ms) == (1000, None)
+    assert found.probing_at_ms is None
+
+
+def test_lags_have_ages_and_withheld_tasks_are_counted() -> None:
+    found = report(FIRST, GROWN)
+    assert found.cause.kind is Kind.JOINED
+    assert "process 00000000 joined" in found.cause.sentence
+    assert found.withheld == int(GROWN.withheld.sum()) > 0
+
+
+def after(decision: StreamsDecision, *threads: Thread, now_ms: int = NOW_MS + 5) -> StreamsDecision:
+    return led(
+        group(*(t.after(decision) for t in threads), generation=decision.raw.generation + 1),
+        configs=ONE_STANDBY,
+        memory=decision.memory,
+        now_ms=now_ms,
+    )
+
+
+def test_causes_of_rounds() -> None:
+    settled = after(GROWN, A, B, C)
+    assert streams_cause(GROWN, settled).kind is Kind.WITHHELD
+    assert streams_cause(settled, after(settled, A, B, C)).kind is Kind.AGAIN
+    assert streams_cause(settled, after(settled, A, B)).kind is Kind.LEFT
+    swapped = led(group(A.after(settled), B.after(settled), Thread("d", 4), generation=4))
+    assert streams_cause(settled, swapped).kind is Kind.EXCHANGED
+    probing = led(group(A, B), assignors=WARMING)
+    assert streams_cause(probing, led(group(A, B, generation=2))).kind is Kind.PROBE
+    counts = {"orders": 5, "shop-by-user-repartition": 5, "shop-totals-changelog": 5}
+    grown = led(group(A, B), counts=counts)
+    cause = streams_cause(FIRST, grown)
+    assert (cause.kind, cause.sentence) == (Kind.METADATA, "partitions changed of orders, shop-by-user-repartition")
+    stop = led(group(replace(A, error_code=4), B))
+    assert "shut the application down" in streams_cause(FIRST, stop).sentence
+
+
+def samples(metrics: Metrics) -> Mapping[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(v for k, v in sorted(sample.labels.items()) if k != "group")): sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+    }
+
+
+def test_metrics_follow_processes_that_come_and_go() -> None:
+    metrics = Metrics()
+    streams = StreamsMetrics(metrics)
+    streams.on_decision(planned(FIRST))
+    found = samples(metrics)
+    process = str(FIRST.view.processes[1].process_id)
+    assert found["bellwether_streams_tasks", ("active_stateful",)] == 4
+    assert found["bellwether_streams_tasks", ("standby",)] == 4
+    assert found["bellwether_streams_process_tasks", ("active_stateless", process)] == 2
+    assert found["bellwether_streams_standby_lag_records", ()] == 1000
+    assert found["bellwether_generation", ()] == 1
+    streams.on_decision(planned(led(group(A, generation=2))))
+    found = samples(metrics)
+    assert found["bellwether_streams_processes", ()] == 1
+    assert not [labels for name, labels in found if name == "bellwether_streams_process_tasks" and process in labels]
+    assert found["bellwether_rebalances_total", ("led", "members left")] == 1
+
+
+def test_a_log_line_says_what_happened() -> None:
+    out = io.StringIO()
+    logs.configure("info", "json", out)
+    log = StreamsDecisionLog()
+    log.on_decision(planned(led(group(A, B), assignors=WARMING)))
+    (line,) = [json.loads(text) for text in out.getvalue().splitlines()]
+    assert line["event"] == "streams_decision"
+    assert line["warmups"] == ["1_0 on 00000000, 1000 behind"]
+    assert line["probing_in_ms"] == 600_000
+    assert line["processes"] == {"00000000": "2+2, 0 standby, 1 warming up"}
+
+
+@pytest.mark.parametrize("decision", [FIRST, GROWN, led(group(A, B), assignors=WARMING)])
+def test_a_table_shows_every_process(decision: StreamsDecision) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=140)
+    names = {str(p.process_id): f"app-{i}" for i, p in enumerate(decision.view.processes)}
+    console.print(streams_panel(FIRST, decision, Caption("round 1", 4.0, lambda name: names.get(name, name)), NOW_MS))
+    text = out.getvalue()
+    assert all(name in text for name in names.values())
+    assert ("later" in text) == decision.followup
+    assert ("1_0: 1000 behind" in text) == bool(decision.plan.warmup.any())
+
+
+def test_tasks_in_short() -> None:
+    assert ranges_of(FIRST, np.arange(8)) == "0_0-3, 1_0-3"
