@@ -3,14 +3,12 @@
 Everything that can be wrong with the settings is found here, before the service starts.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-from assignors.streams.assign import STREAMS_POLICIES, assign_streams
+from assignors.streams.assign import STREAMS_POLICIES
 from assignors.streams.decide import STOCK, Assignors
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.plugins import PluginError, PluginHealth, load_task_assignor, run_plugin
-from assignors.streams.previous import translate_plan
 from assignors.streams.topology import Topology, TopologyError
 from coordinator.cluster import ClusterReader
 from coordinator.group_config import MembershipConfig
@@ -50,7 +48,7 @@ class Application:
 
 def load_application(config: StreamsConfig) -> Application:
     """Reads the topology file and finds the policy. Raises ApplicationError."""
-    return Application(config, replace(STOCK, assign=_policy(config)), _topology(config))
+    return Application(config, _assignors(config), _topology(config))
 
 
 def _topology(config: StreamsConfig) -> Topology | None:
@@ -68,11 +66,11 @@ def _topology(config: StreamsConfig) -> Topology | None:
     return topology
 
 
-def _policy(config: StreamsConfig) -> Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]:
+def _assignors(config: StreamsConfig) -> Assignors:
     if config.policy in STREAMS_POLICIES:
-        return assign_streams
+        return STOCK
     try:
-        return PluginPolicy(config)
+        return replace(STOCK, assign=PluginPolicy(config), copes=True)
     except PluginError as error:
         raise ApplicationError(
             f"The setting policy of group {config.application_id} cannot be used: {error}; stock ones are"
@@ -81,15 +79,14 @@ def _policy(config: StreamsConfig) -> Callable[[StreamsView, AssignmentConfigs, 
 
 
 class PluginPolicy:
-    """A KIP-924 task assignor from an entry point, with what is remembered of it between rounds."""
+    """A KIP-924 task assignor from an entry point, with its health. What threads reported is the previous plan, so a
+    plan that was never delivered is never taken for one."""
 
     def __init__(self, config: StreamsConfig) -> None:
         self._assignor = load_task_assignor(config.policy, asdict(config.configs))
         self._health = PluginHealth()
-        self._last: tuple[StreamsView, StreamsPlan] | None = None
 
     def __call__(self, view: StreamsView, configs: AssignmentConfigs, _policy: str) -> StreamsPlan:
-        previous = translate_plan(*self._last, view) if self._last is not None else None
-        plan, notes, self._health = run_plugin(self._assignor, view, configs, previous, self._health)
-        self._last = view, plan
-        return replace(plan, notes=(*plan.notes, *notes))
+        run = run_plugin(self._assignor, view, configs, None, self._health, now_ms=view.now_ms, cluster=view.cluster)
+        self._health = run.health
+        return replace(run.plan, notes=(*run.plan.notes, *run.notes))

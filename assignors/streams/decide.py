@@ -41,11 +41,15 @@ _LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class Assignors:
-    """Who places tasks: the policy by name, what serves where it fails or lags are unknown, and threads."""
+    """Who places tasks: the policy by name, what serves where it fails or lags are unknown, and threads.
+
+    `copes` with unknown lags: a custom assignor is asked even then, as in Java; the stock policies need lags.
+    """
 
     assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
     fallback: Callable[[StreamsView, AssignmentConfigs], StreamsPlan]
     spread: Callable[[StreamsView, StreamsPlan], ThreadPlan]
+    copes: bool = False
 
 
 STOCK = Assignors(assign_streams, assign_fallback_prior, spread)
@@ -129,9 +133,8 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
 
 
 def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
-    """The policy's plan if lags are known and it is valid, else the fallback's and a warning."""
-    reason = "lags are not known"
-    if view.lags_known:
+    """The policy's plan if it can be asked and is valid, else the fallback's and a warning."""
+    if view.lags_known or work.assignors.copes:
         try:
             plan = work.assignors.assign(view, work.configs, work.policy)
             reason = "; ".join(validate_plan(view, plan))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from assignors.model import NOBODY, BoolArray, IntArray, LongArray
+from assignors.model import NOBODY, BoolArray, ClusterView, IntArray, LongArray
 from protocol.types import HostInfo, ProcessId, TaskId
 
 LATEST_OFFSET = -2
@@ -97,6 +97,8 @@ class StreamsView:
     Threads are numbered through: first all members of process 0 in their order, then those of process 1, and so on.
     `thread_task` (CSR with `thread_task_first`) are the stateful tasks that a thread itself reported, ascending: what
     step 4 of the reference calls the previous tasks of a member. Views made by hand may leave them out.
+
+    `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions.
     """
 
     group_id: str
@@ -115,6 +117,8 @@ class StreamsView:
     lags_known: bool = True
     thread_task_first: LongArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     thread_task: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    now_ms: int = 0
+    cluster: ClusterView | None = None
 
     @property
     def size(self) -> int:

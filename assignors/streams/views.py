@@ -90,6 +90,8 @@ def streams_view(
         lags_known=lags_known,
         thread_task_first=starts(pairs // max(1, table.size), len(crew.member)),
         thread_task=(pairs % max(1, table.size)).astype(np.int32),
+        now_ms=now_ms,
+        cluster=tasks.cluster,
     )
     far = beyond_end(sums[kept], end) if lags_known else np.zeros(0, dtype=np.int32)
     said_by = crew.member[thread][latest][kept]

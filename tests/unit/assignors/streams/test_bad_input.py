@@ -7,7 +7,7 @@ import pytest
 
 from assignors.model import ClusterView
 from assignors.streams.memory import StreamsMemory, recall_streams
-from assignors.streams.model import UNKNOWN_OFFSET_SUM, AssignmentConfigs, Subtopology
+from assignors.streams.model import UNKNOWN_OFFSET_SUM, AssignmentConfigs, StreamsPlan, StreamsView, Subtopology
 from assignors.streams.offsets import EndOffsets
 from assignors.streams.result import Cause
 from assignors.streams.topology import Topology
@@ -17,6 +17,7 @@ from protocol.streams_subscription import SubscriptionInfo
 from protocol.types import ProcessId, TaskId, TopicPartition
 from tests.unit.assignors.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
+    NOW_MS,
     OWN,
     SHOP,
     SHOP_COUNTS,
@@ -257,6 +258,23 @@ def test_without_end_offsets_the_fallback_decides(ends: EndOffsets) -> None:
     assert decision.view.report_lag.tolist() == [-2, UNKNOWN_OFFSET_SUM]
     assert set(decision.view.tasks.end_sum.tolist()) == {UNKNOWN_OFFSET_SUM}
     assert "lags are not known" in "".join(decision.warnings)
+
+
+def test_a_custom_assignor_is_asked_without_lags_and_told_time_and_cluster() -> None:
+    """It was asked only when lags were known, and its deadlines counted from the year 1970: endless rebalances."""
+    seen: list[tuple[int, bool, bool]] = []
+
+    def custom(view: StreamsView, *_: object) -> StreamsPlan:
+        seen.append((view.now_ms, view.cluster is not None, view.lags_known))
+        return placed([1] * 8)
+
+    decision = led(
+        group(A, B),
+        ends=EndOffsets.failed("timed out"),
+        assignors=replace(always(placed([0] * 8)), assign=custom, copes=True),
+    )
+    assert seen == [(NOW_MS, True, False)]
+    assert tasks_text(decision, "a") == ""
 
 
 def test_an_assignor_that_mutates_or_returns_nonsense_is_not_believed() -> None:
