@@ -49,7 +49,8 @@ class Shape:
 
     def __str__(self) -> str:
         size = f"{self.members:,} x {self.partitions:,} ({self.topics} topics)"
-        return f"{self.protocol}, {self.event}, {size}{', racks' if self.racks else ''}"
+        racks = f", racks, {self.replicas} replica{'s' * (self.replicas > 1)}" if self.racks else ""
+        return f"{self.protocol}, {self.event}, {size}{racks}"
 
 
 @dataclass(frozen=True)
