@@ -117,7 +117,7 @@ def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int, po
         for number in range(scenario.instances):
             app.add(f"app-{number + 1}", RACKS[number])
         app.wait_settled(spread=1, quiet_s=QUIET_S, limit_s=LIMIT_S)
-        app.wait_counted(load.expected)
+        app.wait_counted(load.expected, limit_s=LIMIT_S)
         load.start(PER_SECOND)
         time.sleep(1.0)
         before = len(rounds(cluster, name))
@@ -156,7 +156,7 @@ def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int, po
 def _counts_exactly(app: StreamsApp, load: Load, *, crashed: bool) -> bool:
     """At least once: after a crash a record may be counted again, but every number of every key must be there."""
     try:
-        app.wait_counted(load.expected, exactly_once=not crashed)
+        app.wait_counted(load.expected, exactly_once=not crashed, limit_s=LIMIT_S)
     except AssertionError as wrong:
         print(wrong, file=sys.stderr)
         return False
@@ -205,16 +205,23 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write every run there as a JSON line")
     options = parser.parse_args()
     results: list[Measured] = []
-    with KafkaCluster() as cluster:
-        for run in range(1, options.runs + 1):
-            for scenario in options.scenario or SCENARIOS:
-                for leader in options.leader or LEADERS:
-                    results.append(measure(cluster, leader, SCENARIOS[scenario], run, options.policy))
-                    print(json.dumps(asdict(results[-1])), file=sys.stderr, flush=True)
-    if options.json:
-        options.json.write_text("".join(json.dumps(asdict(result)) + "\n" for result in results))
+    planned = [
+        (leader, SCENARIOS[scenario], run)
+        for run in range(1, options.runs + 1)
+        for scenario in options.scenario or SCENARIOS
+        for leader in options.leader or LEADERS
+    ]
+    with KafkaCluster() as cluster, ExitStack() as stack:
+        sink = stack.enter_context(options.json.open("w")) if options.json else sys.stderr
+        for leader, scenario, run in planned:
+            try:
+                results.append(measure(cluster, leader, scenario, run, options.policy))
+            except AssertionError as failure:
+                print(f"{scenario.name} under {leader}, run {run}: {failure}", file=sys.stderr, flush=True)
+            else:
+                print(json.dumps(asdict(results[-1])), file=sink, flush=True)
     Console(width=160 if not sys.stdout.isatty() else None).print(table(results))
-    return 0 if all(result.exact for result in results) else 1
+    return 0 if len(results) == len(planned) and all(result.exact for result in results) else 1
 
 
 if __name__ == "__main__":
