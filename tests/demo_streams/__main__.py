@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.rule import Rule
 
-from tests.demo_streams.screen import Scene, progress, show_counts, show_summary, show_tasks
+from tests.demo_streams.screen import Scene, progress, show_counts, show_rounds, show_summary, show_tasks
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import MissingToolError
@@ -68,7 +68,9 @@ class Stage:
     cluster: KafkaCluster
     app: StreamsApp
     deadline: float
+    process: Bellwether | None = None
     scenes: list[Scene] = field(default_factory=list)
+    decisions_shown: int = 0
 
     def begin(self, what: str) -> tuple[str, int, int]:
         """Announces a scene and marks its beginning: title, time and completed rounds."""
@@ -105,6 +107,9 @@ class Stage:
         )
         self.scenes.append(scene)
         show_tasks(self.console, self.app)
+        decisions = self.process.log("streams_decision", group=GROUP) if self.process else []
+        show_rounds(self.console, decisions[self.decisions_shown :])
+        self.decisions_shown = len(decisions)
         self.console.print(f"[dim]settled in {scene.settled_s:.1f} s\n")
 
     def _settled(self, spread: int | None) -> bool:
@@ -152,7 +157,7 @@ def judge(stage: Stage, load: Load, leader: str) -> None:
     """Everything that must have held. Raises AssertionError, or DemoError with a sentence."""
     expected = load.expected
     totals = stage.app.wait_counted(expected, exactly_once=True, limit_s=30.0)
-    show_summary(stage.console, stage.scenes, {})
+    show_summary(stage.console, stage.scenes)
     show_counts(stage.console, totals, expected)
     overlaps = stage.app.timeline().overlaps()
     if overlaps:
@@ -164,13 +169,6 @@ def judge(stage: Stage, load: Load, leader: str) -> None:
         f"[bold green]{expected.seen:,} records were counted exactly once; no task ran twice at a time; "
         f"{'Bellwether' if leader == 'bellwether' else 'a Java thread'} led every round.[/]"
     )
-
-
-def show_decisions(console: Console, process: Bellwether) -> None:
-    """What Bellwether itself logged of its rounds."""
-    for entry in process.log("decision", group=GROUP):
-        rest = {key: value for key, value in entry.items() if key not in ("event", "group", "timestamp", "level")}
-        console.print(f"[dim]{entry.get('timestamp', '')} {rest}", highlight=False)
 
 
 def perform(console: Console, leader: str) -> None:
@@ -188,11 +186,9 @@ def perform(console: Console, leader: str) -> None:
             f"Three Kafka brokers in the racks {', '.join(RACKS)}; a Streams application of 18 tasks; {who}.\n"
         )
         app = stack.enter_context(StreamsApp(cluster, APPLICATION))
-        stage = Stage(console, cluster, app, began + TOTAL_S)
+        stage = Stage(console, cluster, app, began + TOTAL_S, process)
         play(stage, load)
         judge(stage, load, leader)
-        if process is not None:
-            show_decisions(console, process)
     console.print(f"[dim]{time.monotonic() - began:.0f} s")
 
 

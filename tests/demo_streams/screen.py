@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tests.interop.bellwether import INSTANCE
 from tests.interop.rounds import Round
 from tests.interop.streams_app import Instance, StreamsApp
 from tests.interop.streams_load import Totals
@@ -85,13 +87,34 @@ def progress(app: StreamsApp) -> str:
     return f"{loads}  {f'warming up: {listed}{more}' if warming else ''}"
 
 
-def show_summary(console: Console, scenes: Sequence[Scene], names: Mapping[str, str]) -> None:
+def show_rounds(console: Console, decisions: Sequence[Mapping[str, Any]]) -> None:
+    """Bellwether's own log of its rounds: why, what moved, what it held back and for what."""
+    shown = Table(box=box.SIMPLE_HEAD, title="rounds, in Bellwether's words", title_justify="left", title_style="dim")
+    for heading in ("round", "why", "warm-ups", "moved", "held back", "out of rack", "next probe", "plan"):
+        shown.add_column(heading, justify="left" if heading in ("why", "warm-ups") else "right")
+    for said in decisions:
+        probing = said["probing_in_ms"]
+        shown.add_row(
+            str(said["generation"]),
+            said["cause"],
+            "\n".join(said["warmups"]),
+            f"{said['moved']}/{said['tasks']}",
+            str(said["withheld"]),
+            str(said["cross_rack"]),
+            f"{probing / 1000:.0f} s" if probing else "",
+            f"{said['plan_ms']:.0f} ms",
+        )
+    if decisions:
+        console.print(shown)
+
+
+def show_summary(console: Console, scenes: Sequence[Scene]) -> None:
     shown = Table(box=box.SIMPLE_HEAD, title="What it came to", title_justify="left")
     for heading in ("scene", "settled", "rounds", "led by", "longest gap", "moves", "restored", "standbys read"):
         shown.add_column(heading, justify="left" if heading in ("scene", "led by") else "right")
     shown.add_column("out of rack", justify="right")
     for scene in scenes:
-        leaders = sorted({names.get(led.leader, led.leader.split("-StreamThread")[0]) for led in scene.rebalances})
+        leaders = sorted({_name(led.leader) for led in scene.rebalances})
         shown.add_row(
             scene.what,
             f"{scene.settled_s:.1f} s",
@@ -104,6 +127,10 @@ def show_summary(console: Console, scenes: Sequence[Scene], names: Mapping[str, 
             str(scene.foreign),
         )
     console.print(shown)
+
+
+def _name(member_id: str) -> str:
+    return INSTANCE if member_id.startswith(INSTANCE) else member_id.split("-StreamThread", maxsplit=1)[0]
 
 
 def show_counts(console: Console, totals: Totals, expected: Totals) -> None:
