@@ -37,16 +37,16 @@ class Evener:
         self._total = self._count.sum(axis=0) + others
         self._mine: dict[tuple[int, int], set[int]] = defaultdict(set)
 
-    def run(self) -> None:
-        """Evens out the totals, then each subtopology without unsettling the totals."""
-        if not self._uneven(self._total) and not any(map(self._uneven, self._count)):
+    def run(self, *, subtopologies: bool = True) -> None:
+        """Evens out the totals, then each of the subtopologies without unsettling the totals."""
+        if not self._uneven(self._total) and not (subtopologies and any(map(self._uneven, self._count))):
             return
         for task, row, process in zip(
             self._tasks.tolist(), self._row[self._tasks].tolist(), self.owner[self._tasks].tolist(), strict=True
         ):
             self._mine[row, process].add(task)
         self._even_totals()
-        while any(self._even_subtopology(row) for row in range(len(self._count))):
+        while subtopologies and any(self._even_subtopology(row) for row in range(len(self._count))):
             pass
 
     def _uneven(self, count: LongArray) -> bool:
@@ -59,6 +59,10 @@ class Evener:
         return (source, destination) if giving[source] >= taking[destination] else None
 
     def _even_totals(self) -> None:
+        """Tasks that somebody has warmed up for go there first, whoever else could take them too."""
+        spread = (self._total - 1) / self._capacity
+        for process in np.flatnonzero((self._total + 1) / self._capacity <= spread.max()).tolist():
+            self._take_warm(process)
         while (pair := self._worst_pair(self._total)) is not None:
             source, destination = pair
             held = np.flatnonzero(self._count[:, source])
@@ -66,12 +70,18 @@ class Evener:
                 return
             lead = self._count[held, source] / self._capacity[source]
             lead = lead - self._count[held, destination] / self._capacity[destination]
-            better = held[lead > 0]
-            stated = self._with_state(
-                (task for row in better.tolist() for task in self._mine[row, source]), destination
-            )
-            task = stated if stated is not None else min(self._mine[int(held[lead.argmax()]), source])
-            self._move(task, source, destination)
+            self._move(min(self._mine[int(held[lead.argmax()]), source]), source, destination)
+
+    def _take_warm(self, process: int) -> None:
+        """Takes tasks that the process has state of from processes that can spare them."""
+        room = self._capacity[process]
+        for task in sorted(state := self._lags.state_of(process), key=lambda t: (state[t], t)):
+            row, source = int(self._row[task]), int(self.owner[task])
+            if row < 0 or source == process:
+                continue
+            spare = (self._total[source] - 1) / self._capacity[source] >= (self._total[process] + 1) / room
+            if spare and self._count[row, source] / self._capacity[source] > self._count[row, process] / room:
+                self._move(task, source, process)
 
     def _even_subtopology(self, row: int) -> bool:
         """Moves tasks of one subtopology; returns whether it moved any."""

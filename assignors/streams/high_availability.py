@@ -52,7 +52,7 @@ class HighAvailability:
     def assign(self) -> StreamsPlan:
         self.place_stateful()
         if self.racks is not None:
-            self._optimize_actives(self.stateful, *self._stateful_costs)
+            self.optimize_actives(self.stateful, *self.stateful_costs)
         if self.configs.num_standby_replicas:
             self.place_standbys()
             wanted = self.configs.num_standby_replicas
@@ -60,7 +60,7 @@ class HighAvailability:
         moved = self.move()
         self.place_stateless()
         if self.racks is not None:
-            self._optimize_actives(self.stateless, STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST)
+            self.optimize_actives(self.stateless, STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST)
         return self.place.plan(probing=moved > 0, notes=tuple(self.notes))
 
     @cached_property
@@ -81,7 +81,7 @@ class HighAvailability:
 
     def optimize_standbys(self, rule: StandbyRule) -> None:
         if self.racks is not None:
-            self.racks.standbys(self.place, rule, *self._stateful_costs)
+            self.racks.standbys(self.place, rule, *self.stateful_costs)
 
     def move(self) -> int:
         """Leaves tasks where their state is for now; returns how many are not where they should end up."""
@@ -98,14 +98,14 @@ class HighAvailability:
         self.place.place_actives(self.stateless, deal(counts, self.view.capacity, len(self.stateless)))
 
     @property
-    def _stateful_costs(self) -> tuple[int, int]:
+    def stateful_costs(self) -> tuple[int, int]:
         traffic, non_overlap = self.configs.rack_aware_traffic_cost, self.configs.rack_aware_non_overlap_cost
         return (
             STATEFUL_TRAFFIC_COST if traffic is None else traffic,
             STATEFUL_NON_OVERLAP_COST if non_overlap is None else non_overlap,
         )
 
-    def _optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
+    def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
         if self.racks is None or not len(tasks):
             return
         active = np.array(self.place.active, dtype=np.int32)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from assignors.streams.lags import Lags
 from assignors.streams.model import AssignmentConfigs, StreamsView
-from assignors.streams.placement import Placement, anywhere, balance_standbys
+from assignors.streams.placement import Placement, anywhere, is_wanted, uneven
 from assignors.streams.standby import LabelRule, Labels, fill_lightest, task_hashes
 
 RACK = "client.rack"
@@ -18,56 +18,144 @@ RACK = "client.rack"
 class KeepingRule(LabelRule):
     """KIP-708's spread over tags, KIP-925's over racks, starting from the state that there is."""
 
-    def __init__(self, view: StreamsView, configs: AssignmentConfigs, lags: Lags) -> None:
+    def __init__(self, view: StreamsView, configs: AssignmentConfigs, lags: Lags, *, cross_rack: bool) -> None:
         keys = configs.rack_aware_assignment_tags or (RACK,)
         self._by_tags = bool(configs.rack_aware_assignment_tags)
+        self._view = view
         self._lags = lags
+        self._cross_rack = cross_rack
         labels = [process.tags for process in view.processes] if self._by_tags else rack_labels(view)
         self._plain = not any(key in keys for mine in labels for key, _ in mine)
         super().__init__(labels, keys, task_hashes(view))
 
     def assign(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
-        for task in tasks:
-            self._keep(place, task, replicas, spread=True)
-        if self._plain:
-            left = {task: replicas - len(place.standbys[task]) for task in tasks}
-        else:
-            left = self.spread(place, tasks, replicas)
-        for task in left:
-            self._keep(place, task, replicas, spread=False)
-        fill_lightest(place, {task: replicas - len(place.standbys[task]) for task in left})
+        self._keep(place, tasks, replicas)
+        kept = {}
+        if not self._plain:
+            kept = {task: near for task in tasks if (near := self._clear_repeated(place, task))}
+            self.spread(place, [task for task in tasks if len(place.standbys[task]) < replicas], replicas)
+            self._undo_in_vain(place, kept)
+        left = {task: replicas - len(place.standbys[task]) for task in tasks}
+        fill_lightest(place, left)
 
-    def _keep(self, place: Placement, task: int, replicas: int, *, spread: bool) -> None:
-        """Keeps up to so many replicas where the state is, only on unused labels if they are to be spread."""
-        copies, active = place.standbys[task], place.active[task]
-        excluded = self.used_labels(place, task) if spread and not self._plain else set()
-        for _, process in self._lags.holders(task):
-            if len(copies) >= replicas:
-                return
-            if process == active or process in copies or (excluded and self.is_used(excluded, process)):
-                continue
+    def _keep(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
+        """Keeps replicas where the state is. Where more processes have caught up than there shall be replicas, those
+        stay that cost least across racks, and else those on the least loaded processes."""
+        crowded = []
+        for task in tasks:
+            active = place.active[task]
+            near = [(lag, process) for lag, process in self._lags.holders(task) if process != active]
+            for number, (lag, process) in enumerate(near):
+                if number < replicas or lag <= self._lags.acceptable_lag:
+                    place.add_standby(task, process)
+            if len(place.standbys[task]) > replicas:
+                crowded.append(task)
+        for task in crowded:
+            while len(place.standbys[task]) > replicas:
+                place.remove_standby(task, self._least_wanted(place, task))
+
+    def _least_wanted(self, place: Placement, task: int) -> int:
+        copies = place.standbys[task]
+        holders = (place.active[task], *copies)
+
+        def key(process: int) -> tuple[int, int, float, int]:
+            rest = self.diversity(p for p in holders if p != process)
+            return (rest, self._remote(task, process), place.load[process] / place.capacity[process], process)
+
+        return max(copies, key=key)
+
+    def _remote(self, task: int, process: int) -> int:
+        """Changelog partitions of the task without a replica in the rack of the process."""
+        if not self._cross_rack:
+            return 0
+        rack, table = int(self._view.rack[process]), self._view.tasks
+        row = table.changelog_remote[table.changelog_signature[task]]
+        return int(row[rack] if rack >= 0 else row.max(initial=0))
+
+    def _clear_repeated(self, place: Placement, task: int) -> list[int]:
+        """Takes away replicas on labels already used, if any; then returns all that there were."""
+        before = list(place.standbys[task])
+        for process in before:
+            place.remove_standby(task, process)
+        left = list(before)
+        while left:
+            excluded = self.used_labels(place, task)
+            process = next((p for p in left if not self.is_used(excluded, p)), -1)
+            if process < 0:
+                return before
+            left.remove(process)
             place.add_standby(task, process)
-            if excluded:
-                excluded = self.exclude(excluded, process, 1 + len(copies))
+        return []
+
+    def _undo_in_vain(self, place: Placement, kept: dict[int, list[int]]) -> None:
+        """Puts replicas back that made way for others without any gain in different labels."""
+        for task, before in kept.items():
+            active, copies = place.active[task], list(place.standbys[task])
+            if self.diversity((active, *before)) < self.diversity((active, *copies)):
+                continue
+            for process in copies:
+                place.remove_standby(task, process)
+            for process in before:
+                place.add_standby(task, process)
 
     def balance(self, place: Placement) -> None:
-        """Moves standbys for balance, first to where their state is."""
+        """Moves standbys for balance: first to where state of them is, then from the most to the least loaded process,
+        so that none of them both gives and takes."""
+        if not uneven(place):
+            return
+        kept: list[set[int]] = [set() for _ in range(place.size)]
+        for task, copies in enumerate(place.standbys):
+            for process in copies:
+                kept[process].add(task)
+        for process in _by_load(place):
+            self._take_warm(place, kept, process)
+        while self._level_one(place, kept):
+            pass
 
-        def to_state(source: int, destination: int, task: int) -> bool:
-            return task in self._lags.state_of(destination) and self._may_move_one(source, destination, task, place)
+    def _take_warm(self, place: Placement, kept: list[set[int]], process: int) -> None:
+        state = self._lags.state_of(process)
+        for task in sorted(state, key=lambda t: (state[t], t)):
+            if place.holds(process, task):
+                continue
+            giver = max(place.standbys[task], key=lambda p: place.load[p] / place.capacity[p], default=None)
+            if giver is not None and is_wanted(place, giver, process) and self._may(place, giver, process, task):
+                _move(place, kept, task, giver, process)
 
-        def to_any(source: int, destination: int, task: int) -> bool:
-            return self._may_move_one(source, destination, task, place)
+    def _level_one(self, place: Placement, kept: list[set[int]]) -> bool:
+        """Moves one standby from a process as loaded to one as little loaded as possible; False if none may move."""
+        order = _by_load(place)
+        for source in reversed(order):
+            for destination in order:
+                if not is_wanted(place, source, destination):
+                    break
+                here, there = self._lags.state_of(source), self._lags.state_of(destination)
+                movable = (t for t in kept[source] if self._may(place, source, destination, t))
+                task = min(movable, key=lambda t: (t not in there, t in here, t), default=None)
+                if task is not None:
+                    _move(place, kept, task, source, destination)
+                    return True
+        return False
 
-        balance_standbys(place, self.may_move, to_state)
-        balance_standbys(place, self.may_move, to_any)
+    def _may(self, place: Placement, source: int, destination: int, task: int) -> bool:
+        if place.holds(destination, task) or not self.may_move(source, destination):
+            return False
+        return self._by_tags or self._plain or self.may_move_task(source, destination, task, place)
 
     def may_move(self, source: int, destination: int) -> bool:
         """Tags bind as they do in Kafka; racks are looked at task by task."""
         return super().may_move(source, destination) if self._by_tags else anywhere(source, destination)
 
-    def _may_move_one(self, source: int, destination: int, task: int, place: Placement) -> bool:
-        return self._by_tags or self._plain or self.may_move_task(source, destination, task, place)
+
+def _by_load(place: Placement) -> list[int]:
+    """The processes, the least loaded first."""
+    return sorted(range(place.size), key=lambda p: place.load[p] / place.capacity[p])
+
+
+def _move(place: Placement, kept: list[set[int]], task: int, source: int, destination: int) -> None:
+    place.remove_standby(task, source)
+    place.add_standby(task, destination)
+    kept[source].remove(task)
+    kept[destination].add(task)
 
 
 def rack_labels(view: StreamsView) -> list[Labels]:

@@ -105,13 +105,8 @@ def balance_actives(place: Placement, tasks: IntArray) -> None:
     _sweep(place, owned, move, anywhere)
 
 
-def balance_standbys(
-    place: Placement, may_move: MayMove, may_move_task: Callable[[int, int, int], bool] | None = None
-) -> None:
-    """Balances standbys over processes that hold no copy of the task yet, where the standby assignor lets them go.
-
-    `may_move_task` (source, destination, task) may forbid single ones.
-    """
+def balance_standbys(place: Placement, may_move: MayMove) -> None:
+    """Balances standbys over processes that hold no copy of the task yet, where the standby assignor lets them go."""
     if not uneven(place):
         return
     task, process = place.replicas()
@@ -119,8 +114,6 @@ def balance_standbys(
 
     def move(task: int, source: int, destination: int) -> bool:
         if place.holds(destination, task):
-            return False
-        if may_move_task is not None and not may_move_task(source, destination, task):
             return False
         holders = place.standbys[task]
         holders[holders.index(source)] = destination
@@ -132,6 +125,12 @@ def balance_standbys(
 def uneven(place: Placement) -> bool:
     """Whether there is a pair of processes between which a task would be moved for balance."""
     return max(_after_giving(place)) >= min(_after_taking(place))
+
+
+def is_wanted(place: Placement, source: int, destination: int) -> bool:
+    """Whether moving a task between these would be for the better."""
+    load, capacity = place.load, place.capacity
+    return (load[source] - 1) / capacity[source] >= (load[destination] + 1) / capacity[destination]
 
 
 def _after_giving(place: Placement) -> list[float]:

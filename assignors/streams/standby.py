@@ -6,7 +6,7 @@ whenever Kafka asks its ConstrainedPrioritySet here, so heaps of (load, process)
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
 from assignors.streams.java_queue import hash_order, task_hash
@@ -100,6 +100,10 @@ class LabelRule(StandbyRule):
             else:
                 excluded = {pair for pair in excluded if pair[0] != key}
         return excluded
+
+    def diversity(self, processes: Iterable[int]) -> int:
+        """How many different labels these processes have."""
+        return len(set().union(*(self._counted[process] for process in processes)))
 
     def may_move(self, source: int, destination: int) -> bool:
         theirs = self._labels[destination]

@@ -2,6 +2,9 @@
 
 Tasks stay with whoever has them as long as that is balanced, subtopology by subtopology too. Standbys stay where they
 are, spread over racks where no tags say how to spread them. Everything else is HighAvailability's.
+
+With the rack optimisation on, its strategy decides whether subtopologies are to be even. It starts from the current
+placement, so it is repeated until it changes nothing: otherwise each rebalance would move a few tasks more.
 """
 
 import numpy as np
@@ -14,6 +17,8 @@ from assignors.streams.lags import Lags, has_state, is_caught_up
 from assignors.streams.model import LATEST_OFFSET, AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.movements import WarmupBudget, move_actives, move_standbys
 from assignors.streams.sticky_task import previous_owners
+
+_MOST_REPEATS = 10
 
 
 class StreamsHighAvailability(HighAvailability):
@@ -28,10 +33,21 @@ class StreamsHighAvailability(HighAvailability):
         self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
 
     def place_standbys(self) -> None:
-        rule = KeepingRule(self.view, self.configs, self.lags)
+        rule = KeepingRule(self.view, self.configs, self.lags, cross_rack=self.racks is not None)
         rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
-        rule.balance(self.place)
-        self.optimize_standbys(rule)
+        for _ in range(_MOST_REPEATS if self.racks is not None else 1):
+            before = self.place.replicas()[1]
+            rule.balance(self.place)
+            self.optimize_standbys(rule)
+            if (self.place.replicas()[1] == before).all():
+                return
+
+    def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
+        for _ in range(_MOST_REPEATS):
+            before = self.place.owners(tasks)
+            super().optimize_actives(tasks, traffic_cost, non_overlap_cost)
+            if (self.place.owners(tasks) == before).all():
+                return
 
     def move(self) -> int:
         budget = WarmupBudget(self.configs.max_warmup_replicas)
@@ -52,7 +68,9 @@ class StreamsHighAvailability(HighAvailability):
         if len(orphans):
             held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
             owner[orphans] = deal(held + others, self.view.capacity, len(orphans))
-        Evener(tasks, owner, self.view.tasks.subtopology, others, self.view.capacity, self.lags).run()
+        Evener(tasks, owner, self.view.tasks.subtopology, others, self.view.capacity, self.lags).run(
+            subtopologies=self.racks is None
+        )
         self.place.place_actives(tasks, owner[tasks])
 
 
