@@ -144,13 +144,16 @@ def _swapped(ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]
     if max(a - b for _, a, b in ours) + max(a - b for _, a, b in theirs) <= 0:
         return []
     pair = _Pair(ours, theirs)
-    while (cycle := pair.cycle()) is not None:
-        pair.swap(*cycle)
-    return [(task, was) for task, was, now in zip(pair.tasks, pair.before, pair.side, strict=True) if now != was]
+    while pair.cycle():
+        pass
+    before = {task for task, _, _ in ours}
+    after = {task for on_a, _ in pair.groups.values() for task in on_a}
+    return [(task, False) for task in before - after] + [(task, True) for task in after - before]
 
 
 class _Pair:
-    """Two processes A and B and what may move between them: `side` is True for tasks that are on B.
+    """Two processes A and B and what may move between them: `groups[a, b]` are the tasks that cost a on A and b on B,
+    as heaps of those that are on A and of those that are on B.
 
     Bellman-Ford starts with distance 0 everywhere and goes over the edges in order: tasks to the source node and to the
     other process, then processes to their tasks. So after every pass a task is as far as its process less its cost
@@ -159,67 +162,57 @@ class _Pair:
     out, and if that is a task to a process, the task takes the place of the one with the greatest gain.
     """
 
-    __slots__ = ("_costs", "_dearest", "_gains", "before", "side", "tasks")
+    __slots__ = ("_passes", "groups")
 
     def __init__(self, ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> None:
-        rows = [(task, here, there, False) for task, here, there in ours]
-        rows += [(task, there, here, True) for task, here, there in theirs]
-        rows.sort()
-        self.tasks = [row[0] for row in rows]
-        self.before = [row[3] for row in rows]
-        self.side = list(self.before)
-        self._costs = [(a, b) for _, a, b, _ in rows]
-        # Heaps of (negative value, row) per side; rows that have left a side are dropped when they come up.
-        self._gains: tuple[_Heap, _Heap] = ([], [])
-        self._dearest: tuple[_Heap, _Heap] = ([], [])
-        for row, ((a, b), on_b) in enumerate(zip(self._costs, self.side, strict=True)):
-            self._gains[on_b].append((a - b if on_b else b - a, row))
-            self._dearest[on_b].append((-b if on_b else -a, row))
-        for heap in self._gains + self._dearest:
-            heapify(heap)
+        self._passes = len(ours) + len(theirs) + 4
+        self.groups: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+        for task, here, there in ours:
+            self.groups.setdefault((here, there), ([], []))[0].append(task)
+        for task, here, there in theirs:
+            self.groups.setdefault((there, here), ([], []))[1].append(task)
+        for on_a, on_b in self.groups.values():
+            heapify(on_a)
+            heapify(on_b)
 
-    def swap(self, *rows: int) -> None:
-        for row in rows:
-            a, b = self._costs[row]
-            on_b = self.side[row] = not self.side[row]
-            heappush(self._gains[on_b], (a - b if on_b else b - a, row))
-            heappush(self._dearest[on_b], (-b if on_b else -a, row))
-
-    def cycle(self) -> tuple[int, int] | None:
-        """The two rows that Java swaps next, one of each side; None if no swap gains."""
-        (loss_a, best_a), (loss_b, best_b) = self._top(self._gains, 0), self._top(self._gains, 1)
-        if loss_a + loss_b >= 0:
-            return None
-        passes = len(self.tasks) + 4
-        far_a, far_b = _distances(-loss_a, -loss_b, passes)
-        before_a, before_b = _distances(-loss_a, -loss_b, passes - 1)
-        dear_a, dear_b = -self._top(self._dearest, 0)[0], -self._top(self._dearest, 1)[0]
+    def cycle(self) -> bool:
+        """Swaps the two tasks that Java swaps next, one of each side; False if no swap gains."""
+        best_a, gain_a, dear_a = self._best(0)
+        best_b, gain_b, dear_b = self._best(1)
+        if gain_a + gain_b <= 0:
+            return False
+        far_a, far_b = _distances(gain_a, gain_b, self._passes)
+        before_a, before_b = _distances(gain_a, gain_b, self._passes - 1)
         source = min(0, before_a - dear_a, before_b - dear_b)
-        # A row relaxes the source node if it is dear enough, the other process if it gains enough.
+        # A task relaxes the source node if it is dear enough, the other process if it gains enough.
         most_a, most_b, apart = far_a - source, far_b - source, far_a - far_b
-        if dear_a <= most_a and dear_b <= most_b and -loss_a <= apart and -loss_b <= -apart:
-            return best_a, best_b
-        for row, ((a, b), on_b) in enumerate(zip(self._costs, self.side, strict=True)):
-            if on_b:
-                if b > most_b:
-                    break
-                if b - a > -apart:
-                    return best_a, row
-            else:
-                if a > most_a:
-                    break
-                if a - b > apart:
-                    return row, best_b
-        return best_a, best_b
+        first = None
+        for key, (on_a, on_b) in self.groups.items():
+            a, b = key
+            if on_a and (a > most_a or a - b > apart) and (first is None or on_a[0] < first):
+                first, choice = on_a[0], (best_a if a > most_a else key, best_b)
+            if on_b and (b > most_b or b - a > -apart) and (first is None or on_b[0] < first):
+                first, choice = on_b[0], (best_a, best_b if b > most_b else key)
+        if first is None:
+            choice = best_a, best_b
+        to_b, to_a = heappop(self.groups[choice[0]][0]), heappop(self.groups[choice[1]][1])
+        heappush(self.groups[choice[0]][1], to_b)
+        heappush(self.groups[choice[1]][0], to_a)
+        return True
 
-    def _top(self, heaps: "tuple[_Heap, _Heap]", on_b: int) -> tuple[int, int]:
-        heap = heaps[on_b]
-        while self.side[heap[0][1]] != on_b:
-            heappop(heap)
-        return heap[0]
-
-
-_Heap = list[tuple[int, int]]
+    def _best(self, on_b: int) -> tuple[tuple[int, int], int, int]:
+        """(the group whose first task gains most by leaving this side, first of equals; that gain; the dearest)."""
+        best, gain, dearest, lowest = (0, 0), _NEVER, _NEVER, -1
+        for key, sides in self.groups.items():
+            mine = sides[on_b]
+            if not mine:
+                continue
+            here = key[on_b]
+            gained = here - key[not on_b]
+            if gained > gain or (gained == gain and mine[0] < lowest):
+                best, gain, lowest = key, gained, mine[0]
+            dearest = max(dearest, here)
+        return best, gain, dearest
 
 
 def _distances(gain_a: int, gain_b: int, passes: int) -> tuple[int, int]:
