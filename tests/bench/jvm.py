@@ -10,7 +10,7 @@ from tests.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome,
 from tests.bench.scenario import Scenario
 from tests.interop.jvm import java
 
-TIMEOUT_S = 900
+TIMEOUT_S = 1_800
 
 
 def run_jvm(scenario: Scenario, *, warm_s: float, measure_s: float, once: bool = False) -> Outcome:
