@@ -14,7 +14,7 @@ from coordinator.cluster import ClusterReader
 from coordinator.group_config import MembershipConfig
 from coordinator.offset_reader import OffsetReader
 from coordinator.planner_streams import StreamsPlanner
-from coordinator.settings_streams import StreamsConfig
+from coordinator.streams_config import StreamsConfig
 from coordinator.topology import load_topology
 from coordinator.topology_source import TopologyKeeper
 

@@ -39,7 +39,7 @@ from coordinator.planning import (
     raw_group,
     seconds_left,
 )
-from coordinator.settings_streams import StreamsConfig
+from coordinator.streams_config import StreamsConfig
 
 METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then

@@ -17,7 +17,7 @@ from protocol.types import ProcessId, TaskId
 
 EARLY_MAX = 4  # probes before the tick without a promotion in between
 QUIET_MS = 3_000  # a group that has just rebalanced is left alone
-MEASURE_MS = 10_000  # when nothing is known of rates, the second report is fetched after this
+MEASURE_MS = 5_000  # when nothing is known of rates, the second report is fetched after this
 MARGIN_MS = 1_000  # on top of a prediction: sums are reported per restored batch
 TOGETHER = 0.25  # warm-ups that need so much longer than the first are waited for
 RATES_KEPT = 32

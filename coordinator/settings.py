@@ -31,7 +31,8 @@ from pydantic_settings import (
 )
 
 from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig, check_timing
-from coordinator.settings_streams import STREAMS_FIELDS, StreamsConfig, StreamsSettings, trouble_for_streams
+from coordinator.settings_streams import STREAMS_FIELDS, StreamsSettings, trouble_for_streams
+from coordinator.streams_config import StreamsConfig
 
 PREFIX = "BELLWETHER_"
 KAFKA_PREFIX = "BELLWETHER_KAFKA_"

@@ -12,7 +12,6 @@ so it is said here again, by Kafka's own names:
     "rack.aware.assignment.strategy" = "min_traffic"
 """
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -20,24 +19,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from assignors.streams.model import AssignmentConfigs
 from coordinator.group_config import STREAMS_PROTOCOL
+from coordinator.streams_config import TASK_STALL_MS, StreamsConfig
 
 SESSION_MS_MIN, SESSION_MS_MAX = 6_000, 10_000
-TASK_STALL_MS = 600_000
 DEFAULTS = AssignmentConfigs()
-
-
-@dataclass(frozen=True, slots=True)
-class StreamsConfig:
-    """What the planner of one application is told. `standby_lag_max` is in records, None: nothing is done about it."""
-
-    application_id: str
-    topology: Path | None = None
-    topology_attested: bool = False
-    exactly_once: bool = False
-    policy: str = "kafka"
-    configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
-    task_stall_ms: int = TASK_STALL_MS
-    standby_lag_max: int | None = None
 
 
 def _tags(value: object) -> object:

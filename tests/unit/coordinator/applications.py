@@ -13,7 +13,7 @@ from coordinator.commands import Decide
 from coordinator.events import JoinedMember
 from coordinator.offset_reader import Offsets, OffsetsError
 from coordinator.planner_streams import StreamsPlanner
-from coordinator.settings_streams import StreamsConfig
+from coordinator.streams_config import StreamsConfig
 from tests.unit.assignors.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
 

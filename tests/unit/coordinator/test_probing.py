@@ -42,7 +42,7 @@ def test_without_rates_the_second_report_is_fetched_soon_and_then_it_is_known_wh
     assert probe.due(T0 + MEASURE_MS - 1) is None
     assert probe.due(T0 + MEASURE_MS) is not None
     # 2,000 records in 10 s: 200 a second; 8,000 - 100 are left: 39.5 s, and a second of margin
-    second = T0 + MEASURE_MS
+    second = T0 + 10_000
     probe.planned(facts(second, warmup(2_000, 10_000, second)))
     assert probe.next_at_ms == second + 39_500 + 1_000
     assert probe.due(second + 40_499) is None

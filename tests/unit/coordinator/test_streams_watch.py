@@ -60,7 +60,7 @@ def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
         await led.round(1, A, B)
         assert led.watch.next_probe_at_ms is not None
-        assert await led.later(9) == []
+        assert await led.later(4) == []
         (wish,) = await led.later(1)
         assert isinstance(wish, RebalanceWanted)
         assert "probe" in wish.reason

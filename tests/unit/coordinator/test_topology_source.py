@@ -1,0 +1,169 @@
+"""A topology from a file and from the live group, what they say of each other, and internal topics that are missing."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assignors.streams.model import Subtopology
+from assignors.streams.topology import InternalTopic, Topology
+from assignors.views import DescribedMember
+from coordinator.applications import ApplicationError, load_application
+from coordinator.group_config import MembershipConfig
+from coordinator.streams_config import StreamsConfig
+from coordinator.topology import write_topology
+from coordinator.topology_source import TopologyKeeper, contradiction
+from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
+from tests.unit.coordinator.applications import Cluster, Log
+
+A, B = Thread("a", 1), Thread("b", 2)
+CHANGELOG = "shop-totals-changelog"
+
+
+class Brokers(Cluster):
+    """A cluster whose topics have names. Nothing can be created there."""
+
+    admin = None
+
+    async def names(self, prefix: str) -> tuple[str, ...]:
+        return tuple(sorted(t for t in self.counts if t.startswith(prefix)))
+
+
+class Creating(TopologyKeeper):
+    """Remembers what it was to create."""
+
+    created: Mapping[str, Mapping[str, str]] = {}
+
+    async def _create(self, plans: Any, limit_s: float) -> frozenset[str]:
+        self.created = {plan.name: plan.configs for plan in plans}
+        return frozenset(self.created)
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def shown() -> tuple[DescribedMember, ...]:
+    """The group as DescribeGroups shows it after it has settled."""
+    first = led(group(A, B))
+    threads = [A.after(first), B.after(first)]
+    blobs = dict(led(group(*threads, generation=2), memory=first.memory).assignments)
+    return tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
+
+
+def keeper(given: Topology | None = None, counts: Mapping[str, int] = SHOP_COUNTS) -> TopologyKeeper:
+    return Creating("shop", given, Brokers(counts), Log())  # type: ignore[arg-type]  # they answer what is asked here
+
+
+def test_a_topology_is_learned_from_a_settled_group() -> None:
+    found = keeper()
+    assert found.topology is None
+    run(found.observe(shown()))
+    assert found.topology is not None
+    assert found.topology.source == "learned"
+    assert found.topology.changelogs == (CHANGELOG,)
+    assert found.witnesses == {"a", "b"}
+    assert found.mismatch == ""
+
+
+def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
+    found = keeper()
+    (first, second) = shown()
+    run(found.observe((first, replace(second, assignment=b""))))
+    assert found.topology is None
+    run(found.observe(()))
+    assert found.witnesses == frozenset()
+
+
+def test_a_file_wins_and_a_live_group_that_contradicts_it_is_told() -> None:
+    fitting = keeper(SHOP)
+    run(fitting.observe(shown()))
+    assert (fitting.topology, fitting.mismatch) == (SHOP, "")
+    zero, one = SHOP.subtopologies
+    other = Topology("shop", (zero, replace(one, changelogs=("shop-sums-changelog",))), "file")
+    told = keeper(other)
+    run(told.observe(shown()))
+    assert told.mismatch == f"subtopology 1 of the application has the changelog {CHANGELOG}, in the topology file not"
+
+
+def test_contradictions_name_the_subtopology_and_the_topic() -> None:
+    zero, one = SHOP.subtopologies
+    assert contradiction(SHOP, SHOP) == ""
+    assert "has a subtopology 1" in contradiction(Topology("shop", (zero,), "file"), SHOP)
+    more = Topology("shop", (replace(zero, sources=("orders", "clicks")), one), "learned")
+    assert "subtopology 0 of the application reads clicks" in contradiction(SHOP, more)
+    assert contradiction(replace(SHOP, patterns=((0, "cl.*"),)), more) == ""
+
+
+DESCRIBED = replace(SHOP, internal_topics=(InternalTopic(CHANGELOG),))
+
+
+def test_missing_internal_topics_are_created_with_streams_configs() -> None:
+    found = keeper(DESCRIBED)
+    assert isinstance(found, Creating)
+    created = run(found.complete(DESCRIBED, run(Brokers({"orders": 4}).snapshot(DESCRIBED.topics, 0)), 1.0))
+    assert created == {CHANGELOG, "shop-by-user-repartition"}
+    assert found.created[CHANGELOG]["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("topology", "counts"),
+    [(DESCRIBED, SHOP_COUNTS), (SHOP, {"orders": 4}), (DESCRIBED, {})],
+    ids=["nothing is missing", "a changelog is not described", "the source topic does not exist"],
+)
+def test_otherwise_nothing_is_created(topology: Topology, counts: Mapping[str, int]) -> None:
+    found = keeper(topology)
+    assert isinstance(found, Creating)
+    assert run(found.complete(topology, run(Brokers(counts).snapshot(topology.topics, 0)), 1.0)) is None
+    assert found.created == {}
+
+
+def test_a_topic_that_may_not_be_read_is_not_taken_for_missing() -> None:
+    brokers = Brokers({"orders": 4, "shop-by-user-repartition": 4})
+    brokers.unreadable = frozenset({CHANGELOG})
+    found = keeper(DESCRIBED)
+    assert run(found.complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)) is None
+
+
+# ---- from settings ---------------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, topology: Topology = SHOP) -> Path:
+    file = folder / "shop.yaml"
+    file.write_text(write_topology(topology))
+    return file
+
+
+def test_an_application_with_a_file_may_lead_an_empty_group_and_lists_its_topics(tmp_path: Path) -> None:
+    application = load_application(StreamsConfig("shop", written(tmp_path)))
+    assert application.topology is not None
+    assert application.topology.digest == SHOP.digest
+    membership = application.membership(MembershipConfig("shop", protocols=("stream",)))
+    assert (membership.adopt_empty, membership.topics) == (True, SHOP.source_topics)
+
+
+def test_without_a_file_an_empty_group_is_left_to_java() -> None:
+    application = load_application(StreamsConfig("shop", policy="streams-ha"))
+    assert not application.membership(MembershipConfig("shop", protocols=("stream",))).adopt_empty
+
+
+def test_mistakes_in_settings_are_sentences(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("x: [")
+    wrong = [
+        (StreamsConfig("shop", tmp_path / "nowhere.yaml"), "nowhere.yaml cannot be read"),
+        (StreamsConfig("shop", bad), "bad.yaml cannot be used"),
+        (StreamsConfig("other", written(tmp_path)), "is of the application 'shop', not of 'other'"),
+        (StreamsConfig("shop", policy="best"), "The setting policy of group shop cannot be used"),
+    ]
+    for config, said in wrong:
+        with pytest.raises(ApplicationError, match=said) as caught:
+            load_application(config)
+        assert str(caught.value).endswith(".")
+
+
+def test_a_subtopology_alone_is_no_topology() -> None:
+    assert contradiction(Topology("shop", (Subtopology(5, ("x",)),), "file"), SHOP) != ""
