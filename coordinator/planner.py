@@ -33,7 +33,9 @@ from coordinator.planning import (
 
 __all__ = ["RUNNING_PLANS_MAX", "Comparison", "PlanError", "Planned", "Planner", "Timings", "in_thread", "worth_moving"]
 
-METADATA_SHARE = 0.4  # of the time until the deadline
+# Of the time until the deadline. A plan takes milliseconds; without metadata there is none, and a leader that has none
+# gives the group away, so most of the time may go into the read.
+METADATA_SHARE = 0.75
 STRANGERS_SHOWN = 3
 
 Attempts = list[tuple[Source, Attempt[Decision]]]
