@@ -66,8 +66,8 @@ class Observers:
     """Who hears about decisions (after the broker has them) and notes. What they raise is logged and forgotten."""
 
     on_decision: Sequence[DecisionObserver] = ()
-    on_streams_decision: Sequence[StreamsObserver] = ()
     on_note: Sequence[NoteObserver] = ()
+    on_streams_decision: Sequence[StreamsObserver] = ()
 
 
 def _told(observer: Callable[..., None], *values: object) -> None:
