@@ -26,10 +26,6 @@ class StreamsHighAvailability(HighAvailability):
 
     def place_stateful(self) -> None:
         owner = current_owners(self.view, self.lags)
-        if (owner[self.stateful] == NOBODY).all():
-            super().place_stateful()
-            owner[self.stateful] = self.place.owners(self.stateful)
-            self.place.remove_actives(self.stateful)
         self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
 
     def place_standbys(self) -> None:
