@@ -172,7 +172,7 @@ class StreamsPlanner:
             raise PlanError(str(error) or "not ready in time") from error
         if findings:
             raise PlanError("; ".join(findings))
-        return TaskComparison(decision, worth_moving(decision), decision.topology.source_topics)
+        return TaskComparison(decision, worth_moving(decision, self.memory), decision.topology.source_topics)
 
     def delivered(self, generation: int) -> PlannedTasks | None:
         """The broker has this generation's assignment: remember it. None when it was not one of our plans."""
@@ -372,9 +372,15 @@ def previous_tasks(previous: StreamsDecision | None, raw: RawGroup) -> StreamsDe
     return replace(previous, raw=raw, view=replace(previous.view, generation=raw.generation), memory=memory)
 
 
-def worth_moving(decision: StreamsDecision) -> str:
-    """Why the plan is worth a rebalance after a quiet return of ours, "" if what the threads hold will do."""
-    unowned = int((decision.before == NOBODY).sum())
+def worth_moving(decision: StreamsDecision, memory: StreamsMemory) -> str:
+    """Why the plan is worth a rebalance after a quiet return of ours, "" if what the threads hold will do.
+
+    What threads said when they joined is older than what they hold, which `memory` has from the broker.
+    """
+    held = memory.plan.owner_in(decision.cluster, [m.key for m in decision.raw.others])
+    task_of = decision.tasks.task_of
+    unowned = len(np.unique(task_of[(task_of != NOBODY) & (held == NOBODY)]))
     if unowned:
         return f"{unowned} tasks have no owner"
-    return "warm-ups wait for a probe" if decision.plan.probing else ""
+    warming = sum(copies > decision.configs.num_standby_replicas for copies in memory.standbys.values())
+    return f"{warming} tasks have a warm-up that waits for a probe" if warming else ""

@@ -15,7 +15,6 @@ from coordinator.events import DescribeAnswer, DescribedMember
 from coordinator.fallback import Source
 from coordinator.planner_streams import OFFSETS_FAILURES_MAX, PlannedTasks
 from coordinator.planning import PlanError
-from protocol.types import TopicPartition
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, Thread
 from tests.unit.coordinator.applications import App, Cluster, Known
 
@@ -223,11 +222,30 @@ def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
     run(story())
 
 
+async def returned(first: PlannedTasks, *threads: Thread, **configs: int) -> str:
+    """Why a leader that comes back to these threads, with the bytes of their first join, would rebalance."""
+    blobs = dict(first.chosen.decision.assignments)
+    members = tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
+    fresh = App(**configs)
+    await fresh.planner.rebuild(RebuildMemory(1, "stream", ()), DescribeAnswer(0, 0, "Stable", members=members), OWN)
+    return str((await fresh.planner.compare(replace(order(fresh, 1, *threads), dry=True))).reason)
+
+
+def test_what_threads_said_before_their_first_tasks_is_no_reason_to_rebalance() -> None:
+    first = run(lead(App(), 1, A, B))
+    assert run(returned(first, A, B)) == ""
+
+
 def test_tasks_without_an_owner_are_worth_a_rebalance() -> None:
-    app = App()
-    holder = replace(A, owned=(TopicPartition("orders", 0),), generation=1)
-    comparison = run(app.planner.compare(replace(order(app, 1, holder), dry=True)))
-    assert comparison.reason == "7 tasks have no owner"
+    first = run(lead(App(), 1, A, B))
+    assert run(returned(first, A)) == "4 tasks have no owner"
+
+
+def test_warmups_that_nobody_promoted_are_worth_a_rebalance() -> None:
+    warm = App(max_warmup_replicas=2, num_standby_replicas=1)
+    first = run(lead(warm, 1, A, B))
+    assert run(returned(first, A, B, num_standby_replicas=1)) == ""
+    assert run(returned(first, A, B, max_warmup_replicas=4)) == "4 tasks have a warm-up that waits for a probe"
 
 
 def test_what_the_guard_refuses_is_not_sent() -> None:
