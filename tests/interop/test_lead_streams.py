@@ -11,16 +11,21 @@ import pytest
 
 from assignors.streams.model import Subtopology
 from assignors.streams.topology import InternalTopic, Topology
+from coordinator.applications import load_application
+from coordinator.commands import NoteKind
+from coordinator.settings import load as load_settings
 from coordinator.topology import write_topology
 from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
+from tests.interop.members import wait_until
 from tests.interop.rounds import Round, rounds
+from tests.interop.sidecar import Sidecar
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_load import Load
 
 PARTITIONS = 4
 LIFE_S = 280
-RACKS = ("az1", "az2", "az3")
+RETURNED = "came back to our group without a rebalance"
 WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
 
 pytestmark = pytest.mark.timeout(LIFE_S + 60)
@@ -106,3 +111,117 @@ def test_an_application_is_led_from_empty_brokers_through_growth(kafka: KafkaClu
         assert app.timeline().overlaps() == []
         assert strangers(kafka, common.application_id) == []
         assert not [error for instance in app.instances.values() for error in instance.errors]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_crashes_of_an_instance_and_of_bellwether_lose_nothing(
+    kafka: KafkaCluster, tmp_path: Path, guarantee: str
+) -> None:
+    common = application(kafka, f"lead-streams-{guarantee}", standbys=1, guarantee=guarantee, session_timeout_ms=6_000)
+    with (
+        led(kafka, common, tmp_path) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=300) as load,
+        telling(lead, app),
+    ):
+        load.produce(3_000)
+        for name in ("one", "two"):
+            app.add(name)
+        app.wait_settled(spread=1)
+        load.start(200)
+
+        app.instances["one"].kill()
+        assert set(app.wait_settled().values()) == {"two"}
+        app.start("one")
+        app.wait_settled(spread=1, limit_s=120)
+        assert strangers(kafka, common.application_id) == []
+
+        generation = rounds(kafka, common.application_id)[-1].generation
+        lead.kill()
+        wait_until(lambda: led_by_java(kafka, common.application_id, generation), 60, app.tell)
+        app.wait_settled()
+        load.stop()
+        app.wait_counted(load.expected, exactly_once=guarantee != "at_least_once")
+        assert app.timeline().overlaps() == []
+        assert {instance.state for instance in app.live} == {"RUNNING"}
+        assert not [error for instance in app.instances.values() for error in instance.errors]
+
+
+def led_by_java(cluster: KafkaCluster, group: str, generation: int) -> bool:
+    """A round after this generation has ended, with a member of the application as its leader."""
+    return any(r.generation > generation for r in strangers(cluster, group))
+
+
+def test_a_successor_leads_on_without_a_rebalance(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """kill -9, and another Bellwether under the same instance id within the session: a thread of the test plays it, so
+    that the time that a process takes to start does not count."""
+    common = application(kafka, "lead-streams-return", standbys=1)
+    options = {"session_timeout_ms": 10_000, "probing.rebalance.interval.ms": 600_000}
+    with (
+        led(kafka, common, tmp_path, **options) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(1_000)
+        app.add("one")
+        app.add("two")
+        before = app.wait_settled(spread=1)
+        generation = rounds(kafka, common.application_id)[-1].generation
+        (tmp_path / "successor.toml").write_text(lead._config)
+        settings = load_settings(tmp_path / "successor.toml", environ={})
+        lead.kill()
+        (group,) = settings.groups
+        assert group.streams is not None
+        applications = {group.name: load_application(group.streams)}
+        with Sidecar(settings.properties, *settings.memberships, applications=applications) as successor:
+            successor.wait_until(lambda: RETURNED in successor.said(NoteKind.LEADING), "the successor leads")
+            assert app.wait_settled(quiet_s=3.0) == before
+            assert rounds(kafka, common.application_id)[-1].generation == generation
+            app.instances["two"].kill()
+            wait_until(lambda: rounds(kafka, common.application_id)[-1].generation > generation, 60, app.tell)
+            app.wait_settled()
+            assert strangers(kafka, common.application_id) == []
+            app.wait_counted(load.expected)
+
+
+def test_a_process_that_nobody_vouches_for_makes_java_lead(kafka: KafkaCluster, tmp_path: Path) -> None:
+    common = application(kafka, "lead-streams-doubt")
+    with (
+        led(kafka, common, tmp_path, topology_attested=False) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(500)
+        app.add("one")
+        app.wait_settled()
+        app.application = replace(common, topology="v3")
+        assert app.instances["one"].stop() == 0
+        load.produce(500)
+        app.start("one")
+        app.wait_settled()
+        app.wait_counted(load.expected)
+        assert strangers(kafka, common.application_id), "the new version was led by our old topology"
+        (refused,) = lead.log("membership", what="REFUSED")
+        assert "has restarted and may run another version" in refused["reason"]
+
+
+def test_a_wrong_topology_file_leaves_the_application_to_java(kafka: KafkaCluster, tmp_path: Path) -> None:
+    common = application(kafka, "lead-streams-wrong")
+    other = replace(common, topics=(f"{common.topics[0]}-of-old",))
+    kafka.create_topic(other.topics[0], PARTITIONS)
+    with (
+        led(kafka, other, tmp_path) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(500)
+        app.add("one")
+        app.wait_settled()
+        app.wait_counted(load.expected)
+        assert strangers(kafka, common.application_id)
+        reasons = [line["reason"] for line in lead.log("membership", what="REFUSED")]
+        assert reasons
+        assert all("belongs to no subtopology" in reason for reason in reasons)
