@@ -7,6 +7,7 @@ and from the brokers' logs; only who leads differs.
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -40,7 +41,8 @@ class Measured:
     `settled_s` is from the disturbance to the last change of any task or assignment; `rebalances` are generations
     whose leader delivered a plan; `restored` are records read by active tasks before they ran, `loaded` by standby and
     warm-up tasks (the steady updates included); `foreign` are source and changelog partitions of active tasks without
-    a replica in the owner's rack, of `partitions`; `spread` is the difference in tasks between fullest and emptiest.
+    a replica in the owner's rack, of `partitions`; `spread` is the difference in tasks between fullest and emptiest;
+    `load` is the machine's load average of the last minute: compare only runs where it is alike.
     """
 
     leader: str
@@ -59,6 +61,7 @@ class Measured:
     partitions: int
     spread: int
     exact: bool
+    load: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,7 @@ def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int, po
             partitions=total,
             spread=app.spread(),
             exact=exact,
+            load=round(os.getloadavg()[0], 1),
         )
 
 
@@ -167,7 +171,7 @@ def table(results: Sequence[Measured]) -> Table:
     """Every run, and the medians where a scenario ran more than once."""
     shown = Table(title="One Streams application, the same load, state and brokers")
     columns = ("scenario", "leader", "run", "settled s", "rebalances", "unowned ms max/sum", "stalled ms max/sum")
-    for column in (*columns, "moves", "restored", "loaded", "foreign", "spread", "exact"):
+    for column in (*columns, "moves", "restored", "loaded", "foreign", "spread", "exact", "load"):
         shown.add_column(column, justify="left" if column in ("scenario", "leader") else "right")
     for scenario in SCENARIOS:
         for leader in LEADERS:
@@ -193,6 +197,7 @@ def _cells(run: str, results: Sequence[Measured]) -> Iterable[str]:
         f"{median('foreign'):.0f}/{results[0].partitions}",
         f"{median('spread'):.0f}",
         "yes" if all(result.exact for result in results) else "NO",
+        f"{median('load'):.0f}",
     )
 
 
@@ -220,7 +225,7 @@ def main() -> int:
                 print(f"{scenario.name} under {leader}, run {run}: {failure}", file=sys.stderr, flush=True)
             else:
                 print(json.dumps(asdict(results[-1])), file=sink, flush=True)
-    Console(width=160 if not sys.stdout.isatty() else None).print(table(results))
+    Console(width=170 if not sys.stdout.isatty() else None).print(table(results))
     return 0 if len(results) == len(planned) and all(result.exact for result in results) else 1
 
 
