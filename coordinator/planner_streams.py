@@ -45,6 +45,8 @@ METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then
 OFFSETS_AGE_MS_MAX = 1_000
 REREAD_S = 0.05
+STALE_METADATA_MS_MAX = 60_000
+STALE_SHARE = 0.2  # of the time for fresh metadata; what is known takes none
 STABLE = "Stable"
 OFFSETS_FAILURES_MAX = 3
 
@@ -239,15 +241,23 @@ class StreamsPlanner:
             raise StandAsideError("its topology is not known; name a topology file, or let a Java member lead it once")
         if self._topologies.mismatch:
             raise StandAsideError(self._topologies.mismatch)
-        async with asyncio.timeout(self._left(command) * METADATA_SHARE):
-            topics = tuple(sorted({*topology.topics, *await asyncio.to_thread(topics_wanted, raw)}))
-            cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
+        topics = tuple(sorted({*topology.topics, *await asyncio.to_thread(topics_wanted, raw)}))
+        cluster = await self._snapshot(topics, self._left(command) * METADATA_SHARE)
         self._refuse_strangers(cluster)
         created = await self._topologies.complete(topology, cluster, self._left(command) * METADATA_SHARE)
         if created is not None:
             cluster = await self._reread(topology, topics, self._left(command) * METADATA_SHARE)
         ends = await self._ends(topology, cluster, created or frozenset(), self._left(command) * OFFSETS_SHARE)
         return _World(raw, topology, cluster, ends)
+
+    async def _snapshot(self, topics: tuple[str, ...], limit_s: float) -> ClusterView:
+        """Fresh metadata; where that takes too long, what the watch over the group's topics has read a moment ago."""
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
+        except TimeoutError:
+            async with asyncio.timeout(limit_s * STALE_SHARE):
+                return await self._reader.snapshot(topics, STALE_METADATA_MS_MAX)
 
     async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
         """Until the brokers know the topics that were made a moment ago, or the time is over."""

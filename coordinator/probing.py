@@ -18,6 +18,7 @@ from protocol.types import ProcessId, TaskId
 EARLY_MAX = 4  # probes before the tick without a promotion in between
 QUIET_MS = 3_000  # a group that has just rebalanced is left alone
 MEASURE_MS = 5_000  # when nothing is known of rates, the second report is fetched after this
+RETRY_MS = 30_000  # when end offsets could not be read
 MARGIN_MS = 1_000  # on top of a prediction: sums are reported per restored batch
 TOGETHER = 0.25  # warm-ups that need so much longer than the first are waited for
 RATES_KEPT = 32
@@ -54,6 +55,7 @@ class Facts:
     probing_at_ms: int | None
     unsettled: bool
     copies: tuple[Copy, ...]
+    lags_known: bool = True
 
     @classmethod
     def of(cls, decision: StreamsDecision) -> "Facts":
@@ -71,7 +73,8 @@ class Facts:
             for lag, end in zip(decision.copy_lags(), ends, strict=True)
             if UNKNOWN_OFFSET_SUM not in (lag.lag, end)
         ]
-        return cls(decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies))
+        known = decision.lags_known
+        return cls(decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies), known)
 
 
 @dataclass(slots=True)
@@ -178,13 +181,16 @@ class Prober:
         if self._early_at_ms is not None and now_ms >= self._early_at_ms:
             self._early_at_ms = None
             self._early_used += 1
-            return "early probe: warm-ups should have caught up"
+            known = facts.lags_known
+            return "early probe: warm-ups should have caught up" if known else "probe: see whether lags are known again"
         return self._fallen_behind(facts, now_ms, ends or {})
 
     def _early(self, facts: Facts) -> float | None:
         if self._early_used >= EARLY_MAX:
             return None
         now_ms = facts.decided_at_ms
+        if not facts.lags_known:
+            return now_ms + RETRY_MS
         times = [self._rates.near_at_ms(copy, now_ms) for copy in facts.copies if copy.warmup]
         known = sorted(t for t in times if t is not None and t != float("inf"))
         if not known:

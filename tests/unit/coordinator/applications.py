@@ -1,5 +1,6 @@
 """Where a Streams planner gets its facts from, in tests: a cluster, offsets and a topology that the test holds."""
 
+import asyncio
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,12 +26,15 @@ class Cluster:
         self.counts = dict(counts)
         self.unreadable: frozenset[str] = frozenset()
         self.trouble: Exception | None = None
+        self.fresh_takes_s = 0.0
         self.asked: list[tuple[str, ...]] = []
 
     async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
         self.asked.append(topics)
         if self.trouble is not None:
             raise self.trouble
+        if age_ms_max <= 1_000:
+            await asyncio.sleep(self.fresh_takes_s)
         view = cluster_of({t: n for t, n in self.counts.items() if t in topics})
         return ClusterView.of(
             {t: [["a"]] * int(view.counts[i]) for i, t in enumerate(view.topics)}, unreadable=self.unreadable

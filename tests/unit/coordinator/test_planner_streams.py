@@ -103,6 +103,14 @@ def test_a_topic_that_may_not_be_read_names_the_acl() -> None:
         run(lead(app, 1, A))
 
 
+def test_metadata_of_a_moment_ago_serves_where_fresh_ones_take_too_long() -> None:
+    app = App()
+    app.cluster.fresh_takes_s = 10.0
+    planned = run(app.planner.plan(order(app, 1, A, seconds=1.5)))
+    assert planned.chosen.source is Source.PLAN
+    assert len(app.cluster.asked) == 2
+
+
 def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_anew() -> None:
     async def story() -> None:
         app = App()

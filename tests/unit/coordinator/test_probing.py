@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from assignors.streams.model import AssignmentConfigs
-from coordinator.probing import EARLY_MAX, MEASURE_MS, QUIET_MS, Copy, Facts, Prober
+from coordinator.probing import EARLY_MAX, MEASURE_MS, QUIET_MS, RETRY_MS, Copy, Facts, Prober
 from protocol.types import ProcessId, TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 
@@ -92,6 +92,16 @@ def test_early_probes_that_lead_nowhere_are_bounded_and_a_promotion_earns_new_on
     assert early == EARLY_MAX
     probe.planned(facts(now, warmup(0, 1_000, None, partition=1)))
     assert probe.next_at_ms == now + MEASURE_MS
+
+
+def test_unknown_lags_are_asked_for_again_soon_but_not_for_ever() -> None:
+    probe, now = prober(), T0
+    for _ in range(EARLY_MAX):
+        probe.planned(replace(facts(now), lags_known=False))
+        now += RETRY_MS
+        assert probe.due(now) == "probe: see whether lags are known again"
+    probe.planned(replace(facts(now), lags_known=False))
+    assert probe.next_at_ms == now + TICK
 
 
 def test_kafkas_tick_comes_even_when_nothing_is_predicted() -> None:
