@@ -1,4 +1,5 @@
-"""Reads of end offsets and committed offsets through confluent-kafka's admin client, in limited time. Owns its threads.
+"""Reads of end offsets through confluent-kafka's admin client and of committed offsets through the transport of group
+requests, in limited time. Owns its threads.
 
 Plans need the ends of changelogs, dated and at most a moment old; the watch over progress needs source topics as well.
 """
@@ -7,16 +8,19 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from assignors.model import LongArray
 from assignors.streams.offsets import MISSING, EndOffsets
+from coordinator.group_errors import name_of
+from coordinator.transport import TransportError
+from coordinator.transport_offsets import FetchedOffsets
 
-THREADS = 2
+THREADS = 1
 RESULT_SLACK_S = 0.5  # the client's own timeout should be the one that speaks
 
 Counts = Mapping[str, int]
@@ -27,17 +31,25 @@ class OffsetsError(Exception):
     """No offsets in time, or not all of them; the message names the first partition without one."""
 
 
+class GroupOffsets(Protocol):
+    """What `transport.Transport` is here."""
+
+    async def committed(self, group_id: str, topics: Counts, timeout_ms: int = 5_000) -> FetchedOffsets: ...
+
+
 class OffsetReader:
-    """For one event loop; requests run in threads. `clock` is in seconds, monotonic; `wall_clock` in seconds, epoch."""
+    """For one event loop; requests run in threads. Without `groups` there are log ends only. `clock` is in seconds, monotonic; `wall_clock` in seconds, epoch."""
 
     def __init__(
         self,
         admin: AdminClient,
+        groups: GroupOffsets | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._admin = admin
+        self._groups = groups
         self._clock = clock
         self._wall_clock = wall_clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="offset-reader")
@@ -68,7 +80,21 @@ class OffsetReader:
 
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets:
         """The group's committed offsets, MISSING where there is none. Raises OffsetsError."""
-        return await self._in_thread(self._committed, group_id, dict(topics), limit_s)
+        if not topics:
+            return {}
+        at = f"committed offsets of {group_id}"
+        if self._groups is None:
+            raise OffsetsError(f"{at}: there is nobody to ask")
+        try:
+            async with asyncio.timeout(limit_s):
+                found = await self._groups.committed(group_id, topics, int(limit_s * 1000))
+        except TimeoutError as error:
+            raise OffsetsError(f"{at}: no answer in time") from error
+        except TransportError as error:
+            raise OffsetsError(f"{at}: {error}") from error
+        if found.error:
+            raise OffsetsError(f"{at}: {name_of(found.error)}{' for ' * bool(found.at)}{found.at}")
+        return {topic: np.array(offsets, dtype=np.int64) for topic, offsets in found.offsets.items()}
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -95,24 +121,6 @@ class OffsetReader:
                 found[partition.topic][partition.partition] = self._result(answer, deadline, at).offset
         except (KafkaException, ValueError) as error:
             raise OffsetsError(f"end offsets: {_text(error)}") from error
-        return found
-
-    def _committed(self, group_id: str, topics: dict[str, int], limit_s: float) -> Offsets:
-        wanted = [TopicPartition(t, p) for t, n in topics.items() for p in range(n)]
-        if not wanted:
-            return {t: np.zeros(0, dtype=np.int64) for t in topics}
-        found = _empty(topics)
-        deadline = self._clock() + limit_s + RESULT_SLACK_S
-        at = f"committed offsets of {group_id}"
-        try:
-            question = [ConsumerGroupTopicPartitions(group_id, wanted)]
-            asked = self._admin.list_consumer_group_offsets(question, request_timeout=limit_s)
-            for partition in self._result(asked[group_id], deadline, at).topic_partitions:
-                if partition.error is not None:
-                    raise OffsetsError(f"{at}: {partition.error.str()} for {partition.topic}-{partition.partition}")
-                found[partition.topic][partition.partition] = max(MISSING, partition.offset)
-        except (KafkaException, ValueError) as error:
-            raise OffsetsError(f"{at}: {_text(error)}") from error
         return found
 
     def _result(self, answer: "Future[Any]", deadline: float, at: str) -> Any:

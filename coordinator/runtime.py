@@ -339,7 +339,7 @@ class Service:
     async def _run(self, transport: Transport, *, handle_signals: bool) -> Outcome:
         reader = ClusterReader(librdkafka_properties(self._properties))
         watch = MetadataWatch(reader, self._rebalance_wanted, interval_ms=self._watch_interval_ms)
-        offsets = OffsetReader(reader.admin)
+        offsets = OffsetReader(reader.admin, transport)
         watching = [asyncio.create_task(watch.run())]
         for config in self._groups:
             application = self._applications.get(config.group_id)

@@ -21,6 +21,7 @@ from coordinator.commands import Connection, Describe, FindCoordinator, Request,
 from coordinator.events import Answer, CoordinatorAnswer, DescribeAnswer, Failure, Node, RequestFailed
 from coordinator.group_errors import Code
 from coordinator.transport_messages import answer, failure_of, message
+from coordinator.transport_offsets import FetchedOffsets, FetchOffsets, offsets_answer, offsets_message
 
 __all__ = [
     "ClientConfigError",
@@ -140,6 +141,23 @@ class Transport:
             raise TransportError(found.failure, found.reason)
         return found if isinstance(found, DescribeAnswer) else DescribeAnswer(0, found.error)
 
+    async def committed(self, group_id: str, topics: Mapping[str, int], timeout_ms: int = 5_000) -> FetchedOffsets:
+        """The committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node.
+
+        Raises TransportError; an error code of the broker is in the answer.
+        """
+        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
+        if isinstance(found, RequestFailed):
+            raise TransportError(found.failure, found.reason)
+        if not isinstance(found, CoordinatorAnswer) or found.node is None:
+            return FetchedOffsets({}, found.error)
+        command = FetchOffsets(0, found.node, group_id, topics, timeout_ms)
+        key = self._key(command)
+        reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
+        if error is not None:
+            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        return cast("FetchedOffsets", reply)
+
     async def close(self) -> None:
         """Closes every connection and ends the IO thread."""
         if self._closed:
@@ -182,7 +200,7 @@ class Transport:
         future.add_errback(lambda error: hand_back(None, error))
         return await outcome
 
-    def _key(self, command: Request) -> str:
+    def _key(self, command: Request | FetchOffsets) -> str:
         if command.connection is Connection.JOIN:
             return _join_key(command.group_id, self._round.get(command.group_id, 0))
         if isinstance(command, FindCoordinator):
@@ -200,7 +218,7 @@ class Transport:
 
     # ---- on the IO thread --------------------------------------------------------------------------------------
 
-    async def _exchange(self, key: str, command: Request) -> Answer:
+    async def _exchange(self, key: str, command: Request | FetchOffsets) -> Answer | FetchedOffsets:
         if isinstance(command, FindCoordinator):
             connection = await self._connections.any_broker()
         else:
@@ -210,6 +228,9 @@ class Transport:
             # Throttled by a quota, or the write buffer is full: the library would refuse at once.
             await self._net.sleep(PAUSE_POLL_S)
             waited_s += PAUSE_POLL_S
+        if isinstance(command, FetchOffsets):
+            asked = offsets_message(command)
+            return offsets_answer(command, await connection.send_request(asked, request_timeout_ms=command.timeout_ms))
         return answer(command, await connection.send_request(message(command), request_timeout_ms=command.timeout_ms))
 
 
