@@ -38,7 +38,8 @@ class GroupOffsets(Protocol):
 
 
 class OffsetReader:
-    """For one event loop; requests run in threads. Without `groups` there are log ends only. `clock` is in seconds, monotonic; `wall_clock` in seconds, epoch."""
+    """For one event loop; requests run in threads. Without `groups` there are log ends only. `clock` is in seconds,
+    monotonic; `wall_clock` in seconds, epoch."""
 
     def __init__(
         self,
