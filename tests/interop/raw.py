@@ -105,8 +105,8 @@ class Connection:
         return b"".join(parts)
 
 
-def connect_to_coordinator(bootstrap: str, group_id: str, limit_s: float = 30.0) -> Connection:
-    """A connection to the broker that coordinates the group."""
+def find_coordinator(bootstrap: str, group_id: str, limit_s: float = 30.0) -> tuple[int, str, int]:
+    """Node id, host and port of the broker that coordinates the group."""
     deadline = time.monotonic() + limit_s
     while True:
         for address in bootstrap.split(","):
@@ -116,13 +116,19 @@ def connect_to_coordinator(bootstrap: str, group_id: str, limit_s: float = 30.0)
             except OSError:
                 continue
             if found is not None:
-                return Connection(*found)
+                return found
         if time.monotonic() > deadline:
             raise TimeoutError(f"no coordinator for {group_id}")
         time.sleep(0.2)
 
 
-def _coordinator(connection: Connection, group_id: str) -> tuple[str, int] | None:
+def connect_to_coordinator(bootstrap: str, group_id: str) -> Connection:
+    """A connection to the broker that coordinates the group."""
+    _, host, port = find_coordinator(bootstrap, group_id)
+    return Connection(host, port)
+
+
+def _coordinator(connection: Connection, group_id: str) -> tuple[int, str, int] | None:
     try:
         answer = connection.ask(FIND_COORDINATOR, _text(group_id) + b"\0")
     finally:
@@ -130,9 +136,8 @@ def _coordinator(connection: Connection, group_id: str) -> tuple[str, int] | Non
     answer.take("i")
     code = answer.take("h")
     answer.text()
-    answer.take("i")
-    host, port = answer.text(), answer.take("i")
-    return None if code or host is None else (host, port)
+    node_id, host, port = answer.take("i"), answer.text(), answer.take("i")
+    return None if code or host is None else (node_id, host, port)
 
 
 def describe(bootstrap: str, group_id: str) -> GroupState:
