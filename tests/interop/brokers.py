@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.interop.jvm import Java, java
@@ -219,8 +219,11 @@ class KafkaCluster:
         self._end(self._members[node_id], signal.SIGKILL)
 
     def coordinator_node(self, group_id: str) -> int:
-        """The node id of the broker that coordinates a group; asked without librdkafka, which may abort the whole process
-        when a broker that it has asked about a group dies (its issue 4605)."""
+        """The node id of the broker that coordinates a group.
+
+        Asked without librdkafka, whose admin client may abort the process when a broker that it has asked about a
+        group dies (its issue 4605).
+        """
         return find_coordinator(self.bootstrap, group_id)[0]
 
     def pids(self) -> list[int]:
@@ -339,12 +342,17 @@ class KafkaCluster:
     def _wait_for_groups(self) -> None:
         """The first look-up of a group creates the offsets topic; later ones succeed once it is loaded."""
 
-        def described() -> bool:
-            futures = self.admin.describe_consumer_groups(["warm-up"], request_timeout=5)
-            futures["warm-up"].result(timeout=10)
+        # A consumer asks for it, not the admin client: see `coordinator_node`.
+        consumer = Consumer(self.client_config("admin", "admin") | {"group.id": "warm-up"})
+
+        def answered() -> bool:
+            consumer.committed([TopicPartition("any", 0)], timeout=5)
             return True
 
-        _wait(described, 60, "the offsets topic")
+        try:
+            _wait(answered, 60, "the offsets topic")
+        finally:
+            consumer.close()
 
     def _end(self, node: Node, how: signal.Signals) -> None:
         process = node.process
