@@ -88,14 +88,22 @@ def bellwether_options(application: Application, topology: Path, policy: str = P
 def leading(
     cluster: KafkaCluster, leader: str, application: Application, policy: str = POLICY
 ) -> Iterator[Bellwether | None]:
-    """Bellwether as the first member of the application's group while the block runs; nobody for Java."""
+    """Bellwether as the first member of the application's group while the block runs; nobody for Java.
+
+    What fails inside as an AssertionError is told together with the end of Bellwether's log.
+    """
     if leader == "java":
         yield None
         return
     with TemporaryDirectory(prefix="bellwether-topology-") as directory:
         options = bellwether_options(application, write_topology(application, Path(directory)), policy)
         with Bellwether(cluster, [application.application_id], options=options) as process:
-            yield process
+            try:
+                yield process
+            except AssertionError as error:
+                raise AssertionError(
+                    f"{error}\nbellwether: {process.said_of(application.application_id, 60)}"
+                ) from error
 
 
 def check_leader(cluster: KafkaCluster, group: str, leader: str) -> None:
