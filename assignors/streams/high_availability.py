@@ -15,7 +15,7 @@ from assignors.streams.java_queue import uuid_hash
 from assignors.streams.lags import Lags
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.movements import WarmupBudget, move_actives, move_standbys
-from assignors.streams.placement import Placement, balance_actives, balance_standbys
+from assignors.streams.placement import Placement, balance_actives
 from assignors.streams.standby import StandbyRule, missing_standbys, tag_rule
 
 STATEFUL_TRAFFIC_COST = 10
@@ -76,7 +76,7 @@ class HighAvailability:
     def place_standbys(self) -> None:
         rule = tag_rule(self.view, self.configs)
         rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
-        balance_standbys(self.place, rule.may_move)
+        rule.balance(self.place)
         self.optimize_standbys(rule)
 
     def optimize_standbys(self, rule: StandbyRule) -> None:

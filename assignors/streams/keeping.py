@@ -18,13 +18,10 @@ RACK = "client.rack"
 class KeepingRule(LabelRule):
     """KIP-708's spread over tags, KIP-925's over racks, starting from the state that there is."""
 
-    def __init__(self, view: StreamsView, configs: AssignmentConfigs, lags: Lags, *, cross_rack: bool) -> None:
-        keys = configs.rack_aware_assignment_tags or (RACK,)
+    def __init__(self, view: StreamsView, configs: AssignmentConfigs, lags: Lags) -> None:
+        labels, keys = spread_by(view, configs)
         self._by_tags = bool(configs.rack_aware_assignment_tags)
-        self._view = view
         self._lags = lags
-        self._cross_rack = cross_rack
-        labels = [process.tags for process in view.processes] if self._by_tags else rack_labels(view)
         self._plain = not any(key in keys for mine in labels for key, _ in mine)
         super().__init__(labels, keys, task_hashes(view))
 
@@ -40,7 +37,7 @@ class KeepingRule(LabelRule):
 
     def _keep(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
         """Keeps replicas where the state is. Where more processes have caught up than there shall be replicas, those
-        stay that cost least across racks, and else those on the least loaded processes."""
+        stay that are on the least loaded processes, as long as labels stay as different as they are."""
         crowded = []
         for task in tasks:
             active = place.active[task]
@@ -58,19 +55,11 @@ class KeepingRule(LabelRule):
         copies = place.standbys[task]
         holders = (place.active[task], *copies)
 
-        def key(process: int) -> tuple[int, int, float, int]:
+        def key(process: int) -> tuple[int, float, int]:
             rest = self.diversity(p for p in holders if p != process)
-            return (rest, self._remote(task, process), place.load[process] / place.capacity[process], process)
+            return (rest, place.load[process] / place.capacity[process], process)
 
         return max(copies, key=key)
-
-    def _remote(self, task: int, process: int) -> int:
-        """Changelog partitions of the task without a replica in the rack of the process."""
-        if not self._cross_rack:
-            return 0
-        rack, table = int(self._view.rack[process]), self._view.tasks
-        row = table.changelog_remote[table.changelog_signature[task]]
-        return int(row[rack] if rack >= 0 else row.max(initial=0))
 
     def _clear_repeated(self, place: Placement, task: int) -> list[int]:
         """Takes away replicas on labels already used, if any; then returns all that there were."""
@@ -158,9 +147,11 @@ def _move(place: Placement, kept: list[set[int]], task: int, source: int, destin
     kept[destination].add(task)
 
 
-def rack_labels(view: StreamsView) -> list[Labels]:
-    """One label per process that has a rack."""
-    return [((RACK, process.rack),) if process.rack else () for process in view.processes]
+def spread_by(view: StreamsView, configs: AssignmentConfigs) -> tuple[list[Labels], tuple[str, ...]]:
+    """The labels of each process and the keys to spread over: the configured client tags, or else its rack."""
+    if configs.rack_aware_assignment_tags:
+        return [process.tags for process in view.processes], configs.rack_aware_assignment_tags
+    return [((RACK, process.rack),) if process.rack else () for process in view.processes], (RACK,)
 
 
 def rack_disagreement(view: StreamsView, configs: AssignmentConfigs) -> str | None:

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from assignors.streams.java_queue import hash_order, task_hash
 from assignors.streams.model import AssignmentConfigs, StreamsView
-from assignors.streams.placement import Placement, anywhere
+from assignors.streams.placement import Placement, anywhere, balance_standbys
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -21,6 +21,9 @@ class StandbyRule:
 
     def assign(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
         fill_lightest(place, dict.fromkeys(tasks, replicas))
+
+    def balance(self, place: Placement) -> None:
+        balance_standbys(place, self.may_move)
 
     def may_move(self, source: int, destination: int) -> bool:
         """Whether balancing may move any standby from `source` to `destination`."""

@@ -12,10 +12,11 @@ import numpy as np
 from assignors.model import NOBODY, IntArray, LongArray
 from assignors.streams.even import Evener
 from assignors.streams.high_availability import HighAvailability, RackStage, deal, hashes_of
-from assignors.streams.keeping import KeepingRule
+from assignors.streams.keeping import KeepingRule, spread_by
 from assignors.streams.lags import Lags, has_state, is_caught_up
 from assignors.streams.model import LATEST_OFFSET, AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.movements import WarmupBudget, move_actives, move_standbys
+from assignors.streams.standby import LabelRule, StandbyRule, task_hashes
 from assignors.streams.sticky_task import previous_owners
 
 _MOST_REPEATS = 10
@@ -29,14 +30,15 @@ class StreamsHighAvailability(HighAvailability):
         self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
 
     def place_standbys(self) -> None:
-        rule = KeepingRule(self.view, self.configs, self.lags, cross_rack=self.racks is not None)
+        """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
+        exchanged standbys that stay, a few of which may warm up at once, it would undo each time what it did before."""
+        if self.racks is None:
+            rule: StandbyRule = KeepingRule(self.view, self.configs, self.lags)
+        else:
+            rule = LabelRule(*spread_by(self.view, self.configs), task_hashes(self.view))
         rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
-        for _ in range(_MOST_REPEATS if self.racks is not None else 1):
-            before = self.place.replicas()[1]
-            rule.balance(self.place)
-            self.optimize_standbys(rule)
-            if (self.place.replicas()[1] == before).all():
-                return
+        rule.balance(self.place)
+        self.optimize_standbys(rule)
 
     def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
         for _ in range(_MOST_REPEATS):
