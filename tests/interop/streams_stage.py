@@ -64,7 +64,7 @@ def write_topology(application: Application, directory: Path) -> Path:
     text, file = directory / "describe.txt", directory / "topology.yaml"
     text.write_text(describe(application))
     made = run_to_end(["topology", "parse", str(text), "--application-id", application.application_id])
-    assert made.code == 0, made.text()
+    assert made.code == 0, made.text
     file.write_text(made.stdout)
     return file
 
