@@ -40,7 +40,7 @@ class Application:
     def planner(
         self, group_id: str, reader: ClusterReader, offsets: OffsetReader, message_bytes_max: int
     ) -> StreamsPlanner:
-        keeper = TopologyKeeper(self.config.application_id, self.topology, reader, offsets)
+        keeper = TopologyKeeper(self.config.application_id, self.topology, reader.admin, offsets)
         return StreamsPlanner(
             group_id, self.config, reader, offsets, keeper, self.assignors, message_bytes_max=message_bytes_max
         )

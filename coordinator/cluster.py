@@ -106,14 +106,6 @@ class ClusterReader:
         read = await self.read(topics, age_ms_max)
         return await self._in_thread(cluster_view, read)
 
-    async def names(self, prefix: str) -> tuple[str, ...]:
-        """The topics with this prefix that we may see, sorted. Raises ClusterUnreachableError."""
-        try:
-            listed = await self._in_thread(lambda: self.admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
-        except KafkaException as error:
-            raise ClusterUnreachableError(self._why_unreachable(error, REQUEST_TIMEOUT_S)) from error
-        return tuple(sorted(topic for topic in listed if topic.startswith(prefix)))
-
     def close(self) -> None:
         """Gives the threads up. Requests under way end by their own timeout."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -202,10 +202,12 @@ class StreamsPlanner:
         members = tuple(
             m for m in _others(described, "") if own_instance_id is None or m.instance_id != own_instance_id
         )
-        if described.state != STABLE or not members or {m.member_id for m in members} == self._observed:
+        if described.state != STABLE or not members:
             return
         turn = self._turn
         await self._topologies.observe(members)
+        if {m.member_id for m in members} == self._observed:
+            return
         memory = await self._recall(NO_GENERATION, described.protocol, members)
         if turn == self._turn:  # we have not begun to lead meanwhile
             self.memory = memory

@@ -1,4 +1,4 @@
-"""Topologies against a live cluster: learning one from a running application, creating the topics that one lacks."""
+"""Learning a topology from a running application, with what its brokers add: partition counts and end offsets."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from assignors.model import ClusterView
-from assignors.streams.topology import Topology, TopologyError
+from assignors.streams.topology import TopologyError
 from assignors.views import DescribedMember
-from coordinator.internal_topics import create_topics, plan_internal_topics
 from coordinator.offset_reader import OffsetReader, OffsetsError
 from coordinator.topology_learn import CHANGELOG, Learned, learn
 
@@ -38,19 +36,3 @@ def topic_counts(admin: AdminClient, limit_s: float) -> dict[str, int]:
     except KafkaException as error:
         raise TopologyError(f"the topics of the cluster cannot be read: {error.args[0].str()}") from error
     return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}  # type: ignore[attr-defined]  # the client has no types
-
-
-async def complete_topics(
-    admin: AdminClient, topology: Topology, cluster: ClusterView, limit_s: float
-) -> frozenset[str]:
-    """Creates the internal topics that are missing and described; returns those that are new.
-
-    Topics that cannot be read are not taken for missing. Nothing is created for a topology with pattern sources, whose
-    topics are only known from members. Raises TopicCreationError.
-    """
-    existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
-    wanted = {*topology.repartition_topics, *topology.changelogs}
-    if topology.patterns or wanted <= existing.keys() or cluster.unreadable & {*topology.topics}:
-        return frozenset()
-    plan = plan_internal_topics(topology, existing)
-    return await asyncio.to_thread(create_topics, admin, plan.topics, limit_s)

@@ -265,3 +265,61 @@ def test_what_the_guard_refuses_is_not_sent() -> None:
 
 def test_a_round_carries_the_time_of_its_decision() -> None:
     assert run(lead(App(), 1, A)).chosen.decision.decided_at_ms == NOW_MS
+
+
+# ---- while others lead -----------------------------------------------------------------------------------------------
+
+
+def shown(first: PlannedTasks, *threads: Thread, state: str = "Stable") -> DescribeAnswer:
+    blobs = dict(first.chosen.decision.assignments)
+    return DescribeAnswer(
+        0,
+        0,
+        state,
+        members=tuple(DescribedMember(t.member_id, t.instance_id, t.raw.metadata, blobs[t.member_id]) for t in threads),
+    )
+
+
+def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_restarts() -> None:
+    async def story() -> None:
+        first = await lead(App(), 1, A, B)
+        app = App()
+        await app.planner.observed(shown(first, A, B, state="PreparingRebalance"), None)
+        assert app.known.observed == []
+        await app.planner.observed(shown(first, A, B), None)
+        assert len(app.planner.memory.threads) == 2
+        assert not app.planner.memory.led
+        await app.planner.observed(shown(first, A, B), None)
+        assert len(app.known.observed) == 2, "learning is tried again"
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(app, 5, A, RETURNED)
+        await lead(app, 6, *after(first, A, B))
+
+    run(story())
+
+
+def test_our_own_instance_is_not_a_thread_of_the_application() -> None:
+    async def story() -> None:
+        first = await lead(App(), 1, A, replace(B, instance_id="bellwether"))
+        app = App()
+        await app.planner.observed(shown(first, A, replace(B, instance_id="bellwether")), "bellwether")
+        assert list(app.planner.memory.threads) == ["a"]
+
+    run(story())
+
+
+def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
+    learned = replace(SHOP, source="learned")
+
+    async def story() -> None:
+        app = App(known=Known(learned))
+        app.known.witnesses = frozenset({"a"})
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(app, 1, A, B)
+        app.known.witnesses = frozenset({"a", "b"})
+        await lead(app, 2, A, B)
+        app.known.mismatch = "subtopology 1 of the application has another changelog"
+        with pytest.raises(PlanError, match="another changelog"):
+            await lead(app, 3, A, B)
+
+    run(story())

@@ -15,21 +15,13 @@ from coordinator.applications import ApplicationError, load_application
 from coordinator.group_config import MembershipConfig
 from coordinator.streams_config import StreamsConfig
 from coordinator.topology import write_topology
-from coordinator.topology_source import TopologyKeeper, contradiction
+from coordinator.topology_learn import Learned, learn
+from coordinator.topology_source import RETRY_S, TopologyKeeper, contradiction
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
-from tests.unit.coordinator.applications import Cluster, Log
+from tests.unit.coordinator.applications import Cluster
 
 A, B = Thread("a", 1), Thread("b", 2)
 CHANGELOG = "shop-totals-changelog"
-
-
-class Brokers(Cluster):
-    """A cluster whose topics have names. Nothing can be created there."""
-
-    admin = None
-
-    async def names(self, prefix: str) -> tuple[str, ...]:
-        return tuple(sorted(t for t in self.counts if t.startswith(prefix)))
 
 
 class Creating(TopologyKeeper):
@@ -54,8 +46,11 @@ def shown() -> tuple[DescribedMember, ...]:
     return tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
 
 
-def keeper(given: Topology | None = None, counts: Mapping[str, int] = SHOP_COUNTS) -> TopologyKeeper:
-    return Creating("shop", given, Brokers(counts), Log())  # type: ignore[arg-type]  # they answer what is asked here
+def keeper(given: Topology | None = None, **more: Any) -> TopologyKeeper:
+    async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
+        return learn(application_id, members, SHOP_COUNTS)
+
+    return Creating("shop", given, None, None, learner, **more)  # type: ignore[arg-type]  # nothing else is asked here
 
 
 def test_a_topology_is_learned_from_a_settled_group() -> None:
@@ -76,6 +71,18 @@ def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
     assert found.topology is None
     run(found.observe(()))
     assert found.witnesses == frozenset()
+
+
+def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
+    now = [0.0]
+    found = keeper(clock=lambda: now[0])
+    (first, second) = shown()
+    run(found.observe((first, replace(second, assignment=b""))))
+    run(found.observe(shown()))
+    assert found.topology is None
+    now[0] += RETRY_S
+    run(found.observe(shown()))
+    assert found.topology is not None
 
 
 def test_a_file_wins_and_a_live_group_that_contradicts_it_is_told() -> None:
@@ -104,7 +111,7 @@ DESCRIBED = replace(SHOP, internal_topics=(InternalTopic(CHANGELOG),))
 def test_missing_internal_topics_are_created_with_streams_configs() -> None:
     found = keeper(DESCRIBED)
     assert isinstance(found, Creating)
-    created = run(found.complete(DESCRIBED, run(Brokers({"orders": 4}).snapshot(DESCRIBED.topics, 0)), 1.0))
+    created = run(found.complete(DESCRIBED, run(Cluster({"orders": 4}).snapshot(DESCRIBED.topics, 0)), 1.0))
     assert created == {CHANGELOG, "shop-by-user-repartition"}
     assert found.created[CHANGELOG]["cleanup.policy"] == "compact"
 
@@ -117,12 +124,19 @@ def test_missing_internal_topics_are_created_with_streams_configs() -> None:
 def test_otherwise_nothing_is_created(topology: Topology, counts: Mapping[str, int]) -> None:
     found = keeper(topology)
     assert isinstance(found, Creating)
-    assert run(found.complete(topology, run(Brokers(counts).snapshot(topology.topics, 0)), 1.0)) is None
+    assert run(found.complete(topology, run(Cluster(counts).snapshot(topology.topics, 0)), 1.0)) is None
     assert found.created == {}
 
 
+def test_topics_of_patterns_are_left_to_java() -> None:
+    pattern = replace(DESCRIBED, patterns=((0, "cl.*"),))
+    assert (
+        run(keeper(pattern).complete(pattern, run(Cluster({"orders": 4}).snapshot(DESCRIBED.topics, 0)), 1.0)) is None
+    )
+
+
 def test_a_topic_that_may_not_be_read_is_not_taken_for_missing() -> None:
-    brokers = Brokers({"orders": 4, "shop-by-user-repartition": 4})
+    brokers = Cluster({"orders": 4, "shop-by-user-repartition": 4})
     brokers.unreadable = frozenset({CHANGELOG})
     found = keeper(DESCRIBED)
     assert run(found.complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)) is None
