@@ -67,3 +67,12 @@ def test_wishes_while_a_plan_is_made_do_not_disturb_it(wish: StepAsideWanted | R
     assert isinstance(story.last[-1], Decide)
     assert story.tell(wish).kinds() == []
     assert story.state is State.DECIDING
+
+
+def test_without_a_topology_file_an_empty_group_is_left_to_java() -> None:
+    story = play(adopt_empty=False).found().described("Empty")
+    assert story.state is State.WATCHING
+    story.wake().described("Stable", seen("a"), protocol="stream")
+    assert story.wake().described("Empty").kinds() == []
+    mine = play(adopt_empty=False, instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="stream")
+    assert mine.kinds() == ["Join"]
