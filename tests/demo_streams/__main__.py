@@ -147,9 +147,9 @@ def play(stage: Stage, load: Load) -> None:
     app.instances[f"{GROUP}-2"].kill()
     stage.settle(mark, spread=None)
 
-    mark = stage.begin(f"{GROUP}-2 comes back with its old state")
+    mark = stage.begin(f"{GROUP}-2 comes back with its old state; its tasks return as they are warm")
     app.start(f"{GROUP}-2")
-    stage.settle(mark, spread=None)
+    stage.settle(mark, spread=1)
     load.stop()
 
 
@@ -163,8 +163,6 @@ def judge(stage: Stage, load: Load, leader: str) -> None:
     if overlaps:
         raise DemoError(f"A task ran twice at once: {overlaps[0]}.")
     check_leader(stage.cluster, GROUP, leader)
-    if not stage.app.instances[f"{GROUP}-2"].running:
-        raise DemoError(f"{GROUP}-2 came back and got no task.")
     stage.console.print(
         f"[bold green]{expected.seen:,} records were counted exactly once; no task ran twice at a time; "
         f"{'Bellwether' if leader == 'bellwether' else 'a Java thread'} led every round.[/]"
