@@ -53,10 +53,11 @@ def run(
         Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)
     ] = None,
     bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
-    group: Annotated[list[str] | None, typer.Option(help="A group to lead; may be repeated.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="A group; may be repeated.")] = None,
+    mode: Annotated[str, typer.Option(help="For --group: observe (joins nothing), assist or lead.")] = "observe",
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
 ) -> None:
-    """Lead the configured groups until SIGTERM or Ctrl-C.
+    """Observe or lead the configured groups, each as its mode says, until SIGTERM or Ctrl-C.
 
     Settings come from the file, then BELLWETHER_* variables, then these options; the last wins.
     """
@@ -69,7 +70,7 @@ def run(
     if bootstrap is not None:
         given["kafka"] = {"bootstrap.servers": bootstrap}
     if group:
-        given["groups"] = group
+        given["groups"] = [{"name": name, "mode": mode} for name in group]
     if log_level is not None:
         given["log_level"] = log_level
     try:
@@ -139,7 +140,7 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
 
 def _not_ready(service: "Service") -> str | None:
     """Why the service is not ready: it has no groups yet, or one of them has been given up."""
-    if not service.runners:
+    if not (service.runners or service.observed):
         return "not connected yet"
     given_up = sorted(group for group, runner in service.runners.items() if runner.fatal is not None)
     return f"given up: {', '.join(given_up)}" if given_up else None

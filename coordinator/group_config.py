@@ -2,11 +2,16 @@
 longer than our own session timeout."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 # Every name that members may use must be on our list: a name missing here locks those members out of the group, while
 # a name too many costs nothing. The order is our vote (consumer-protocol reference §4.5).
 STREAMS_PROTOCOL = "stream"
 STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "RoundRobinAssigner", "rack-affinity")
+
+
+Mode = Literal["observe", "assist", "lead"]  # what a process may do to a group: look, remove its dead, lead it
+Adopt = Literal["when-empty", "succeed", "take-over"]  # when a group that others lead becomes ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +23,8 @@ class MembershipConfig:
     """
 
     group_id: str
+    mode: Mode = "lead"  # a membership is for leading; the settings that people write begin with "observe"
+    adopt: Adopt = "when-empty"
     instance_id: str | None = None
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()

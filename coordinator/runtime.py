@@ -45,6 +45,7 @@ from coordinator.events import (
 from coordinator.group import GroupMembership, MembershipConfig, State, check_timing
 from coordinator.group_errors import EXIT_CONFIG
 from coordinator.guard import MESSAGE_BYTES_MAX
+from coordinator.observe_runner import GroupObserver
 from coordinator.offset_reader import OffsetReader
 from coordinator.planner import Planned, Planner
 from coordinator.planner_streams import PlannedTasks
@@ -305,6 +306,7 @@ class Service:
         connect_timeout_ms: int = 10_000,
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
+        self.observed: dict[str, GroupObserver] = {}  # groups that we only look at
         self._properties = dict(properties)
         self._groups = tuple(groups)
         self._policy = policy
@@ -333,6 +335,8 @@ class Service:
 
     def stop(self) -> None:
         """What SIGTERM does: every group leaves, or falls silent, and `run` returns."""
+        for observer in self.observed.values():
+            observer.stop()
         for runner in self.runners.values():
             runner.post(StopRequested())
 
@@ -343,14 +347,17 @@ class Service:
         watching = [asyncio.create_task(watch.run())]
         for config in self._groups:
             application = self._applications.get(config.group_id)
-            if application is None:
+            if config.mode != "lead":
+                self.observed[config.group_id] = GroupObserver(config.group_id, transport)
+            elif application is None:
                 self._add_group(config, transport, reader, watch)
             else:
                 watching.append(self._add_application(application, config, transport, reader, watch, offsets))
         if handle_signals:
             self._listen()
         try:
-            codes = await asyncio.gather(*(runner.run() for runner in self.runners.values()))
+            both = (*self.runners.values(), *self.observed.values())
+            codes = await asyncio.gather(*(group.run() for group in both))
         finally:
             for task in watching:
                 task.cancel()

@@ -7,6 +7,8 @@
     "sasl.password.file" = "/run/secrets/kafka-password"
     [[groups]]
     name = "orders"
+    mode = "lead"                              # or "observe" (the default), or "assist"
+    adopt = "when-empty"                       # or "succeed", or "take-over"
     policy = "rack-first"
 
 In the environment: BELLWETHER_LOG_LEVEL, BELLWETHER_GROUPS (names with commas between, or a JSON list of tables) and
@@ -30,7 +32,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig, check_timing
+from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, Adopt, MembershipConfig, Mode, check_timing
 from coordinator.settings_streams import STREAMS_FIELDS, StreamsSettings, trouble_for_streams
 from coordinator.streams_config import StreamsConfig
 
@@ -52,12 +54,14 @@ class SettingsError(Exception):
 
 
 class GroupSettings(StreamsSettings):
-    """One consumer group to lead. Times are milliseconds; what they mean is told in `MembershipConfig`.
+    """One consumer group to observe or to lead. Times are milliseconds; what they mean is told in `MembershipConfig`.
 
     What a Streams application adds is in `settings_streams`.
     """
 
     name: str = Field(min_length=1)
+    mode: Mode = "observe"
+    adopt: Adopt = DEFAULTS.adopt
     policy: str = "kafka"
     protocols: tuple[str, ...] = Field(default=STOCK_PROTOCOLS, min_length=1)
     instance_id: str | None = None
@@ -82,6 +86,8 @@ class GroupSettings(StreamsSettings):
 
     @model_validator(mode="after")
     def _keeps_promise_p2(self) -> Self:
+        if self.mode != "lead" and "adopt" in self.model_fields_set:
+            raise ValueError('adopt is for groups that are led; add mode = "lead" or remove it')
         trouble = check_timing(self.membership(None))
         if trouble is None and self.kind == "streams":
             trouble = trouble_for_streams(self.protocols, self.session_timeout_ms)

@@ -3,6 +3,7 @@ so it is said here again, by Kafka's own names:
 
     [[groups]]
     name = "wordcount"                         # the application id, unless application_id says otherwise
+    mode = "lead"
     kind = "streams"
     topology = "wordcount.yaml"                # none: learned from the running application
     topology_attested = true                   # every version of the application that may join has this topology

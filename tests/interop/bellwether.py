@@ -83,7 +83,7 @@ class Bellwether:
         config = cluster.client_config(user, user)
         config.pop("log_level")
         top = {"instance_id": INSTANCE, "http_address": "", "metadata_interval_ms": 1_000, **settings}
-        self._config = toml(config, [{"name": name, **(options or {})} for name in groups], **top)
+        self._config = toml(config, [{"name": name, "mode": "lead", **(options or {})} for name in groups], **top)
         self._directory = tempfile.TemporaryDirectory(prefix="bellwether-run-")
         self._lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None

@@ -32,7 +32,7 @@ def refused(ended: Ended, *words: str) -> None:
 
 def run(tmp_path: Path, kafka: Mapping[str, str], group: Mapping[str, Any], **settings: Any) -> Ended:
     path = tmp_path / "bellwether.toml"
-    path.write_text(toml(dict(kafka), [group], http_address="", **settings))
+    path.write_text(toml(dict(kafka), [{"mode": "lead", **group}], http_address="", **settings))
     return run_to_end(["run", "--config", str(path)], environment={"BELLWETHER_LOG_FORMAT": "json"})
 
 

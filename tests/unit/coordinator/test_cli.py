@@ -105,7 +105,7 @@ def running() -> Iterator[tuple[subprocess.Popen[str], str]]:
             **os.environ,
             "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": brokers.bootstrap,
             "BELLWETHER_KAFKA_BELLWETHER_EMBEDDED_BROKERS": "true",
-            "BELLWETHER_GROUPS": "orders",
+            "BELLWETHER_GROUPS": '[{"name": "orders", "mode": "lead"}]',
             "BELLWETHER_HTTP_ADDRESS": address,
         }
         process = subprocess.Popen([*COMMAND, "run"], env=env, text=True, stderr=subprocess.PIPE)

@@ -163,3 +163,11 @@ def test_a_file_that_is_not_there_names_the_option(tmp_path: Path) -> None:
 def test_many_mistakes_are_counted(tmp_path: Path) -> None:
     said = complaint(tmp_path, "a1 = 1\na2 = 1\na3 = 1\na4 = 1\na5 = 1\n", BOTH)
     assert said.endswith("(and 2 more problems).")
+
+
+def test_a_group_is_only_observed_unless_it_says_lead(tmp_path: Path) -> None:
+    assert load(environ=BOTH).memberships[0].mode == "observe"
+    head = '[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n'
+    led = from_toml(tmp_path, head + 'mode = "lead"\nadopt = "take-over"\n').memberships[0]
+    assert (led.mode, led.adopt) == ("lead", "take-over")
+    assert complaint(tmp_path, head + 'adopt = "succeed"\n').startswith("adopt is for groups that are led")
