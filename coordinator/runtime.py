@@ -356,8 +356,9 @@ class Service:
         if handle_signals:
             self._listen()
         try:
-            both = (*self.runners.values(), *self.observed.values())
-            codes = await asyncio.gather(*(group.run() for group in both))
+            running = [group.run() for group in self.runners.values()]
+            running += [group.run() for group in self.observed.values()]
+            codes = await asyncio.gather(*running)
         finally:
             for task in watching:
                 task.cancel()

@@ -170,4 +170,6 @@ def test_a_group_is_only_observed_unless_it_says_lead(tmp_path: Path) -> None:
     head = '[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n'
     led = from_toml(tmp_path, head + 'mode = "lead"\nadopt = "take-over"\n').memberships[0]
     assert (led.mode, led.adopt) == ("lead", "take-over")
-    assert complaint(tmp_path, head + 'adopt = "succeed"\n').startswith("adopt is for groups that are led")
+    assert complaint(tmp_path, head + 'adopt = "succeed"\n').startswith(
+        "The setting groups[0] cannot be used: adopt is for groups that are led"
+    )
