@@ -20,12 +20,13 @@ class Connection(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Key type 0 (group). Any broker can answer."""
+    """Key type 0 (group). Any broker can answer; `attempt` counts the searches, so that each asks another broker."""
 
     connection: ClassVar[Connection] = Connection.ANY
     request_id: int
     group_id: str
     timeout_ms: int
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,9 @@ class GroupMembership(Member):
 
     def _wake(self) -> None:
         while (timer := self._timers.take_due(self._now)) is not None:
-            if self._session_expired() and self.state in (State.DECIDING, State.STABLE, State.COALESCING):
+            # In STABLE a heartbeat tells whether we are still a member: a coordinator node that was away for longer
+            # than our session gave everybody a new one when it came back, and a Join would rebalance them all.
+            if self._session_expired() and self.state in (State.DECIDING, State.COALESCING):
                 self._rejoin("woke up after our session had expired")
             else:
                 self._fire(timer)

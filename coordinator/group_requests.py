@@ -82,6 +82,7 @@ class Requests:
         self.protocol = ""
         self.paused = False
         self._last_id = 0
+        self._searches = 0
         self._waiting: dict[Kind, int] = {}
         self._parked_at: Node | None = None
 
@@ -132,7 +133,10 @@ class Requests:
         if Kind.FIND in self._waiting or self.paused:
             return
         config = self.config
-        self.out.append(FindCoordinator(self._next_id(Kind.FIND), config.group_id, config.request_timeout_ms))
+        request_id = self._next_id(Kind.FIND)
+        self.out.append(FindCoordinator(request_id, config.group_id, config.request_timeout_ms, self._searches))
+        # A broker that lags behind names a dead node again and again: ask another one next time.
+        self._searches += 1
 
     def describe(self) -> None:
         config = self.config

@@ -220,7 +220,7 @@ class Transport:
 
     async def _exchange(self, key: str, command: Request | FetchOffsets) -> Answer | FetchedOffsets:
         if isinstance(command, FindCoordinator):
-            connection = await self._connections.any_broker()
+            connection = await self._connections.any_broker(command.attempt)
         else:
             connection = self._connections.named(key, command.node)
         waited_s = 0.0
@@ -239,21 +239,23 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
 
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config)
-        self._works = 0  # the bootstrap server that worked last
+        self._works = 0  # the bootstrap server that worked last for a first attempt
         self._behind: dict[str, Node] = {}
 
-    async def any_broker(self) -> Any:
-        """A connection to the first bootstrap server that works, beginning with the one that did last."""
+    async def any_broker(self, attempt: int = 0) -> Any:
+        """A connection to the first bootstrap server that works, beginning `attempt` places after the one that did
+        last."""
         brokers = self.cluster.bootstrap_brokers()
         error: Exception = kafka_errors.KafkaConnectionError("bootstrap.servers names no broker")
         for offset in range(len(brokers)):
-            at = (self._works + offset) % len(brokers)
+            at = (self._works + attempt + offset) % len(brokers)
             try:
                 connection = await self._opened(brokers[at].node_id)
             except Exception as failed:  # noqa: BLE001 - whatever TLS, SASL and the library raise: try the next
                 error = failed
                 continue
-            self._works = at
+            if attempt == 0:
+                self._works = at
             return connection
         raise error
 

@@ -10,6 +10,7 @@ from coordinator.group import MembershipConfig, State
 from coordinator.runtime import Outcome
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.raw import RawError, describe
 from tests.interop.sidecar import Sidecar
 
 pytestmark = pytest.mark.broker
@@ -44,6 +45,14 @@ def properties(kafka: KafkaCluster) -> dict[str, str]:
 
 def settled(*members: Member) -> dict[tuple[str, int], Member]:
     return wait_settled(members, partitions_of(EXPECTED))
+
+
+def stable_again(kafka: KafkaCluster, group: str) -> bool:
+    """A broker that is alive has loaded the group."""
+    try:
+        return describe(kafka.bootstrap, group).state == "Stable"
+    except (OSError, RawError):
+        return False
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
@@ -208,7 +217,11 @@ def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitio
             led.wait_for(State.STABLE)
             members = [flock.member("confluent", group, ["membership-orders"], ["range"]) for _ in range(2)]
             settled(*members)
+            generation = led.generation
             kafka.kill_node(kafka.coordinator_node(group))
+            led.wait_until(lambda: stable_again(kafka, group), "another broker took over the group", limit_s=60)
+            time.sleep(5)  # everybody finds it and says that he lives
+            assert (led.states, led.generation) == ([State.STABLE], generation), "a failover by itself is no rebalance"
             third = flock.member("confluent", group, ["membership-orders"], ["range"])
             everybody = (*members, third)
             led.wait_until(lambda: {len(m.owned()) for m in everybody} == {4}, "three share", limit_s=90)

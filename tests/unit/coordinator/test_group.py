@@ -19,6 +19,7 @@ from coordinator.group_config import STOCK_PROTOCOLS
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.unit.coordinator.playbook import ME, Play, member, seen
 
+UNKNOWN_MEMBER_ID = 25
 REBALANCE_IN_PROGRESS = 27
 UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
 
@@ -223,11 +224,17 @@ def test_a_plan_that_comes_after_the_session_is_not_sent() -> None:
     assert play.planned().kinds() == ["Join"], "no Sync"
 
 
-@pytest.mark.parametrize("begin", [Play.deciding, Play.stable])
-def test_waking_after_the_session_it_comes_back_first(begin: object) -> None:
-    play = begin(Play()).later(11)
+def test_waking_after_the_session_it_comes_back_before_it_plans() -> None:
+    play = Play().deciding().later(11)
     assert play.tell(Wake()).sent(Join).member_id == ME
     assert play.state is State.JOINING
+
+
+def test_waking_after_the_session_in_stable_it_asks_before_it_disturbs_anybody() -> None:
+    play = Play().stable().later(11)
+    assert play.tell(Wake()).kinds() == ["Heartbeat"]
+    assert play.heartbeat().state is State.STABLE
+    assert play.later(11).wake().heartbeat(UNKNOWN_MEMBER_ID).state is State.WATCHING
 
 
 def test_a_short_pause_is_none() -> None:

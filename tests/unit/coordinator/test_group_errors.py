@@ -108,6 +108,32 @@ def test_in_stable_a_moved_coordinator_costs_no_rebalance() -> None:
     assert play.state is State.STABLE
 
 
+def test_a_coordinator_node_that_is_away_for_longer_than_our_session_costs_no_rebalance() -> None:
+    """A broker that dies is fenced after nine seconds; the next one gives every member a new session as it loads."""
+    play = Play().stable().wake().failed(Heartbeat)
+    lost_at = play.now
+    while play.now - lost_at < 15:
+        play.wake()
+        play = play.found(NODE) if FindCoordinator in map(type, play.last) else play
+        play = play.failed(Heartbeat) if Heartbeat in map(type, play.last) else play
+    while FindCoordinator not in map(type, play.last):
+        play.wake()
+    assert play.found(OTHER_NODE).kinds() == ["Heartbeat"]
+    assert play.heartbeat().state is State.STABLE
+    assert not [command for command in play.seen if isinstance(command, Join)][1:]
+
+
+def test_every_search_asks_another_broker() -> None:
+    """One that lags behind would name the dead node for ever."""
+    play = Play().stable()
+    for attempt in (1, 2, 3):
+        play.wake().failed(Heartbeat)
+        play = play if FindCoordinator in map(type, play.last) else play.wake()
+        assert play.sent(FindCoordinator).attempt == attempt
+        play.found(NODE)
+        assert play.kinds() == ["Heartbeat"]
+
+
 def test_a_loading_coordinator_delays_a_heartbeat_by_one_interval() -> None:
     play = Play().stable().wake().heartbeat(LOADING)
     assert play.kinds() == []

@@ -205,3 +205,25 @@ def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mut
         await transport.close()
 
     asyncio.run(story())
+
+
+def test_the_next_search_asks_the_next_bootstrap_server(mute: Mute) -> None:
+    other = Mute()
+    servers = f"127.0.0.1:{mute.address[1]},127.0.0.1:{other.address[1]}"
+
+    async def story() -> None:
+        transport = Transport({"bootstrap.servers": servers, "bellwether.api.version": "2.3"})
+        try:
+            await transport.start(500)
+            assert (mute.connections, other.connections) == (1, 0)
+            await transport.request(FindCoordinator(1, "g", 300, attempt=1))
+            assert (mute.connections, other.connections) == (1, 1)
+            await transport.request(FindCoordinator(2, "g", 300, attempt=2))
+            assert (mute.connections, other.connections) == (1, 1), "round and round"
+        finally:
+            await transport.close()
+
+    try:
+        asyncio.run(story())
+    finally:
+        other.close()
