@@ -170,7 +170,7 @@ class MetadataWatch:
     """Polls the topics of every followed group and says when a group should rebalance (reference §5.3).
 
     `on_change(group_id, reason)` runs on the event loop; a reason is a sentence. The pace is `interval_ms` with a
-    jitter of a tenth either way, drawn from `seed`, so that many sidecars do not ask in step.
+    jitter of a tenth either way, so that many sidecars do not ask in step (`seed` makes it repeatable).
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class MetadataWatch:
         *,
         interval_ms: int = 10_000,
         rules: WatchRules = DEFAULT_RULES,
-        seed: int = 0,
+        seed: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
