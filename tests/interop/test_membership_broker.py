@@ -221,7 +221,7 @@ def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitio
                     flock.member("confluent", group, ["membership-orders"], ["range"], session_ms=session_ms)
                     for _ in range(2)
                 ]
-                for group, session_ms in ((patient, 45_000), (hasty, 10_000))
+                for group, session_ms in ((patient, 30_000), (hasty, 10_000))
             }
             for first in members.values():
                 settled(*first)
