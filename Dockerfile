@@ -1,0 +1,23 @@
+# The service in an image without a shell. The build stage installs from the lock file with hashes; the last stage has
+# Python, the installed packages and nothing else, runs as a number and needs no writable file system.
+FROM python:3.11-slim-bookworm AS build
+RUN pip install --no-cache-dir uv==0.13.8
+WORKDIR /src
+COPY pyproject.toml uv.lock README.md ./
+COPY deploy/image/install.sh deploy/image/install.sh
+COPY protocol protocol
+COPY assignors assignors
+COPY coordinator coordinator
+COPY pipeline pipeline
+RUN sh deploy/image/install.sh /opt/bellwether
+
+# The same Python minor version as the build stage: wheels with compiled parts are for one.
+FROM gcr.io/distroless/python3-debian12:nonroot
+COPY --from=build /opt/bellwether /opt/bellwether
+ENV PYTHONPATH=/opt/bellwether PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 65532:65532
+EXPOSE 9790
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
+  CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9790/livez', timeout=2)"]
+ENTRYPOINT ["python3", "-m", "coordinator"]
+CMD ["run", "--config", "/etc/bellwether/bellwether.toml"]

@@ -1,0 +1,32 @@
+"""A plain confluent-kafka consumer that knows nothing of Bellwether. BOOTSTRAP_SERVERS, GROUP, TOPICS, CLIENT_RACK."""
+
+import os
+
+from confluent_kafka import Consumer, TopicPartition
+
+
+def told(what: str, partitions: list[TopicPartition]) -> None:
+    print(what, sorted((p.topic, p.partition) for p in partitions), flush=True)  # noqa: T201 - its log
+
+
+def main() -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": os.environ["BOOTSTRAP_SERVERS"],
+            "group.id": os.environ["GROUP"],
+            "client.rack": os.environ.get("CLIENT_RACK", ""),
+            "partition.assignment.strategy": "range",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(
+        os.environ["TOPICS"].split(","),
+        on_assign=lambda _, partitions: told("assigned", partitions),
+        on_revoke=lambda _, partitions: told("revoked", partitions),
+    )
+    while True:
+        consumer.poll(1.0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Asserts that the running composition does what it should; exits 0 or names what is missing. Standard library only.
+
+    python3 deploy/compose/smoke.py [--limit-s 180]
+"""
+
+import argparse
+import json
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+
+BELLWETHER, PROMETHEUS, GRAFANA = "http://127.0.0.1:9790", "http://127.0.0.1:9090", "http://127.0.0.1:3000"
+DASHBOARDS = {"bellwether-fleet", "bellwether-group", "bellwether-rebalances", "bellwether-cost"}
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - fixed http addresses
+        return str(answer.read().decode())
+
+
+def query(expression: str) -> list[dict[str, object]]:
+    found = json.loads(get(f"{PROMETHEUS}/api/v1/query?query={urllib.request.quote(expression)}"))
+    return list(found["data"]["result"])
+
+
+def leads_the_consumers() -> bool:
+    return 'bellwether_leading{group="orders-view"} 1.0' in get(f"{BELLWETHER}/metrics")
+
+
+def ready() -> bool:
+    return get(f"{BELLWETHER}/readyz").strip() == "ok"
+
+
+def targets_up() -> bool:
+    return len(query('up{job="bellwether"} == 1')) == 1
+
+
+def rules_loaded() -> bool:
+    groups = json.loads(get(f"{PROMETHEUS}/api/v1/rules"))["data"]["groups"]
+    return bool(groups) and all(rule["health"] == "ok" for group in groups for rule in group["rules"])
+
+
+def dashboards_provisioned() -> bool:
+    found = json.loads(get(f"{GRAFANA}/api/search?type=dash-db"))
+    return {dashboard["uid"] for dashboard in found} >= DASHBOARDS
+
+
+CHECKS: tuple[Callable[[], bool], ...] = (ready, leads_the_consumers, targets_up, rules_loaded, dashboards_provisioned)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--limit-s", type=float, default=180.0)
+    deadline = time.monotonic() + parser.parse_args().limit_s
+    missing = list(CHECKS)
+    while missing and time.monotonic() < deadline:
+        missing = [check for check in missing if not holds(check)]
+        time.sleep(1)
+    for check in CHECKS:
+        sys.stdout.write(f"{'MISSING' if check in missing else 'ok':8} {check.__name__}\n")
+    return 1 if missing else 0
+
+
+def holds(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())
