@@ -34,6 +34,7 @@ app = typer.Typer(
     help="Leads classic Kafka consumer groups and decides the assignment of every member.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
+    rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
 )

@@ -19,6 +19,7 @@ topology_app = typer.Typer(
     name="topology",
     help="The shape of a Streams application, which its members do not send.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

@@ -1,6 +1,6 @@
 """Asserts that the running composition does what it should; exits 0 or names what is missing. Standard library only.
 
-    python3 deploy/compose/smoke.py [--limit-s 180]
+python3 deploy/compose/smoke.py [--limit-s 180]
 """
 
 import argparse
