@@ -48,7 +48,7 @@ def score(group: GroupView, cluster: ClusterView, owner: IntArray) -> Score:
     held: IntArray = np.flatnonzero(owner != NOBODY).astype(np.int32)
     racks = group.rack[owner[held]]
     table = subscriptions(group, len(cluster.topics))
-    wanted = np.logical_or.reduce(table[np.unique(group.topic_set)], axis=0)
+    wanted = np.logical_or.reduce(table[group.sets_in_use], axis=0)
     spread, deviation = imbalance(group, cluster, owner)
     leader = cluster.leader_rack[held]
     return Score(

@@ -4,7 +4,8 @@ Everything that shows a decision (log line, event, dry run, replay) is a project
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -31,13 +32,13 @@ class DecisionError(Exception):
     """No valid plan could be made; nothing was decided and nothing must be sent."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # no slots: what only people and later rounds want is made when it is asked for
 class Decision:
     """Everything about one round. `before` and `owner` are owner arrays of `group` and `cluster`, where `cluster` may
     hold more than the view given: unreadable topics at the size that is remembered.
 
     `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `followup`: something
-    is withheld, so another round must follow. `memory` is to be remembered once SyncGroup has succeeded, not before.
+    is withheld, so another round must follow. `echoes` is the userData written into assignments, by member.
     """
 
     raw: RawGroup
@@ -50,15 +51,38 @@ class Decision:
     plan: Plan
     assignments: tuple[tuple[str, bytes], ...]
     stages: tuple[StageReport, ...]
-    score_before: Score
-    score_after: Score
-    moves: Moves
     warnings: tuple[str, ...]
-    memory: Memory
+    echoes: Mapping[int, bytes]
 
     @property
     def followup(self) -> bool:
         return bool(self.plan.withheld.any())
+
+    @cached_property
+    def score_before(self) -> Score:
+        return score(self.group, self.cluster, self.before)
+
+    @cached_property
+    def score_after(self) -> Score:
+        """Of the target: what is withheld counts as if its new owner had it."""
+        return score(self.group, self.cluster, self.plan.owner)
+
+    @cached_property
+    def moves(self) -> Moves:
+        return moves(self.before, self.plan.owner)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """To be remembered once SyncGroup has succeeded, not before."""
+        group = self.group
+        return Memory.of(
+            self.raw.generation,
+            self.cluster,
+            self.plan.sent,
+            group.members,
+            digests=static_digests(self.raw.others),
+            echoes={group.members[m].key: data for m, data in self.echoes.items()},
+        )
 
 
 def decide(raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0) -> Decision:
@@ -76,9 +100,12 @@ def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, no
     cluster = decoded_cluster(decoded, seen, memory)
     group = group_view(decoded, cluster, memory, cooperative=policy.cooperative(raw.protocol))
     before = current_owner(group, cluster)
+    before.flags.writeable = False
+    group = replace(group, current=before)
     problem = Problem(group, cluster, before, seed)
     plan, stages, trouble = _plan(problem, policy)
-    echoes = _echoes(decoded, group, cluster, plan.sent, memory)
+    sent = plan.sent
+    echoes = _echoes(decoded, group, cluster, sent, memory)
     return Decision(
         raw=raw,
         cluster=cluster,
@@ -88,20 +115,10 @@ def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, no
         group=group,
         before=before,
         plan=plan,
-        assignments=_encode(raw, cluster, group, plan.sent, echoes),
+        assignments=_encode(raw, cluster, group, sent, echoes),
         stages=stages,
-        score_before=score(group, cluster, before),
-        score_after=score(group, cluster, plan.owner),
-        moves=moves(before, plan.owner),
         warnings=(*trouble, *_warnings(decoded, group, seen)),
-        memory=Memory.of(
-            raw.generation,
-            cluster,
-            plan.sent,
-            group.members,
-            digests=static_digests(decoded.members),
-            echoes={group.members[m].key: data for m, data in echoes.items()},
-        ),
+        echoes=echoes,
     )
 
 
@@ -151,9 +168,10 @@ def _encode(
     blobs = write_assignments(
         cluster.topics, cluster.first, sent, group.size + 1, version=ASSIGNMENT_VERSION, user_data=echoes
     )
-    theirs = iter(blobs[:-1])
-    own = raw.own_member_ids
-    return tuple((m.member_id, blobs[-1] if m.member_id in own else next(theirs)) for m in raw.members)
+    assignments = [(m.member_id, blob) for m, blob in zip(raw.others, blobs[:-1], strict=True)]
+    for position in [i for i, m in enumerate(raw.members) if m.member_id in raw.own_member_ids]:
+        assignments.insert(position, (raw.members[position].member_id, blobs[-1]))
+    return tuple(assignments)
 
 
 def _echoes(
@@ -174,17 +192,20 @@ def _echoes(
 
 
 def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> tuple[str, ...]:
-    degraded = [m.member_id for m in group.members if m.degraded]
-    topicless = [m.member_id for m in group.members if not m.topics and not m.degraded]
-    rackless = [m.member_id for m, rack in zip(group.members, group.rack, strict=True) if rack == NO_RACK]
-    wanted = {topic for topics in decoded.columns.topic_lists for topic in topics}
+    members, columns = group.members, decoded.columns
+    degraded = [members[m].member_id for m in sorted(columns.errors)]
+    empty = np.array([not topics for topics in columns.topic_lists] + [False])
+    topicless = [members[m].member_id for m in np.flatnonzero(empty[columns.topic_list]).tolist()]
+    rackless = np.flatnonzero(group.rack == NO_RACK).tolist()
+    if len(rackless) == group.size:
+        rackless = []
+    wanted = {topic for topics in columns.topic_lists for topic in topics}
     unreadable = wanted & cluster.unreadable
     unknown = wanted - cluster.unreadable - cluster.index.keys()
-    some_racks = len(rackless) < group.size and bool((group.rack != NO_RACK).any())
     kinds = (
         (degraded, "cannot be decoded, keeps what is remembered of it: member"),
         (topicless, "subscribes to no topic: member"),
-        (rackless if some_racks else [], "names no rack while others do: member"),
+        ([members[m].member_id for m in rackless], "names no rack while others do: member"),
         (sorted(unreadable), "metadata could not be read, its assignment is frozen: topic"),
         (sorted(unknown), "does not exist, nobody gets it: topic"),
     )

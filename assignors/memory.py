@@ -4,8 +4,9 @@ Memory is the only history of members that claim nothing (range and round robin 
 Python clients), and it beats claims of its own generation and older ones (consumer-protocol reference §2.8).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -18,7 +19,7 @@ def digest(metadata: bytes) -> bytes:
     return blake2b(metadata, digest_size=16).digest()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # no slots: the index is made when it is asked for
 class Memory:
     """The plan of `generation` as it was SENT: `owner` names positions in `members`, flat partitions are `cluster`'s.
 
@@ -32,7 +33,6 @@ class Memory:
     members: tuple[MemberView, ...]
     digests: Mapping[str, bytes] = field(default_factory=dict)
     echoes: Mapping[str, bytes] = field(default_factory=dict)
-    index: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -54,8 +54,12 @@ class Memory:
             members=tuple(members),
             digests=digests or {},
             echoes=echoes or {},
-            index={member.key: i for i, member in enumerate(members)},
         )
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """Positions in `members` by key."""
+        return {member.key: i for i, member in enumerate(self.members)}
 
     @classmethod
     def empty(cls) -> "Memory":
@@ -67,7 +71,7 @@ class Memory:
         position = self.index.get(key)
         return None if position is None else self.members[position]
 
-    def owner_in(self, cluster: ClusterView, keys: Sequence[str]) -> IntArray:
+    def owner_in(self, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
         """The remembered plan in other coordinates: flat partitions of `cluster`, positions in `keys`.
 
         Members that are gone and partitions that no longer exist fall out; subscriptions are not looked at.
@@ -76,8 +80,9 @@ class Memory:
         if not len(self.owner):
             return result
         position = np.full(len(self.members) + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
+        index = self.index
         for i, key in enumerate(keys):
-            old = self.index.get(key)
+            old = index.get(key)
             if old is not None:
                 position[old] = i
         target, alive = translate(self.cluster, cluster)

@@ -168,7 +168,8 @@ class GroupView:
     `claims[claims_first[m]:claims_first[m + 1]]`, sorted. `remembered` is the leader's memory as an owner array: what
     was last delivered to these members, in `remembered_generation`. Members that keep consuming while they rebalance
     (cooperative ones) claim what they own, and the cooperative step withholds it; eager members claim only in the
-    userData of "sticky". `by_id` are the member indices in the order of their ids.
+    userData of "sticky". `by_id` are the member indices in the order of their ids. `current` is the owner array that
+    claims and memory come to (`claims.current_owner`) once somebody has worked it out, so that nobody does it again.
     """
 
     group_id: str
@@ -184,10 +185,17 @@ class GroupView:
     remembered: IntArray
     by_id: IntArray
     remembered_generation: int = NO_GENERATION
+    current: IntArray | None = None
 
     @property
     def size(self) -> int:
         return len(self.members)
+
+    @property
+    def sets_in_use(self) -> LongArray:
+        """The rows of `topic_sets` that some member has."""
+        rows: LongArray = np.flatnonzero(np.bincount(self.topic_set, minlength=len(self.topic_sets)))
+        return rows
 
     def claimed_by(self, member: int) -> IntArray:
         return self.claims[self.claims_first[member] : self.claims_first[member + 1]]

@@ -40,13 +40,14 @@ def validate(group: GroupView, cluster: ClusterView, plan: Plan, *, holds_claims
 def misplaced(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[BoolArray, BoolArray]:
     """(partitions of subscribed topics without an owner, partitions whose owner does not subscribe)."""
     table = subscriptions(group, len(cluster.topics))
-    topic_of = cluster.topic_of()
-    wanted = np.logical_or.reduce(table[np.unique(group.topic_set)], axis=0)
-    unowned: BoolArray = (owner == NOBODY) & np.repeat(wanted, cluster.counts)
-    if table.all() or not group.size:
+    unowned: BoolArray = owner == NOBODY
+    if table.all() and group.size:
         return unowned, np.zeros(len(owner), dtype=np.bool_)
-    foreign: BoolArray = (owner != NOBODY) & ~table[group.topic_set[owner], topic_of]
-    return unowned, foreign
+    wanted = np.logical_or.reduce(table[group.sets_in_use], axis=0)
+    if not group.size:
+        return unowned & np.repeat(wanted, cluster.counts), np.zeros(len(owner), dtype=np.bool_)
+    foreign: BoolArray = ~unowned & ~table[group.topic_set[owner], cluster.topic_of()]
+    return unowned & np.repeat(wanted, cluster.counts), foreign
 
 
 def contested(group: GroupView, owner: IntArray) -> tuple[BoolArray, BoolArray]:

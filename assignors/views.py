@@ -53,7 +53,8 @@ class RawGroup:
 
     @property
     def others(self) -> tuple[RawMember, ...]:
-        return tuple(m for m in self.members if m.member_id not in self.own_member_ids)
+        own = self.own_member_ids
+        return tuple([m for m in self.members if m.member_id not in own]) if own else self.members
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +105,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
     degraded = [(m, memory.find(decoded.members[m].key)) for m in sorted(columns.errors)]
     members = _members(decoded, dict(degraded))
     topic_sets, topic_set = _topic_sets(columns, cluster, degraded)
-    remembered = memory.owner_in(cluster, [m.key for m in members])
+    remembered = memory.owner_in(cluster, (m.instance_id or m.member_id for m in members))
     member, flats = _clean(decoded.claims, cluster, topic_sets, topic_set)
     generation = decoded.claims.generation.copy()
     if raw.protocol == RACK_AFFINITY:
@@ -115,7 +116,8 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         generation[silent] = memory.generation
     first = np.zeros(len(members) + 1, dtype=np.int64)
     np.cumsum(np.bincount(member, minlength=len(members)), out=first[1:])
-    codes = {rack: cluster.rack_code(rack) for rack in {m.rack for m in members}}
+    racks = [m.rack for m in members]
+    codes = {rack: cluster.rack_code(rack) for rack in set(racks)}
     return GroupView(
         group_id=raw.group_id,
         generation=raw.generation,
@@ -123,7 +125,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         members=members,
         topic_sets=topic_sets,
         topic_set=topic_set,
-        rack=np.array([codes[m.rack] for m in members], dtype=np.int32),
+        rack=np.array([codes[rack] for rack in racks], dtype=np.int32),
         claims=flats.astype(np.int32),
         claims_first=first,
         claim_generation=generation,
@@ -166,8 +168,15 @@ def _members(decoded: DecodedGroup, remembered: dict[int, MemberView | None]) ->
     racks: Sequence[str | None] = columns.rack
     if decoded.raw.protocol == RACK_AFFINITY:
         racks = [rack or read_rack_affinity(data) for rack, data in zip(racks, columns.user_data, strict=True)]
-    rows = zip(decoded.members, columns.topic_list.tolist(), racks, decoded.claims.generation.tolist(), strict=True)
-    members = [MemberView(r.member_id, r.instance_id, lists[t], rack, g) for r, t, rack, g in rows]
+    fields = (
+        [raw.member_id for raw in decoded.members],
+        [raw.instance_id for raw in decoded.members],
+        [lists[t] for t in columns.topic_list.tolist()],
+        racks,
+        decoded.claims.generation.tolist(),
+        [None] * len(decoded.members),
+    )
+    members = [*map(MemberView._make, zip(*fields, strict=True))]
     for m, reason in columns.errors.items():
         last = remembered.get(m)
         topics, rack = (last.topics, last.rack) if last else ((), None)
@@ -216,9 +225,7 @@ def _clean(
 def _silent(decoded: DecodedGroup, memory: Memory) -> BoolArray:
     """Members whose bytes say nothing about now: undecodable ones, and static ones that did not join again."""
     silent = np.zeros(len(decoded.members), dtype=np.bool_)
-    for m, raw in enumerate(decoded.members):
-        if not raw.instance_id:
-            continue
+    for m, raw in [(m, raw) for m, raw in enumerate(decoded.members) if raw.instance_id]:
         last = memory.find(raw.key)
         same = last is not None and last.member_id == raw.member_id
         silent[m] = same and memory.digests.get(raw.key) == digest(raw.metadata)

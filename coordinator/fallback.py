@@ -54,8 +54,7 @@ def previous_answer(previous: Decision | None, raw: RawGroup) -> Decision | None
         return None
     if previous.raw.members != raw.members:
         return None
-    memory = replace(previous.memory, generation=raw.generation)
-    return replace(previous, raw=raw, group=replace(previous.group, generation=raw.generation), memory=memory)
+    return replace(previous, raw=raw, group=replace(previous.group, generation=raw.generation))
 
 
 async def first_valid(attempts: Sequence[tuple[Source, Attempt[D]]]) -> Chosen[D] | NoAnswer:

@@ -20,9 +20,11 @@ from protocol.consumer import (
 )
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.layout import header, lay_out
-from protocol.sticky import STICKY
+from protocol.sticky import STICKY, read_generation
 
 _NONE = -1
+# Of so many bytes in all, the plain reader makes less work than a hundred numpy calls.
+_FEW_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +79,7 @@ def read_subscriptions(blobs: Sequence[bytes]) -> SubscriptionColumns:
     topics = read_topics(blobs)
     topic_list, version = topics.index, topics.version
     bad = topic_list == _NONE
-    packed = Packed([memoryview(blob)[size:] for blob, size in zip(blobs, topics.size, strict=True)])
+    packed = Packed([blob[size:] for blob, size in zip(blobs, topics.size.tolist(), strict=True)])
     end = packed.end
     data_at, at = _skip_user_data(packed, packed.start, end, bad)
     data_end = at.copy()
@@ -121,15 +123,18 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
     Only rules (1) and (2) of consumer-protocol reference §2.8: the caller, who knows which topics exist, drops
     negative, unknown and unsubscribed partitions and duplicates while it turns them into its own coordinates.
     """
-    generation = columns.generation.copy()
-    if protocol == STICKY:
-        generation[:] = NO_GENERATION
-    row = np.array([m for m, data in enumerate(columns.user_data) if data and generation[m] < 0], dtype=np.int64)
-    packed = Packed([columns.user_data[m] or b"" for m in row.tolist()])
-    lists, usable, generation[row] = _read_dialects(packed, only_lists=protocol == STICKY)
-    if protocol == STICKY:
-        return ClaimColumns(*_columns(packed, lists, row, usable, set()), generation)
+    eager = protocol == STICKY
+    generation = np.full_like(columns.generation, NO_GENERATION) if eager else columns.generation.copy()
+    row = np.array([m for m in np.flatnonzero(generation < 0).tolist() if columns.user_data[m]], dtype=np.int64)
     owned = columns.owned_member, columns.owned_topic, columns.owned_partition
+    data = [columns.user_data[m] or b"" for m in row.tolist()]
+    if not eager and sum(map(len, data)) <= _FEW_BYTES:
+        generation[row] = [*map(read_generation, data)]
+        return ClaimColumns(columns.topic_names, *owned, generation)
+    packed = Packed(data)
+    lists, usable, generation[row] = _read_dialects(packed, only_lists=eager)
+    if eager:
+        return ClaimColumns(*_columns(packed, lists, row, usable, set()), generation)
     return ClaimColumns(columns.topic_names, *owned, generation)
 
 
@@ -235,8 +240,9 @@ def _skip_user_data(packed: Packed, at: LongArray, end: LongArray, bad: BoolArra
 
 def _slices(packed: Packed, begin: LongArray, end: LongArray, bad: BoolArray) -> tuple[bytes | None, ...]:
     found: list[bytes | None] = [None] * len(begin)
-    for m in np.flatnonzero((begin != _NONE) & ~bad).tolist():
-        found[m] = packed.raw[begin[m] : end[m]]
+    row = np.flatnonzero((begin != _NONE) & ~bad)
+    for m, a, b in zip(row.tolist(), begin[row].tolist(), end[row].tolist(), strict=True):
+        found[m] = packed.raw[a:b]
     return tuple(found)
 
 
@@ -247,16 +253,15 @@ def _read_racks(
     racks: list[str | None] = [None] * len(at)
     known: dict[bytes, str] = {}
     row = np.flatnonzero((version >= 3) & (at < end))
-    begin = at[row] + 2
     after = at.copy()
-    after[row] = begin + np.maximum(packed.int16(at[row]), 0)
-    for m, a, b in zip(row.tolist(), begin.tolist(), after[row].tolist(), strict=True):
-        if a < b <= end[m]:
-            raw = packed.raw[a:b]
-            try:
-                racks[m] = known.get(raw) or known.setdefault(raw, raw.decode())
-            except UnicodeDecodeError:
-                bad[m] = True
+    after[row] += 2 + np.maximum(packed.int16(at[row]), 0)
+    named = row[(after[row] > at[row] + 2) & (after[row] <= end[row])]
+    for m, a, b in zip(named.tolist(), (at[named] + 2).tolist(), after[named].tolist(), strict=True):
+        raw = packed.raw[a:b]
+        try:
+            racks[m] = known.get(raw) or known.setdefault(raw, raw.decode())
+        except UnicodeDecodeError:
+            bad[m] = True
     return racks, after
 
 

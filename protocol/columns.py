@@ -20,6 +20,8 @@ _ENTRY_BYTES = 6
 _INT8_MAX = 0x7F
 _HEAD_BYTES = 64
 _PREFIXES_PER_HEAD = 4
+# A list of topics is looked for in all members as long as the last one was found in this part of them (one in ...).
+_PREFIX_SHARE = 8
 _MAX_STRING_BYTES = 0x7FFF
 # A read may start at the end of the last blob and jump over one string of any uint16 length before it is checked.
 _PADDING = bytes(0xFFFF + 16)
@@ -44,7 +46,7 @@ class Packed:
 
     __slots__ = ("_int16", "_int32", "_uint16", "_word", "end", "raw", "start")
 
-    def __init__(self, blobs: Sequence[bytes | memoryview]) -> None:
+    def __init__(self, blobs: Sequence[bytes]) -> None:
         self.raw = b"".join([*blobs, _PADDING])
         sizes = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
         self.end: LongArray = np.cumsum(sizes)
@@ -141,23 +143,52 @@ class TopicsRead:
     lists: list[tuple[str, ...]]
     index: IntArray
     version: LongArray
-    size: list[int]
+    size: LongArray
 
 
 def read_topics(blobs: Sequence[bytes]) -> TopicsRead:
     """Most members of a group send the same list: it is parsed once and then recognised by its bytes."""
     lists: dict[tuple[str, ...], int] = {}
-    by_head: dict[bytes, list[bytes]] = {}
     names: dict[bytes, str] = {}
+    read = TopicsRead(
+        lists=[],
+        index=np.full(len(blobs), -1, dtype=np.int32),
+        version=np.full(len(blobs), -1, dtype=np.int64),
+        size=np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs)),
+    )
+    rest: LongArray = np.arange(len(blobs))
+    found = len(rest)
+    while len(rest) and found * _PREFIX_SHARE >= len(rest):
+        topics, end = _parse_topics(blobs[rest[0]], names)
+        if topics is None:
+            rest = rest[1:]
+            continue
+        known = blobs[rest[0]][:end]
+        same = np.array([blobs[m].startswith(known) for m in rest.tolist()])
+        hits, rest = rest[same], rest[~same]
+        found = len(hits)
+        read.index[hits] = lists.setdefault(topics, len(lists))
+        read.version[hits] = int.from_bytes(known[:2])
+        read.size[hits] = end
+    _read_rare_topics(blobs, rest.tolist(), lists, names, read)
+    read.lists.extend(lists)
+    return read
+
+
+def _read_rare_topics(
+    blobs: Sequence[bytes],
+    rest: list[int],
+    lists: dict[tuple[str, ...], int],
+    names: dict[bytes, str],
+    read: TopicsRead,
+) -> None:
+    """The same for members that have their lists in common with few: a list is looked up by its first bytes."""
+    by_head: dict[bytes, list[bytes]] = {}
     index_of: dict[bytes, int] = {}
-    index = np.full(len(blobs), -1, dtype=np.int32)
-    version = np.full(len(blobs), -1, dtype=np.int64)
-    size = [len(blob) for blob in blobs]
-    known = b""
-    for m, blob in enumerate(blobs):
-        if not known or not blob.startswith(known):
-            candidates = by_head.get(blob[:_HEAD_BYTES], [])
-            known = next((prefix for prefix in candidates if blob.startswith(prefix)), b"")
+    for m in rest:
+        blob = blobs[m]
+        candidates = by_head.get(blob[:_HEAD_BYTES], ())
+        known = next((prefix for prefix in candidates if blob.startswith(prefix)), b"")
         if not known:
             topics, end = _parse_topics(blob, names)
             if topics is None:
@@ -167,10 +198,9 @@ def read_topics(blobs: Sequence[bytes]) -> TopicsRead:
             if end >= _HEAD_BYTES:
                 heads = by_head.setdefault(blob[:_HEAD_BYTES], [])
                 heads[:] = [known, *heads[: _PREFIXES_PER_HEAD - 1]]
-        index[m] = index_of[known]
-        version[m] = int.from_bytes(known[:2])
-        size[m] = len(known)
-    return TopicsRead(list(lists), index, version, size)
+        read.index[m] = index_of[known]
+        read.version[m] = int.from_bytes(known[:2])
+        read.size[m] = len(known)
 
 
 def _parse_topics(blob: bytes, names: dict[bytes, str]) -> tuple[tuple[str, ...] | None, int]:

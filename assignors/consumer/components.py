@@ -33,10 +33,12 @@ class Component:
 
 def components(group: GroupView, topic_total: int) -> list[Component]:
     """The components of a group, without members that subscribe to nothing and topics that nobody subscribes to."""
-    in_use = np.unique(group.topic_set)
-    sets = np.array([s for s in in_use if len(group.topic_sets[s])], dtype=np.int32)
+    sets = np.array([s for s in group.sets_in_use.tolist() if len(group.topic_sets[s])], dtype=np.int32)
     if not len(sets):
         return []
+    if len(sets) == 1:
+        members = group.by_id[group.topic_set[group.by_id] == sets[0]]
+        return [Component(members, group.topic_sets[sets[0]], sets)]
     label = _labels([group.topic_sets[s] for s in sets], topic_total)
     root_of_set = np.full(len(group.topic_sets), -1, dtype=np.int32)
     root_of_set[sets] = [label[group.topic_sets[s][0]] for s in sets]

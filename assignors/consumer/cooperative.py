@@ -18,11 +18,14 @@ def withhold(group: GroupView, owner: IntArray) -> BoolArray:
     that nobody beats or equals. Members that revoke before they join (eager) claim nothing here.
     """
     claimant, claims = claimants(group), group.claims
-    generation = group.claim_generation[claimant]
-    standing = compare(claimant, claims, generation, len(owner))
-    planned = owner[claims]
     elsewhere = np.zeros(len(owner), dtype=np.bool_)
-    elsewhere[claims[planned != claimant]] = True
+    others = owner[claims] != claimant
+    if not others.any():
+        return elsewhere
+    elsewhere[claims[others]] = True
+    moving = elsewhere[claims]
+    claimant, claims = claimant[moving], claims[moving]
+    standing = compare(claimant, claims, group.claim_generation[claimant], len(owner))
     holds = (standing.winner != NOBODY) & (standing.winner == owner)
     withheld: BoolArray = elsewhere & ~holds & (owner != NOBODY)
     return withheld

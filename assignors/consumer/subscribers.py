@@ -28,6 +28,8 @@ class TopicClasses:
 def member_order(group: GroupView) -> IntArray:
     """Member indices in Java's MemberInfo order: static members first by instance id, then dynamic ones by id."""
     members = group.members
+    if not any([member.instance_id is not None for member in members]):
+        return group.by_id
     return np.array(sorted(range(group.size), key=lambda m: members[m].order), dtype=np.int32)
 
 
@@ -35,7 +37,7 @@ def topic_classes(group: GroupView, topics: int) -> TopicClasses:
     """Splits the topics by subscribers: exact, one pass of partition refinement per distinct subscription."""
     label = np.zeros(topics, dtype=np.int32)
     following = 1
-    for row in np.unique(group.topic_set):
+    for row in group.sets_in_use.tolist():
         wanted = group.topic_sets[row]
         split, inverse = np.unique(label[wanted], return_inverse=True)
         label[wanted] = following + inverse

@@ -1,7 +1,8 @@
 """Runs our leader's whole work on a scenario: `assignors.decide.decide`, from subscription bytes to assignment bytes.
 
-The whole is timed as it is called, with everything the product does in it and the JVM does not (validation, scores,
-memory). Reading and writing bytes are timed beside it on the same data; what is left is called assigning.
+The whole is timed as the product calls it, with what the JVM does not do (validation, warnings, the report of every
+stage). Scores and memory are not in it: the product makes them after SyncGroup. Reading and writing bytes are timed
+beside it on the same data; what is left is called assigning.
 """
 
 import gc
