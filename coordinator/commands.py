@@ -135,6 +135,7 @@ class NoteKind(Enum):
     REJOINING = auto()
     WATCHING = auto()
     ALERT = auto()  # somebody should look
+    GHOST = auto()  # a dead member was removed
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from assignors.decide import Decision
 from coordinator.causes import Cause, cause
 from coordinator.commands import Note, NoteKind
 from coordinator.fallback import Source
+from coordinator.ghosts import Proof
 from coordinator.planner import Planned
 
 REASONS_MAX = 30
@@ -63,6 +64,12 @@ class Metrics:
         self.step_asides = Counter(
             "bellwether_step_asides", "Groups handed back to a member.", [*group, "reason"], registry=registry
         )
+        self.ghosts = Counter(
+            "bellwether_ghosts_removed",
+            "Dead members removed from the group, by what proved their death.",
+            [*group, "proof"],
+            registry=registry,
+        )
         self.alerts = Counter("bellwether_alerts", "Times that somebody should look.", group, registry=registry)
 
     def _histograms(self) -> None:
@@ -100,6 +107,10 @@ class Metrics:
         self.metadata_age.labels(group).set(max(0.0, timings.joined_at - decision.cluster.read_at))
         if planned.chosen.source is not Source.PLAN:
             self.fallbacks.labels(group, self._reason(planned.chosen.source.value)).inc()
+
+    def on_ghost(self, group: str, proof: Proof) -> None:
+        """Takes the removal of one dead member."""
+        self.ghosts.labels(group, proof.value).inc()
 
     def on_note(self, group: str, note: Note) -> None:
         """Takes what a membership says of itself: the runtime's observer of notes."""

@@ -22,6 +22,7 @@ from coordinator.events import Answer, CoordinatorAnswer, DescribeAnswer, Failur
 from coordinator.group_errors import Code
 from coordinator.transport_messages import answer, failure_of, message
 from coordinator.transport_offsets import FetchedOffsets, FetchOffsets, offsets_answer, offsets_message
+from coordinator.transport_remove import RemovedMembers, RemoveMembers, remove_answer, remove_message
 
 __all__ = [
     "ClientConfigError",
@@ -158,6 +159,14 @@ class Transport:
             raise TransportError(failure_of(error), str(error) or type(error).__name__)
         return cast("FetchedOffsets", reply)
 
+    async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
+        """LeaveGroup for members of others; never raises for what a broker or the network does."""
+        key = self._key(command)
+        reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
+        if error is not None:
+            return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
+        return cast("RemovedMembers", reply)
+
     async def close(self) -> None:
         """Closes every connection and ends the IO thread."""
         if self._closed:
@@ -200,7 +209,7 @@ class Transport:
         future.add_errback(lambda error: hand_back(None, error))
         return await outcome
 
-    def _key(self, command: Request | FetchOffsets) -> str:
+    def _key(self, command: Request | FetchOffsets | RemoveMembers) -> str:
         if command.connection is Connection.JOIN:
             return _join_key(command.group_id, self._round.get(command.group_id, 0))
         if isinstance(command, FindCoordinator):
@@ -218,7 +227,9 @@ class Transport:
 
     # ---- on the IO thread --------------------------------------------------------------------------------------
 
-    async def _exchange(self, key: str, command: Request | FetchOffsets) -> Answer | FetchedOffsets:
+    async def _exchange(
+        self, key: str, command: Request | FetchOffsets | RemoveMembers
+    ) -> Answer | FetchedOffsets | RemovedMembers:
         if isinstance(command, FindCoordinator):
             connection = await self._connections.any_broker(command.attempt)
         else:
@@ -231,6 +242,9 @@ class Transport:
         if isinstance(command, FetchOffsets):
             asked = offsets_message(command)
             return offsets_answer(command, await connection.send_request(asked, request_timeout_ms=command.timeout_ms))
+        if isinstance(command, RemoveMembers):
+            wanted = remove_message(command)
+            return remove_answer(await connection.send_request(wanted, request_timeout_ms=command.timeout_ms))
         return answer(command, await connection.send_request(message(command), request_timeout_ms=command.timeout_ms))
 
 

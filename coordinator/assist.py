@@ -1,0 +1,168 @@
+"""Removes ghosts from one group, from outside: looks with DescribeGroups and removes with LeaveGroup.
+
+Works beside a leader of ours as well as without any membership (mode `assist`). The parked JoinGroup of a leader tells
+nothing before its round ends, and that is what the ghost holds up; DescribeGroups lists a newcomer at once.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable, Sequence
+
+import structlog
+
+from coordinator.commands import Describe, FindCoordinator, Note, NoteKind
+from coordinator.events import CoordinatorAnswer, DescribeAnswer, Node, RequestFailed
+from coordinator.ghosts import Ghost, GhostFinder, Proof
+from coordinator.group_errors import Code, name_of
+from coordinator.transport import Transport
+from coordinator.transport_remove import RemoveMembers
+
+# While the group waits every look may end the wait; at rest a look only has to see newcomers soon enough.
+WAITING_INTERVAL_S = 0.25
+RESTING_INTERVAL_S = 0.5
+# DescribeGroups of a group at rest carries every subscription and assignment: large groups are asked less often.
+BYTES_PER_SECOND_MAX = 1_000_000
+INTERVAL_S_MAX = 5.0
+REQUEST_TIMEOUT_MS = 5_000
+WAITING = ("PreparingRebalance", "CompletingRebalance")
+
+RemovalObserver = Callable[[str, Proof], None]
+
+log = structlog.get_logger(__name__)
+
+
+class GhostWatch:
+    """One group; `run` until it is cancelled. It raises nothing that a broker or the network can cause.
+
+    `unchanged` spares looks: while it returns the value that it had at the last look at a Stable group, nobody has
+    come or gone, as a leader knows; None means that nobody knows.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        transport: Transport,
+        *,
+        client_ids_unique: bool = False,
+        unchanged: Callable[[], Hashable | None] = lambda: None,
+        on_note: Sequence[Callable[[str, Note], None]] = (),
+        on_removal: Sequence[RemovalObserver] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.group_id = group_id
+        self._finder = GhostFinder(group_id, client_ids_unique=client_ids_unique)
+        self._transport = transport
+        self._unchanged = unchanged
+        self._on_note = on_note
+        self._on_removal = on_removal
+        self._clock = clock
+        self._node: Node | None = None
+        self._stamp: Hashable | None = None
+        self._trouble = ""
+
+    async def run(self) -> None:
+        while True:
+            stamp = self._unchanged()
+            if stamp is not None and stamp == self._stamp:
+                await asyncio.sleep(WAITING_INTERVAL_S)
+                continue
+            self._stamp = None
+            began = self._clock()
+            seen = await self._describe()
+            if seen is not None:
+                await self._act(seen)
+                self._stamp = stamp if seen.state == "Stable" else None
+            await asyncio.sleep(max(0.0, _interval_s(seen) - (self._clock() - began)))
+
+    async def _act(self, seen: DescribeAnswer) -> None:
+        ghosts = self._finder.look(seen, self._clock())
+        for warning in self._finder.warnings():
+            self._tell(Note(NoteKind.ALERT, warning))
+        if ghosts and self._node is not None:
+            await self._remove(self._node, ghosts)
+
+    async def _remove(self, node: Node, ghosts: Sequence[Ghost]) -> None:
+        members = tuple((ghost.member_id, f"ghost: {ghost.reason}") for ghost in ghosts)
+        answer = await self._transport.remove_members(
+            RemoveMembers(0, node, self.group_id, members, REQUEST_TIMEOUT_MS)
+        )
+        if isinstance(answer, RequestFailed) or answer.error:
+            why = answer.reason if isinstance(answer, RequestFailed) else name_of(answer.error)
+            self._lost(f"the broker did not remove {len(ghosts)} ghosts: {why}")
+            return
+        gone = [ghost for ghost in ghosts if answer.errors.get(ghost.member_id) == Code.NONE]
+        # Whose session has just ended is gone as well, but not by us.
+        self._finder.removed(gone, self._clock())
+        for ghost in gone:
+            self._tell(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
+            for observer in self._on_removal:
+                observer(self.group_id, ghost.proof)
+
+    async def _describe(self) -> DescribeAnswer | None:
+        """None where nothing could be learnt; the next look begins with finding the coordinator node again."""
+        if self._node is None:
+            found = await self._transport.request(FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS))
+            if not isinstance(found, CoordinatorAnswer) or found.node is None:
+                self._lost(_why(found))
+                return None
+            self._node = found.node
+        answer = await self._transport.request(Describe(0, self._node, self.group_id, REQUEST_TIMEOUT_MS))
+        if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
+            self._lost(_why(answer))
+            return None
+        self._trouble = ""
+        return answer
+
+    def _lost(self, why: str) -> None:
+        self._node = None
+        if why != self._trouble:
+            self._trouble = why
+            log.warning("ghosts_not_watched", group=self.group_id, reason=why)
+
+    def _tell(self, note: Note) -> None:
+        level = log.warning if note.kind is NoteKind.ALERT else log.info
+        level("ghosts", group=self.group_id, what=note.kind.name, reason=note.reason)
+        for observer in self._on_note:
+            observer(self.group_id, note)
+
+
+def _why(answer: object) -> str:
+    if isinstance(answer, RequestFailed):
+        return answer.reason
+    error = int(getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR))
+    if error == Code.GROUP_AUTHORIZATION_FAILED:
+        return "our principal may not see this group; grant it the ACL READ on the group"
+    return name_of(error)
+
+
+def _interval_s(seen: DescribeAnswer | None) -> float:
+    if seen is None:
+        return 1.0
+    if seen.state in WAITING:
+        return WAITING_INTERVAL_S
+    size = sum(len(m.metadata) + len(m.assignment) for m in seen.members)
+    return min(max(RESTING_INTERVAL_S, size / BYTES_PER_SECOND_MAX), INTERVAL_S_MAX)
+
+
+class AssistRunner:
+    """A group in the mode `assist`: watched until the process is told to stop, never joined."""
+
+    def __init__(self, watch: GhostWatch) -> None:
+        self._watch = watch
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    async def run(self) -> int:
+        """Returns the exit code: 0, because nothing that a broker can do ends the watch."""
+        watching = asyncio.create_task(self._watch.run())
+        stopped = asyncio.create_task(self._stopped.wait())
+        try:
+            await asyncio.wait((watching, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                watching.result()  # only a defect of ours ends it: let it be seen
+        finally:
+            watching.cancel()
+            stopped.cancel()
+        return 0
