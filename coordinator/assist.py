@@ -12,7 +12,7 @@ import structlog
 
 from coordinator.commands import Describe, FindCoordinator, Note, NoteKind
 from coordinator.events import CoordinatorAnswer, DescribeAnswer, Node, RequestFailed
-from coordinator.ghosts import Ghost, GhostFinder, Proof
+from coordinator.ghosts import STABLE, Ghost, GhostFinder, Proof
 from coordinator.group_errors import Code, name_of
 from coordinator.transport import Transport
 from coordinator.transport_remove import RemoveMembers
@@ -23,6 +23,7 @@ RESTING_INTERVAL_S = 0.5
 # DescribeGroups of a group at rest carries every subscription and assignment: large groups are asked less often.
 BYTES_PER_SECOND_MAX = 1_000_000
 INTERVAL_S_MAX = 5.0
+TROUBLE_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_MS = 5_000
 WAITING = ("PreparingRebalance", "CompletingRebalance")
 
@@ -32,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 class GhostWatch:
-    """One group; `run` until it is cancelled. It raises nothing that a broker or the network can cause.
+    """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of ours.
 
     `unchanged` spares looks: while it returns the value that it had at the last look at a Stable group, nobody has
     come or gone, as a leader knows; None means that nobody knows.
@@ -62,17 +63,26 @@ class GhostWatch:
 
     async def run(self) -> None:
         while True:
-            stamp = self._unchanged()
-            if stamp is not None and stamp == self._stamp:
-                await asyncio.sleep(WAITING_INTERVAL_S)
-                continue
-            self._stamp = None
-            began = self._clock()
-            seen = await self._describe()
-            if seen is not None:
-                await self._act(seen)
-                self._stamp = stamp if seen.state == "Stable" else None
-            await asyncio.sleep(max(0.0, _interval_s(seen) - (self._clock() - began)))
+            try:
+                pause_s = await self._turn()
+            except Exception:
+                log.exception("ghost_watch_failed", group=self.group_id)
+                pause_s = INTERVAL_S_MAX
+            await asyncio.sleep(pause_s)
+
+    async def _turn(self) -> float:
+        """One look; returns the seconds until the next."""
+        stamp = self._unchanged()
+        if stamp is not None and stamp == self._stamp:
+            return WAITING_INTERVAL_S
+        self._stamp = None
+        began = self._clock()
+        seen = await self._describe()
+        if seen is None:
+            return TROUBLE_INTERVAL_S
+        await self._act(seen)
+        self._stamp = stamp if seen.state == STABLE else None
+        return max(0.0, _interval_s(seen) - (self._clock() - began))
 
     async def _act(self, seen: DescribeAnswer) -> None:
         ghosts = self._finder.look(seen, self._clock())
@@ -135,34 +145,8 @@ def _why(answer: object) -> str:
     return name_of(error)
 
 
-def _interval_s(seen: DescribeAnswer | None) -> float:
-    if seen is None:
-        return 1.0
+def _interval_s(seen: DescribeAnswer) -> float:
     if seen.state in WAITING:
         return WAITING_INTERVAL_S
     size = sum(len(m.metadata) + len(m.assignment) for m in seen.members)
     return min(max(RESTING_INTERVAL_S, size / BYTES_PER_SECOND_MAX), INTERVAL_S_MAX)
-
-
-class AssistRunner:
-    """A group in the mode `assist`: watched until the process is told to stop, never joined."""
-
-    def __init__(self, watch: GhostWatch) -> None:
-        self._watch = watch
-        self._stopped = asyncio.Event()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    async def run(self) -> int:
-        """Returns the exit code: 0, because nothing that a broker can do ends the watch."""
-        watching = asyncio.create_task(self._watch.run())
-        stopped = asyncio.create_task(self._stopped.wait())
-        try:
-            await asyncio.wait((watching, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if watching.done():
-                watching.result()  # only a defect of ours ends it: let it be seen
-        finally:
-            watching.cancel()
-            stopped.cancel()
-        return 0

@@ -119,10 +119,12 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
         Policy(),
         policies=policies,
         applications=applications,
+        ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
         observers=Observers(
             on_decision=(metrics.on_decision, DecisionLog().on_decision),
             on_streams_decision=(StreamsMetrics(metrics).on_decision, StreamsDecisionLog().on_decision),
             on_note=(metrics.on_note,),
+            on_ghost=(metrics.on_ghost,),
         ),
         watch_interval_ms=settings.metadata_interval_ms,
     )

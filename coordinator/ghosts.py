@@ -42,10 +42,9 @@ _DEFAULT_CLIENT_ID = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GhostOptions:
-    """Ghosts of a group are removed. `alone`: that is all that is done for the group, it is not joined.
-    `client_ids_unique` is the operator's word that no two live members on one host share a client id."""
+    """The ghosts of a group are removed. `client_ids_unique`: the operator's word that no two live members on one host
+    share a client id."""
 
-    alone: bool = False
     client_ids_unique: bool = False
 
 

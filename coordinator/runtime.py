@@ -16,6 +16,7 @@ from assignors.decide import Decision
 from assignors.registry import Policy
 from assignors.streams.result import StreamsDecision
 from coordinator.applications import Application
+from coordinator.assist import GhostWatch, RemovalObserver
 from coordinator.client_config import ClientConfigError, librdkafka_properties
 from coordinator.cluster import ClusterReader, ClusterUnreachableError, MetadataWatch
 from coordinator.commands import (
@@ -42,6 +43,7 @@ from coordinator.events import (
     StopRequested,
     Wake,
 )
+from coordinator.ghosts import GhostOptions
 from coordinator.group import GroupMembership, MembershipConfig, State, check_timing
 from coordinator.group_errors import EXIT_CONFIG
 from coordinator.guard import MESSAGE_BYTES_MAX
@@ -69,6 +71,7 @@ class Observers:
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
     on_streams_decision: Sequence[StreamsObserver] = ()
+    on_ghost: Sequence[RemovalObserver] = ()
 
 
 def _told(observer: Callable[..., None], *values: object) -> None:
@@ -300,6 +303,7 @@ class Service:
         *,
         policies: Mapping[str, Policy] | None = None,
         applications: Mapping[str, Application] | None = None,
+        ghosts: Mapping[str, GhostOptions] | None = None,
         observers: Observers = Observers(),
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
@@ -312,6 +316,7 @@ class Service:
         self._policy = policy
         self._policies = dict(policies or {})  # by group; the others use `policy`
         self._applications = dict(applications or {})  # by group: those that are Streams applications
+        self._ghosts = dict(ghosts or {})  # by group: those whose dead members are removed
         self._observers = observers
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
@@ -353,6 +358,8 @@ class Service:
                 self._add_group(config, transport, reader, watch)
             else:
                 watching.append(self._add_application(application, config, transport, reader, watch, offsets))
+        for group_id, options in self._ghosts.items():
+            watching.append(asyncio.create_task(self._ghost_watch(group_id, transport, options).run()))
         if handle_signals:
             self._listen()
         try:
@@ -403,6 +410,22 @@ class Service:
         )
         self.runners[config.group_id] = runner
         return asyncio.create_task(between.run(runner.membership, runner.post))
+
+    def _ghost_watch(self, group_id: str, transport: Transport, options: GhostOptions) -> GhostWatch:
+        def settled() -> int | None:
+            """The generation of a group at rest that we lead: our heartbeats tell when that ends."""
+            runner = self.runners.get(group_id)
+            stable = runner is not None and runner.membership.state is State.STABLE
+            return runner.membership.generation if runner is not None and stable else None
+
+        return GhostWatch(
+            group_id,
+            transport,
+            client_ids_unique=options.client_ids_unique,
+            unchanged=settled,
+            on_note=self._observers.on_note,
+            on_removal=self._observers.on_ghost,
+        )
 
     def _rebalance_wanted(self, group_id: str, reason: str) -> None:
         runner = self.runners.get(group_id)

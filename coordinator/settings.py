@@ -32,6 +32,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from coordinator.ghosts import GhostOptions
 from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, Adopt, MembershipConfig, Mode, check_timing
 from coordinator.settings_streams import STREAMS_FIELDS, StreamsSettings, trouble_for_streams
 from coordinator.streams_config import StreamsConfig
@@ -62,6 +63,8 @@ class GroupSettings(StreamsSettings):
     name: str = Field(min_length=1)
     mode: Mode = "observe"
     adopt: Adopt = DEFAULTS.adopt
+    ghosts: bool | None = None  # remove dead members; unless said otherwise in the modes assist and lead
+    client_ids_unique: bool = False  # the operator's word that no two live members on one host share a client id
     policy: str = "kafka"
     protocols: tuple[str, ...] = Field(default=STOCK_PROTOCOLS, min_length=1)
     instance_id: str | None = None
@@ -88,6 +91,11 @@ class GroupSettings(StreamsSettings):
     def _keeps_promise_p2(self) -> Self:
         if self.mode != "lead" and "adopt" in self.model_fields_set:
             raise ValueError('adopt is for groups that are led; add mode = "lead" or remove it')
+        if self.ghosts is not None and (self.mode == "observe" or (self.mode == "assist" and not self.ghosts)):
+            raise ValueError(
+                'ghosts is for groups that are led: mode = "assist" always removes them, mode = "observe" never does;'
+                " remove ghosts or change mode"
+            )
         trouble = check_timing(self.membership(None))
         if trouble is None and self.kind == "streams":
             trouble = trouble_for_streams(self.protocols, self.session_timeout_ms)
@@ -100,8 +108,16 @@ class GroupSettings(StreamsSettings):
         return MembershipConfig(
             group_id=self.name,
             instance_id=self.instance_id or instance_id,
-            **self.model_dump(exclude={"name", "kind", "policy", "instance_id", *STREAMS_FIELDS}),
+            **self.model_dump(
+                exclude={"name", "kind", "policy", "instance_id", "ghosts", "client_ids_unique", *STREAMS_FIELDS}
+            ),
         )
+
+    @property
+    def ghost_options(self) -> GhostOptions | None:
+        """None where ghosts are left to their sessions."""
+        wanted = self.mode != "observe" if self.ghosts is None else self.ghosts
+        return GhostOptions(client_ids_unique=self.client_ids_unique) if wanted else None
 
     @property
     def streams(self) -> StreamsConfig | None:
