@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from coordinator import cli_orders
 from coordinator.cli_topology import topology_app
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ app = typer.Typer(
 
 
 app.add_typer(topology_app)
+cli_orders.add_to(app)
 
 
 def main() -> None:
@@ -126,6 +128,7 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
             on_note=(metrics.on_note,),
             on_ghost=(metrics.on_ghost,),
         ),
+        control=settings.control,
         watch_interval_ms=settings.metadata_interval_ms,
     )
     server = HttpServer(metrics.registry, lambda: _not_ready(service))

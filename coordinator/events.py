@@ -156,6 +156,32 @@ class StepAsideWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class OrdersStand:
+    """What operators have ordered and what stands: a level, may be repeated. Each is a sentence, "" for no such order.
+
+    `leave`: out of the group and not back. `pause`: begin no rebalance of our own accord.
+    """
+
+    leave: str
+    pause: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOrdered:
+    """An operator wants a new round now, whatever pauses or spaces ours."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnChanged:
+    """Among sidecars with one instance id it is, or is not, for us to lead: a level, may be repeated."""
+
+    ours: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """SIGTERM."""
 
@@ -170,5 +196,8 @@ Event = (
     | ComparisonReady
     | RebalanceWanted
     | StepAsideWanted
+    | OrdersStand
+    | RoundOrdered
+    | TurnChanged
     | StopRequested
 )

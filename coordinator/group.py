@@ -25,11 +25,14 @@ from coordinator.events import (
     HeartbeatAnswer,
     JoinAnswer,
     LeaveAnswer,
+    OrdersStand,
     RebalanceWanted,
     RequestFailed,
+    RoundOrdered,
     StepAsideWanted,
     StopRequested,
     SyncAnswer,
+    TurnChanged,
     Wake,
 )
 from coordinator.group_config import STOCK_PROTOCOLS, MembershipConfig, check_timing
@@ -61,6 +64,7 @@ class GroupMembership(Member):
         super().__init__(config)
         self._returned = False  # a static return: this generation's assignment is not of our making
         self._must_lead = False
+        self._held = ""  # an operator's word: no rebalance of our own accord
 
     # ---- the outside -------------------------------------------------------------------------------------------
 
@@ -89,6 +93,12 @@ class GroupMembership(Member):
                 self._rebalance_wanted(event.reason)
             case StepAsideWanted():
                 self._step_aside_wanted(event.reason)
+            case OrdersStand():
+                self._orders_stand(event)
+            case RoundOrdered():
+                self._round_ordered(event.reason)
+            case TurnChanged():
+                self._turn_changed(event)
             case DecisionReady():
                 self._decision_ready(event)
             case DecisionFailed():
@@ -171,13 +181,19 @@ class GroupMembership(Member):
             self._fail(obstacle, EXIT_CONFIG)
             return
         reason = self._adoption.may_join(answer, self._now)
-        if not reason:
-            self._set(Timer.WATCH, self.config.watch_interval_ms)
+        if not reason or self._kept_out or not self._our_turn:
+            self._set(Timer.WATCH, self._next_watch_ms())
             return
         self._slot_taken = holds_instance(answer, self.config)
         self._reason = reason
         self.state = State.JOINING
         self._send_join()
+
+    def _next_watch_ms(self) -> float:
+        """A seat of ours that a wait keeps us from is taken as soon as the wait is over: its session runs."""
+        interval_ms = self.config.watch_interval_ms
+        left_ms = self._adoption.may_try_in(self._now) * 1000
+        return min(interval_ms, left_ms) if self.config.standby and self._our_turn and left_ms else interval_ms
 
     # ---- joining -----------------------------------------------------------------------------------------------
 
@@ -340,11 +356,28 @@ class GroupMembership(Member):
         if self.state is not State.STABLE or self.alone:
             return
         self._wanted = reason
+        if self._held:
+            return
         due = self._rebalanced_at + self.config.rebalance_interval_ms_min / 1000
         if self._now >= due:
             self._rejoin(reason)
         else:
             self._timers.set(Timer.REBALANCE, due)
+
+    def _orders_stand(self, event: OrdersStand) -> None:
+        self._held = event.pause
+        if event.pause:
+            self._timers.clear(Timer.REBALANCE)
+        if event.leave != self._kept_out:
+            self._keep_out(event.leave)
+        if self._wanted:
+            self._rebalance_wanted(self._wanted)
+
+    def _round_ordered(self, reason: str) -> None:
+        if self.state is State.STABLE and not self.alone:
+            self._rejoin(reason)
+        elif self.state in (State.DECIDING, State.SYNCING):
+            self._wanted = reason
 
     def _step_aside_wanted(self, reason: str) -> None:
         if self.state is State.STABLE and not self.alone:

@@ -26,6 +26,7 @@ class MembershipConfig:
     mode: Mode = "lead"  # a membership is for leading; the settings that people write begin with "observe"
     adopt: Adopt = "when-empty"
     instance_id: str | None = None
+    standby: bool = False  # other sidecars share our instance id: join only when told that it is our turn
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()
     leave_on_stop: bool = True
@@ -87,6 +88,8 @@ def check_timing(config: MembershipConfig) -> str | None:
             f"{group}: coalesce_ms_max and coalesce_running_ms must be less than rebalance_timeout_ms"
             f" ({config.rebalance_timeout_ms}), or the broker would expel us while we wait for more members."
         )
+    if config.standby and config.instance_id is None:
+        return f"{group}: standby needs an instance_id, which all sidecars of one set share."
     if not config.protocols:
         return f"{group}: protocols is empty, but a member must offer at least one assignor name."
     return None

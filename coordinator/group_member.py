@@ -6,7 +6,7 @@
 from enum import Enum, auto
 
 from coordinator.commands import Fatal, Leave, Note, NoteKind, Stopped
-from coordinator.events import CoordinatorAnswer, Failure, JoinedMember, LeaveAnswer, RequestFailed
+from coordinator.events import CoordinatorAnswer, Failure, JoinedMember, LeaveAnswer, RequestFailed, TurnChanged
 from coordinator.group_config import MembershipConfig
 from coordinator.group_errors import EXIT_CONFIG, Action, Code, action_for, exit_code_for, fatal_sentence, name_of
 from coordinator.group_requests import NO_GENERATION, Kind, Requests, Timer, Timers
@@ -53,6 +53,9 @@ class Member:
         self._followups = 0
         self._rebalanced_at = float("-inf")
         self._stopping = False
+        self._kept_out = ""  # by an operator's order
+        self._our_turn = not config.standby
+        self._fences = 0
         self._fatal: Fatal | None = None
 
     @property
@@ -62,6 +65,11 @@ class Member:
     @property
     def generation(self) -> int:
         return self._requests.generation
+
+    @property
+    def our_turn(self) -> bool:
+        """False while another sidecar with our instance id is to lead."""
+        return self._our_turn
 
     @property
     def alone(self) -> bool:
@@ -193,6 +201,9 @@ class Member:
         config = self.config
         if code == Code.FENCED_INSTANCE_ID:
             self._requests.member_id = ""  # the slot belongs to the other process: nothing of ours to leave
+            if config.standby:
+                self._fenced()
+                return
         sentence = fatal_sentence(
             code,
             group=config.group_id,
@@ -255,6 +266,41 @@ class Member:
         self._assignments = assignments
         self.state = State.SYNCING
         self._requests.sync(assignments)
+
+    # ---- making way ----------------------------------------------------------------------------------------------
+
+    def _fenced(self) -> None:
+        """Another sidecar has our seat. Where nobody told us that it would, ever longer pauses keep two that do not
+        hear each other from taking it from one another for ever."""
+        if self._our_turn and not self._stopping:
+            config = self.config
+            delay_ms = backed_off_ms(config.readopt_ms, self._fences, config.readopt_ms_max)
+            self._fences += 1
+            self._adoption.wait_until(self._now + delay_ms * self._spread / 1000)
+        self._our_turn = False
+        self._note(NoteKind.WATCHING, "another sidecar with our instance id leads now")
+        self._left()
+
+    def _turn_changed(self, event: TurnChanged) -> None:
+        if not event.ours:
+            self._fences = 0
+        if event.ours == self._our_turn:
+            return
+        self._our_turn = event.ours
+        if event.ours and self.state is State.WATCHING:
+            self._proceed()
+
+    def _keep_out(self, reason: str) -> None:
+        """Leaves if need be, and does not come back before an operator lets us; "" lets us."""
+        self._kept_out = reason
+        if not reason:
+            if self.state is State.WATCHING:
+                self._proceed()
+        elif self.member_id or self._parked_static():
+            if self.state is not State.LEAVING:
+                self._leave(reason)
+        elif self.state is not State.WATCHING:
+            self._left()
 
     # ---- leaving and stopping ------------------------------------------------------------------------------------
 

@@ -109,6 +109,13 @@ class Adoption:
         self._failures += 1
         self._after = now + delay_ms * spread(config.group_id) / 1000
 
+    def wait_until(self, at: float) -> None:
+        self._after = max(self._after, at)
+
+    def may_try_in(self, now: float) -> float:
+        """Seconds until the wait after a setback is over, 0 if there is none."""
+        return max(0.0, self._after - now)
+
     def succeeded(self) -> None:
         self._failures = 0
 

@@ -49,6 +49,9 @@ from coordinator.group_errors import EXIT_CONFIG
 from coordinator.guard import MESSAGE_BYTES_MAX
 from coordinator.observe_runner import GroupObserver
 from coordinator.offset_reader import OffsetReader
+from coordinator.orders import ControlSettings
+from coordinator.orders_desk import ControlDesk
+from coordinator.orders_topic import ControlTopic
 from coordinator.planner import Planned, Planner
 from coordinator.planner_streams import PlannedTasks
 from coordinator.planning import D, GroupPlanner, PlanError, PlannedRound
@@ -305,6 +308,7 @@ class Service:
         applications: Mapping[str, Application] | None = None,
         ghosts: Mapping[str, GhostOptions] | None = None,
         observers: Observers = Observers(),
+        control: ControlSettings | None = None,
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         connect_timeout_ms: int = 10_000,
@@ -318,6 +322,9 @@ class Service:
         self._applications = dict(applications or {})  # by group: those that are Streams applications
         self._ghosts = dict(ghosts or {})  # by group: those whose dead members are removed
         self._observers = observers
+        self._control = control
+        self._desk: ControlDesk | None = None
+        self._stop_task: asyncio.Task[None] | None = None
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
         self._connect_timeout_ms = connect_timeout_ms
@@ -339,7 +346,20 @@ class Service:
             await transport.close()
 
     def stop(self) -> None:
-        """What SIGTERM does: every group leaves, or falls silent, and `run` returns."""
+        """What SIGTERM does: every group goes to a standby, leaves, or falls silent, and `run` returns. The second time
+        without waiting for a standby."""
+        if self._desk is not None and self._stop_task is None:
+            self._stop_task = asyncio.create_task(self._hand_over_and_stop(self._desk))
+        else:
+            self._stop_now()
+
+    async def _hand_over_and_stop(self, desk: ControlDesk) -> None:
+        try:
+            await desk.hand_all_over()
+        finally:
+            self._stop_now()
+
+    def _stop_now(self) -> None:
         for observer in self.observed.values():
             observer.stop()
         for runner in self.runners.values():
@@ -360,6 +380,10 @@ class Service:
                 watching.append(self._add_application(application, config, transport, reader, watch, offsets))
         for group_id, options in self._ghosts.items():
             watching.append(asyncio.create_task(self._ghost_watch(group_id, transport, options).run()))
+        if self._control is not None:
+            topic = ControlTopic(librdkafka_properties(self._properties), self._control.topic)
+            self._desk = ControlDesk(topic, self._control, self.runners)
+            watching.append(asyncio.create_task(self._desk.run()))
         if handle_signals:
             self._listen()
         try:
@@ -369,6 +393,8 @@ class Service:
         finally:
             for task in watching:
                 task.cancel()
+            if self._desk is not None:
+                await self._desk.close()
             offsets.close()
             reader.close()
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
@@ -385,7 +411,7 @@ class Service:
             planner,
             watch,
             on_decision=self._observers.on_decision,
-            on_note=self._observers.on_note,
+            on_note=(*self._observers.on_note, self._on_note),
         )
 
     def _add_application(
@@ -406,7 +432,7 @@ class Service:
             planner,
             watch,
             on_decision=(between.on_decision, *self._observers.on_streams_decision),
-            on_note=self._observers.on_note,
+            on_note=(*self._observers.on_note, self._on_note),
         )
         self.runners[config.group_id] = runner
         return asyncio.create_task(between.run(runner.membership, runner.post))
@@ -426,6 +452,10 @@ class Service:
             on_note=self._observers.on_note,
             on_removal=self._observers.on_ghost,
         )
+
+    def _on_note(self, group_id: str, note: Note) -> None:
+        if self._desk is not None:
+            self._desk.on_note(group_id, note)
 
     def _rebalance_wanted(self, group_id: str, reason: str) -> None:
         runner = self.runners.get(group_id)

@@ -1,6 +1,8 @@
 """Settings: a TOML file, the environment (BELLWETHER_*), and what the command line adds. Errors are sentences.
 
     instance_id = "bellwether"                 # group.instance.id in every group
+    control_topic = "bellwether-control"       # operators' orders and beats of sidecars; "" for none
+    standby = true                             # other sidecars run with this instance_id: one leads, the others wait
     http_address = "127.0.0.1:9790"            # metrics and probes; "" for none
     [kafka]                                    # librdkafka's property names; <name>.file reads the value from a file
     "bootstrap.servers" = "broker-1:9092"
@@ -18,8 +20,11 @@ BELLWETHER_KAFKA_BOOTSTRAP_SERVERS for bootstrap.servers. The environment wins o
 import difflib
 import json
 import os
+import socket
 import tomllib
+import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -34,6 +39,7 @@ from pydantic_settings import (
 
 from coordinator.ghosts import GhostOptions
 from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, Adopt, MembershipConfig, Mode, check_timing
+from coordinator.orders import ControlSettings
 from coordinator.settings_streams import STREAMS_FIELDS, StreamsSettings, trouble_for_streams
 from coordinator.streams_config import StreamsConfig
 
@@ -133,6 +139,9 @@ class Settings(BaseSettings):
     kafka: Annotated[dict[str, SecretStr], NoDecode] = Field(default_factory=dict)
     groups: Annotated[tuple[GroupSettings, ...], NoDecode] = ()
     instance_id: str | None = Field(default="bellwether", pattern=r"^[a-zA-Z0-9._-]{1,249}$")
+    control_topic: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,249}$")
+    standby: bool = False
+    sidecar_id: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,249}$")
     http_address: str = "127.0.0.1:9790"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
@@ -167,6 +176,10 @@ class Settings(BaseSettings):
             raise ValueError(
                 "groups is empty; name a group with [[groups]] and name = ..., with --group or with BELLWETHER_GROUPS"
             )
+        if self.standby and not self.control_topic:
+            raise ValueError("standby needs control_topic, in which sidecars hear one another; name a topic")
+        if self.standby and self.instance_id is None:
+            raise ValueError("standby needs instance_id, the same one in all sidecars of a set")
         names = [group.name for group in self.groups]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -180,7 +193,15 @@ class Settings(BaseSettings):
 
     @property
     def memberships(self) -> tuple[MembershipConfig, ...]:
-        return tuple(group.membership(self.instance_id) for group in self.groups)
+        return tuple(replace(group.membership(self.instance_id), standby=self.standby) for group in self.groups)
+
+    @property
+    def control(self) -> ControlSettings | None:
+        """Who we are in the control topic, None without one. An id that nobody has set lasts as long as the process."""
+        if not self.control_topic:
+            return None
+        own = self.sidecar_id or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+        return ControlSettings(self.control_topic, own, self.standby)
 
 
 def load(

@@ -1,0 +1,192 @@
+"""The commands that order something of running sidecars: leave, drain, rebalance, pause, resume, orders.
+
+Each writes one record to the control topic (`orders` says what is in it); WRITE on that topic is the permission. An
+order stays in force through restarts and fail-overs until it expires or is withdrawn.
+"""
+
+import getpass
+import re
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from coordinator.orders import EVERYBODY, Beat, Order, OrderKind, encode, order_key
+
+EXIT_INPUT = 2
+DEFAULT_TOPIC = "bellwether-control"
+READ_S = 10.0
+POLL_S = 0.3
+UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
+
+Group = Annotated[str, typer.Argument(help="The group.")]
+Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(help="A TOML file; its [kafka] table and control_topic are used.", envvar="BELLWETHER_CONFIG"),
+]
+Topic = Annotated[str | None, typer.Option(help=f"The control topic, {DEFAULT_TOPIC} unless the file names one.")]
+Reason = Annotated[str, typer.Option(help="For the logs of whoever obeys.")]
+For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
+Wait = Annotated[float, typer.Option(help="Seconds to wait for a sidecar to carry it out.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands to the command line."""
+    for command in (leave, drain, rebalance, pause, resume, orders):
+        app.command()(command)
+
+
+def leave(
+    group: Group,
+    for_: For = "1h",
+    reason: Reason = "",
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+) -> None:
+    """Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume."""
+    properties, topic = _connection(bootstrap, config, topic)
+    _write(properties, topic, _order(OrderKind.LEAVE, group, _duration_ms(for_), reason))
+    typer.echo(f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that.")
+
+
+def pause(
+    group: Group,
+    for_: For = "1h",
+    reason: Reason = "",
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+) -> None:
+    """Have Bellwether begin no rebalance of its own accord; rounds that members begin are answered as ever."""
+    properties, topic = _connection(bootstrap, config, topic)
+    _write(properties, topic, _order(OrderKind.PAUSE, group, _duration_ms(for_), reason))
+    typer.echo(f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that.")
+
+
+def resume(group: Group, bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None) -> None:
+    """Withdraw what leave and pause have ordered of a group."""
+    properties, topic = _connection(bootstrap, config, topic)
+    for kind in (OrderKind.LEAVE, OrderKind.PAUSE):
+        _withdraw(properties, topic, order_key(kind, group))
+    typer.echo(f"Orders to leave or pause {group} are withdrawn.")
+
+
+def rebalance(
+    group: Group,
+    reason: Reason = "",
+    wait: Wait = 10.0,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+) -> None:
+    """Have the leading sidecar begin a rebalance now."""
+    properties, topic = _connection(bootstrap, config, topic)
+    _write(properties, topic, _order(OrderKind.REBALANCE, group, ONCE_MS, reason))
+    _await_taken(properties, topic, order_key(OrderKind.REBALANCE, group), wait)
+    typer.echo(f"A rebalance of {group} has begun.")
+
+
+def drain(
+    sidecar: Annotated[str, typer.Argument(help="The sidecar's id; * for whichever leads.")] = EVERYBODY,
+    reason: Reason = "",
+    wait: Wait = 10.0,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+) -> None:
+    """Have a sidecar hand its groups to a standby, without a rebalance."""
+    properties, topic = _connection(bootstrap, config, topic)
+    _write(properties, topic, _order(OrderKind.DRAIN, sidecar, ONCE_MS, reason))
+    _await_taken(properties, topic, order_key(OrderKind.DRAIN, sidecar), wait)
+    typer.echo("A sidecar hands its groups over.")
+
+
+def orders(bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None) -> None:
+    """List the orders that stand, and the sidecars that have been heard."""
+    from datetime import UTC, datetime
+
+    properties, topic = _connection(bootstrap, config, topic)
+    now_ms = int(time.time() * 1000)
+    for _, record in sorted(_read(properties, topic).items()):
+        if isinstance(record, Beat):
+            age_s = max(0, now_ms - record.at_ms) / 1000
+            typer.echo(f"sidecar {record.sidecar}: leads {len(record.leads)}, last beat {age_s:.0f} s ago")
+        elif isinstance(record, Order) and record.expires_ms > now_ms:
+            until = datetime.fromtimestamp(record.expires_ms / 1000, UTC).isoformat(timespec="seconds")
+            typer.echo(f"{record.sentence}, until {until}")
+
+
+def _order(kind: OrderKind, target: str, lasts_ms: int, reason: str) -> Order:
+    at_ms = int(time.time() * 1000)
+    return Order(kind, target, f"{getpass.getuser()}@{socket.gethostname()}", at_ms, at_ms + lasts_ms, reason)
+
+
+def _duration_ms(text: str) -> int:
+    hit = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if hit is None or not int(hit[1]):
+        _fail(f"--for is '{text}', but must be a number and s, m, h or d, such as 30m.")
+    return int(hit[1]) * UNITS_MS[hit[2]]
+
+
+def _write(properties: Mapping[str, str], topic: str, order: Order) -> None:
+    from coordinator.orders_topic import ControlTopicError, ensure_topic, write_now
+
+    try:
+        ensure_topic(properties, topic)
+        write_now(properties, topic, *encode(order))
+    except ControlTopicError as error:
+        _fail(str(error))
+
+
+def _withdraw(properties: Mapping[str, str], topic: str, key: str) -> None:
+    from coordinator.orders_topic import ControlTopicError, write_now
+
+    try:
+        write_now(properties, topic, key.encode(), None)
+    except ControlTopicError as error:
+        _fail(str(error))
+
+
+def _read(properties: Mapping[str, str], topic: str) -> Mapping[str, object]:
+    from coordinator.orders_topic import ControlTopicError, read_all
+
+    try:
+        return read_all(properties, topic, READ_S)
+    except ControlTopicError as error:
+        _fail(str(error))
+
+
+def _await_taken(properties: Mapping[str, str], topic: str, key: str, wait_s: float) -> None:
+    """Whoever carries a single order out withdraws it."""
+    limit = time.monotonic() + wait_s
+    while key in _read(properties, topic):
+        if time.monotonic() >= limit:
+            _fail(
+                f"No sidecar has taken the order within {wait_s:.0f} s; it is void after {ONCE_MS // 1000} s. See"
+                f" 'bellwether orders' for who listens to the control topic '{topic}'."
+            )
+        time.sleep(POLL_S)
+
+
+def _connection(bootstrap: str | None, config: Path | None, topic: str | None) -> tuple[dict[str, str], str]:
+    """Librdkafka's properties and the control topic."""
+    from coordinator.client_config import librdkafka_properties
+    from coordinator.settings import SettingsError, load
+
+    given = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap else {}
+    try:
+        settings = load(config, given | ({} if config else {"groups": [{"name": "none"}]}))
+    except SettingsError as error:
+        _fail(str(error))
+    return librdkafka_properties(settings.properties), topic or settings.control_topic or DEFAULT_TOPIC
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(EXIT_INPUT)

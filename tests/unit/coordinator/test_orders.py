@@ -1,0 +1,71 @@
+"""Records of the control topic: what is written is read again, what makes no sense is refused, what stands is known."""
+
+import json
+
+import pytest
+
+from coordinator.orders import Beat, Order, OrderBook, OrderKind, Record, RecordError, decode, encode
+
+ORDER = Order(OrderKind.LEAVE, "orders/of/today", "eve@desk", 1_000, 5_000, "offset reset")
+BEAT = Beat("pod-1", leads=("a",), claims=("b",), stands_by=("c",), hands_over=("a",), at_ms=7)
+
+
+@pytest.mark.parametrize("record", [ORDER, BEAT])
+def test_what_is_written_is_read(record: Record) -> None:
+    assert decode(*encode(record)) == record
+
+
+def test_the_value_is_documented_json() -> None:
+    key, value = encode(ORDER)
+    assert key == b"leave/orders/of/today"
+    assert json.loads(value) == {
+        "v": 1,
+        "kind": "leave",
+        "target": "orders/of/today",
+        "owner": "eve@desk",
+        "at_ms": 1_000,
+        "expires_ms": 5_000,
+        "reason": "offset reset",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (b"no json", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b"{}", '"v"'),
+        (b'{"v": true, "kind": "leave"}', '"v"'),
+        (b'{"v": 1, "kind": "leave", "target": "", "owner": "e"}', '"target"'),
+        (b'{"v": 1, "kind": "leave", "target": "g", "owner": 5}', '"owner"'),
+        (b'{"v": 1, "kind": "leave", "target": "g", "owner": "e", "at_ms": 1, "expires_ms": -1}', '"expires_ms"'),
+        (b'{"v": 1, "kind": "leave", "target": "g", "owner": "e", "at_ms": 1, "expires_ms": 1.5}', '"expires_ms"'),
+        (b'{"v": 1, "kind": "beat", "target": "p", "at_ms": 1, "leads": "abc"}', '"leads"'),
+        (b'{"v": 1, "kind": "beat", "target": "p", "at_ms": 1}', "key"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(value: bytes, word: str) -> None:
+    with pytest.raises(RecordError, match=word):
+        decode(b"leave/g", value)
+
+
+@pytest.mark.parametrize("value", [b'{"v": 2, "kind": "leave"}', b'{"v": 1, "kind": "evacuate-moon"}'])
+def test_a_newer_bellwethers_records_are_left_alone(value: bytes) -> None:
+    assert decode(b"any", value) is None
+
+
+def test_an_order_stands_until_it_expires_or_is_withdrawn() -> None:
+    book = OrderBook()
+    book.apply(ORDER.key, ORDER)
+    assert book.standing(OrderKind.LEAVE, ORDER.target, 4_999) == ORDER
+    assert book.standing(OrderKind.LEAVE, ORDER.target, 5_000) is None
+    assert book.standing(OrderKind.PAUSE, ORDER.target, 4_999) is None
+    assert list(book.all_standing(4_999)) == [ORDER]
+    book.apply(ORDER.key, None)
+    assert book.standing(OrderKind.LEAVE, ORDER.target, 4_999) is None
+    assert list(book.all_standing(0)) == []
+
+
+def test_a_sentence_says_who_and_why() -> None:
+    assert ORDER.sentence == "eve@desk has ordered leave of 'orders/of/today' (offset reset)"
