@@ -193,14 +193,23 @@ class MetadataWatch:
         self._sleep = sleep
         self._groups: dict[str, WatchState] = {}
 
-    def follow(self, group_id: str, topics: Collection[str], view: ClusterView, *, rack_aware: bool) -> None:
+    def follow(
+        self,
+        group_id: str,
+        topics: Collection[str],
+        view: ClusterView,
+        *,
+        rack_aware: bool,
+        kept: Collection[str] = (),
+    ) -> None:
         """Call after each plan that was sent: `topics` is the union of all subscriptions, `view` what it was made with.
 
-        `rack_aware`: some member named a rack, so a change of replica racks matters.
+        `rack_aware`: some member named a rack, so a change of replica racks matters. `kept` are topics that nobody
+        subscribes to and that must not get lost.
         """
         last = self._reader.last_read
         read = last if last is not None and last.read_at == view.read_at and last.topics == view.topics else None
-        self._groups[group_id] = planned_with(view, topics, rack_aware=rack_aware, read=read)
+        self._groups[group_id] = planned_with(view, topics, rack_aware=rack_aware, read=read, kept=kept)
 
     def forget(self, group_id: str) -> None:
         """Call when the group is no longer led."""

@@ -30,12 +30,14 @@ class WatchState:
     """What a group was planned with, and what looks suspicious since. Times are seconds on the monotonic clock.
 
     `counts` are partitions by topic as planned (a subscribed topic that is missing had none); `frozen` are the topics
-    that could not be read then. `placed` is the read to compare racks with, None until there was one.
+    that could not be read then. Of `kept` topics, which nobody subscribes to, only the loss matters: no plan can do
+    anything about another size. `placed` is the read to compare racks with, None until there was one.
     """
 
     counts: dict[str, int]
     topics: frozenset[str]
     frozen: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
     rack_aware: bool = False
     placed: MetadataRead | None = None
     suspects: frozenset[str] = frozenset()
@@ -45,14 +47,21 @@ class WatchState:
 
 
 def planned_with(
-    view: ClusterView, topics: Collection[str], *, rack_aware: bool, read: MetadataRead | None = None
+    view: ClusterView,
+    topics: Collection[str],
+    *,
+    rack_aware: bool,
+    read: MetadataRead | None = None,
+    kept: Collection[str] = (),
 ) -> WatchState:
     """The state after a plan was sent: changes count from the view that the plan was made with."""
-    counts = {topic: int(view.counts[i]) for topic, i in view.index.items() if topic in topics}
+    followed = frozenset(topics) | frozenset(kept)
+    counts = {topic: int(view.counts[i]) for topic, i in view.index.items() if topic in followed}
     return WatchState(
         counts=counts,
-        topics=frozenset(topics),
-        frozen=view.unreadable & frozenset(topics),
+        topics=followed,
+        frozen=view.unreadable & followed,
+        kept=frozenset(kept) - frozenset(topics),
         rack_aware=rack_aware,
         placed=read,
     )
@@ -67,6 +76,8 @@ def material_change(
     suspects: set[str] = set()
     for topic in sorted(state.topics - read.unreadable):
         before, after = state.counts.get(topic, 0), found.get(topic, 0)
+        if topic in state.kept and before and after:
+            continue
         if topic in state.frozen and after:
             reasons.append(f"topic {topic} can be read again, with {after} partitions")
         elif after > before:

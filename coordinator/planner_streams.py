@@ -19,7 +19,7 @@ from assignors.streams.decide import Assignors, decide_streams
 from assignors.streams.memory import StreamsMemory, recall_streams
 from assignors.streams.offsets import EndOffsets, wanted_offsets
 from assignors.streams.result import Cause, StepAside, StreamsDecision
-from assignors.streams.topology import Topology
+from assignors.streams.topology import Topology, TopologyError
 from assignors.views import DescribedMember, RawGroup, topics_wanted
 from coordinator.attestation import Arrivals, distrust
 from coordinator.commands import Decide, RebuildMemory
@@ -221,7 +221,7 @@ class StreamsPlanner:
     async def prepare(self, limit_s: float) -> None:
         """Creates the internal topics that are described and missing, before anybody needs them."""
         topology = self._topologies.topology
-        if topology is not None:
+        if topology is not None and not topology.patterns:  # what a pattern finds, only members know
             async with asyncio.timeout(limit_s):
                 cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
                 await self._topologies.complete(topology, cluster, limit_s)
@@ -246,7 +246,7 @@ class StreamsPlanner:
         topics = tuple(sorted({*topology.topics, *await asyncio.to_thread(topics_wanted, raw)}))
         cluster = await self._snapshot(topics, self._left(command) * METADATA_SHARE)
         self._refuse_strangers(cluster)
-        created = await self._topologies.complete(topology, cluster, self._left(command) * METADATA_SHARE)
+        created = await self._complete(topology, cluster, topics, self._left(command) * METADATA_SHARE)
         if created is not None:
             cluster = await self._reread(topology, topics, self._left(command) * METADATA_SHARE)
         ends = await self._ends(topology, cluster, created or frozenset(), self._left(command) * OFFSETS_SHARE)
@@ -260,6 +260,15 @@ class StreamsPlanner:
         except TimeoutError:
             async with asyncio.timeout(limit_s * STALE_SHARE):
                 return await self._reader.snapshot(topics, STALE_METADATA_MS_MAX)
+
+    async def _complete(
+        self, topology: Topology, cluster: ClusterView, topics: tuple[str, ...], limit_s: float
+    ) -> frozenset[str] | None:
+        try:
+            found = topology.resolved(t for t in topics if t in cluster.index or t in cluster.unreadable)
+        except TopologyError as error:
+            raise StandAsideError(str(error)) from error
+        return await self._topologies.complete(found, cluster, limit_s)
 
     async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
         """Until the brokers know the topics that were made a moment ago, or the time is over."""

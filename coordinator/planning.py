@@ -61,7 +61,7 @@ class PlannedRound(Generic[D]):
     """A decision that may be sent, and how it came about.
 
     `topics` are those that members subscribe to. `rack_aware`: some member named a rack, so racks of replicas matter.
-    `watched` are topics whose growth or loss matters though nobody subscribes to them.
+    `watched` are topics whose loss matters though nobody subscribes to them.
     """
 
     chosen: Chosen[D]

@@ -249,8 +249,8 @@ class GroupRunner(Generic[D]):
         planned = replace(planned, timings=replace(planned.timings, sync_s=self._clock() - self._synced_from))
         self.last = planned
         if self._watch is not None:
-            topics, cluster = (*planned.topics, *planned.watched), planned.chosen.decision.cluster
-            self._watch.follow(self.group_id, topics, cluster, rack_aware=planned.rack_aware)
+            cluster, kept = planned.chosen.decision.cluster, planned.watched
+            self._watch.follow(self.group_id, planned.topics, cluster, rack_aware=planned.rack_aware, kept=kept)
         for observer in self._on_decision:
             _told(observer, planned)
 

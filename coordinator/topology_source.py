@@ -80,11 +80,9 @@ class TopologyKeeper:
     async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
         """Creates missing internal topics that are described, and returns those that are new; None: nothing was to do.
 
-        Topics of pattern sources are only known from members, so nothing is created for such a topology. Raises
+        `topology` has the topics that its patterns find, or internal topics would get too few partitions. Raises
         TopicCreationError.
         """
-        if topology.patterns:
-            return None
         counts = zip(cluster.topics, cluster.counts.tolist(), strict=True)
         existing = {t: n for t, n in counts if n} | dict.fromkeys(cluster.unreadable, 1)
         plan = plan_internal_topics(topology, existing)

@@ -98,6 +98,11 @@ class Topology:
         """The subtopologies with a pattern that this topic matches."""
         return tuple(sorted({s for s, pattern in self.patterns if re.fullmatch(pattern, topic)}))
 
+    def found_by_members(self, topic: str) -> bool:
+        """Whether members take this topic even before they list it. With a pattern among the sources Streams subscribes
+        to all of them by one large pattern, and a member lists what it has found: not a topic made a moment ago."""
+        return bool(self.patterns) and (topic in self.repartition_topics or bool(self.fits_pattern(topic)))
+
     def resolved(self, subscribed: Iterable[str]) -> "Topology":
         """The topology with pattern topics filled in from what members subscribe. Raises TopologyError."""
         added: dict[int, list[str]] = {}
@@ -120,7 +125,7 @@ class Topology:
         """
         theirs = set(subscribed)
         extra = sorted(t for t in theirs - self.subtopology_of.keys() if not self.fits_pattern(t))
-        lacking = [t for t in self.source_topics if t not in theirs and not self.fits_pattern(t)]
+        lacking = [t for t in self.source_topics if t not in theirs and not self.found_by_members(t)]
         found = [f"topic {t} belongs to no subtopology" for t in extra[:_LISTED]]
         found += [f"topic {t} of subtopology {self.subtopology_of[t]} is not subscribed" for t in lacking[:_LISTED]]
         return tuple(found)

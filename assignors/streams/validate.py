@@ -171,5 +171,5 @@ def _subscriptions(decoded: DecodedStreams, tasks: TaskMap) -> BoolArray:
     for row, names in enumerate(lists):
         table[row, [tasks.cluster.index[t] for t in names if t in tasks.cluster.index]] = True
     if tasks.topology.patterns:
-        table[:, [i for i, t in enumerate(tasks.cluster.topics) if tasks.topology.fits_pattern(t)]] = True
+        table[:, [i for i, t in enumerate(tasks.cluster.topics) if tasks.topology.found_by_members(t)]] = True
     return table

@@ -7,7 +7,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -42,6 +42,11 @@ class Totals:
         keys, seen, distinct, missing, digest = (sum(p[field] for p in counts) for field in range(5))
         return cls(keys, seen, distinct, missing, digest, windowed=sum(p[1] for p in windows))
 
+    def __add__(self, other: "Totals") -> "Totals":
+        """Of two loads with different keys."""
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Totals(*(mine + theirs for mine, theirs in pairs))
+
     def complaint(self, expected: "Totals", *, exactly_once: bool) -> str | None:
         """What is not as it should be, or None. Without `exactly_once` a record may be counted again after a crash."""
         if (self.keys, self.distinct, self.missing, self.digest) != (
@@ -59,9 +64,12 @@ class Totals:
 
 
 class Load:
-    """A producer of numbered records; a context manager. `keys` keys take turns, so every partition is kept busy."""
+    """A producer of numbered records; a context manager. `keys` keys take turns, so every partition is kept busy.
 
-    def __init__(self, cluster: KafkaCluster, topic: str, keys: int) -> None:
+    Two loads of one application need different prefixes.
+    """
+
+    def __init__(self, cluster: KafkaCluster, topic: str, keys: int, prefix: str = "key") -> None:
         self._producer = Producer(
             {
                 **cluster.client_config("admin", "admin"),
@@ -72,7 +80,7 @@ class Load:
             }
         )
         self._topic = topic
-        self._keys = [f"key-{number:06}".encode() for number in range(keys)]
+        self._keys = [f"{prefix}-{number:06}".encode() for number in range(keys)]
         self._failures: list[str] = []
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None

@@ -1,94 +1,34 @@
 """An unmodified Kafka Streams application led by `bellwether run`: from empty brokers, through growth and crashes, till
 every record is counted. Who runs what is asked from the instances; who led, from the brokers."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from assignors.streams.model import Subtopology
-from assignors.streams.topology import InternalTopic, Topology
 from coordinator.applications import load_application
 from coordinator.commands import NoteKind
 from coordinator.settings import load as load_settings
-from coordinator.topology import write_topology
-from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until
-from tests.interop.rounds import Round, rounds
 from tests.interop.sidecar import Sidecar
-from tests.interop.streams_app import Application, StreamsApp
+from tests.interop.streams_app import StreamsApp
+from tests.interop.streams_led import (
+    PARTITIONS,
+    RETURNED,
+    application,
+    failures,
+    generation_of,
+    led,
+    led_by_java,
+    strangers,
+    telling,
+)
 from tests.interop.streams_load import Load
 
-PARTITIONS = 4
 LIFE_S = 280
-RETURNED = "came back to our group without a rebalance"
-WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
 
 pytestmark = pytest.mark.timeout(LIFE_S + 60)
-
-
-def application(cluster: KafkaCluster, name: str, **settings: Any) -> Application:
-    cluster.create_topic(f"{name}-in", PARTITIONS)
-    cluster.create_topic(f"{name}-out", 1)
-    common = Application(name, (f"{name}-in",), f"{name}-out", PARTITIONS, acceptable_recovery_lag=100)
-    return replace(common, **settings)
-
-
-def topology_of(app: Application) -> Topology:
-    """What the application's developers would write down: its subtopologies and how its stores are kept."""
-    parts = []
-    for number, sources in app.sources.items():
-        repartition = sources if number else ()
-        sinks = () if number else tuple(t for n, topics in app.sources.items() if n for t in topics)
-        parts.append(Subtopology(number, sources, repartition, sinks, app.changelogs.get(number, ())))
-    stores = [t for topics in app.changelogs.values() for t in topics]
-    return Topology(
-        app.application_id,
-        tuple(parts),
-        "file",
-        internal_topics=tuple(InternalTopic(t, configs=WINDOWED if "windowed" in t else ()) for t in stores),
-    )
-
-
-@contextmanager
-def led(cluster: KafkaCluster, app: Application, folder: Path, **options: Any) -> Iterator[Bellwether]:
-    """Bellwether as the first member of the application's group."""
-    file = folder / f"{app.application_id}.yaml"
-    file.write_text(write_topology(topology_of(app)))
-    told = {
-        "kind": "streams",
-        "topology": str(file),
-        "topology_attested": True,
-        "session_timeout_ms": 6_000,
-        "processing.guarantee": app.guarantee,
-        "acceptable.recovery.lag": app.acceptable_recovery_lag,
-        "max.warmup.replicas": app.warmups,
-        "num.standby.replicas": app.standbys,
-        "probing.rebalance.interval.ms": app.probing_interval_ms,
-        "rack.aware.assignment.strategy": app.rack_strategy,
-        **options,
-    }
-    with Bellwether(cluster, [app.application_id], options=told) as process:
-        yield process
-
-
-def strangers(cluster: KafkaCluster, group: str) -> list[Round]:
-    """The rounds of a group that somebody else led."""
-    return [r for r in rounds(cluster, group) if not r.leader.startswith(INSTANCE)]
-
-
-@contextmanager
-def telling(lead: Bellwether, app: StreamsApp) -> Iterator[None]:
-    """What Bellwether and the instances said, with whatever fails inside."""
-    try:
-        yield
-    except AssertionError as error:
-        said = lead.said_of(app.application.application_id, 60)
-        raise AssertionError(f"{error}\nbellwether:\n{said}\ninstances:\n{app.tell()}") from error
 
 
 def test_an_application_is_led_from_empty_brokers_through_growth(kafka: KafkaCluster, tmp_path: Path) -> None:
@@ -110,7 +50,7 @@ def test_an_application_is_led_from_empty_brokers_through_growth(kafka: KafkaClu
         app.wait_counted(load.expected)
         assert app.timeline().overlaps() == []
         assert strangers(kafka, common.application_id) == []
-        assert not [error for instance in app.instances.values() for error in instance.errors]
+        assert failures(app) == []
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
@@ -136,7 +76,7 @@ def test_crashes_of_an_instance_and_of_bellwether_lose_nothing(
         app.wait_settled(spread=1, limit_s=120)
         assert strangers(kafka, common.application_id) == []
 
-        generation = rounds(kafka, common.application_id)[-1].generation
+        generation = generation_of(kafka, common.application_id)
         lead.kill()
         wait_until(lambda: led_by_java(kafka, common.application_id, generation), 60, app.tell)
         app.wait_settled()
@@ -144,12 +84,7 @@ def test_crashes_of_an_instance_and_of_bellwether_lose_nothing(
         app.wait_counted(load.expected, exactly_once=guarantee != "at_least_once")
         assert app.timeline().overlaps() == []
         assert {instance.state for instance in app.live} == {"RUNNING"}
-        assert not [error for instance in app.instances.values() for error in instance.errors]
-
-
-def led_by_java(cluster: KafkaCluster, group: str, generation: int) -> bool:
-    """A round after this generation has ended, with a member of the application as its leader."""
-    return any(r.generation > generation for r in strangers(cluster, group))
+        assert failures(app) == []
 
 
 def test_a_successor_leads_on_without_a_rebalance(kafka: KafkaCluster, tmp_path: Path) -> None:
@@ -167,7 +102,7 @@ def test_a_successor_leads_on_without_a_rebalance(kafka: KafkaCluster, tmp_path:
         app.add("one")
         app.add("two")
         before = app.wait_settled(spread=1)
-        generation = rounds(kafka, common.application_id)[-1].generation
+        generation = generation_of(kafka, common.application_id)
         (tmp_path / "successor.toml").write_text(lead._config)
         settings = load_settings(tmp_path / "successor.toml", environ={})
         lead.kill()
@@ -177,9 +112,9 @@ def test_a_successor_leads_on_without_a_rebalance(kafka: KafkaCluster, tmp_path:
         with Sidecar(settings.properties, *settings.memberships, applications=applications) as successor:
             successor.wait_until(lambda: RETURNED in successor.said(NoteKind.LEADING), "the successor leads")
             assert app.wait_settled(quiet_s=3.0) == before
-            assert rounds(kafka, common.application_id)[-1].generation == generation
+            assert generation_of(kafka, common.application_id) == generation
             app.instances["two"].kill()
-            wait_until(lambda: rounds(kafka, common.application_id)[-1].generation > generation, 60, app.tell)
+            wait_until(lambda: generation_of(kafka, common.application_id) > generation, 60, app.tell)
             app.wait_settled()
             assert strangers(kafka, common.application_id) == []
             app.wait_counted(load.expected)

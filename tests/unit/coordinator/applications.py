@@ -81,12 +81,14 @@ class Known:
         self.mismatch = ""
         self.witnesses: frozenset[str] = frozenset()
         self.observed: list[tuple[DescribedMember, ...]] = []
+        self.completed: list[Topology] = []
         self.cluster: Cluster | None = None
 
     async def observe(self, members: tuple[DescribedMember, ...]) -> None:
         self.observed.append(members)
 
     async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
+        self.completed.append(topology)
         missing = {t: n for t, n in self.creates.items() if t not in cluster.index}
         if self.cluster is not None:
             self.cluster.counts |= missing

@@ -57,6 +57,17 @@ def reasons(state: WatchState, *reads: MetadataRead, every_s: float = 10.0) -> l
     return told
 
 
+def test_of_a_changelog_only_the_loss_is_a_reason() -> None:
+    """A resized one made us rebalance, refuse, and leave the application to a Java leader, which dies of it at once."""
+    before = read_of({"t": 2, "app-store-changelog": 2})
+    state = planned_with(cluster_view(before), ("t",), rack_aware=False, kept=("app-store-changelog",))
+    assert reasons(state, read_of({"t": 2, "app-store-changelog": 6})) == [None]
+    smaller = read_of({"t": 2, "app-store-changelog": 1})
+    assert reasons(state, smaller, smaller) == [None, None]
+    gone = read_of({"t": 2}, absent=("app-store-changelog",))
+    assert reasons(state, gone, gone) == [None, "topic app-store-changelog is gone"]
+
+
 def test_nothing_changed_is_no_reason() -> None:
     read = read_of({"a": 3})
     assert reasons(state_of(read, ("a",)), read, read) == [None, None]

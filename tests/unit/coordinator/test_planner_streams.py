@@ -70,6 +70,20 @@ def test_missing_internal_topics_are_created_where_they_are_described_and_begin_
         run(lead(App(cluster=Cluster(counts)), 1, A))
 
 
+def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_finds() -> None:
+    """They were left to a Java leader for ever: its first generation was never ours."""
+    zero, one = SHOP.subtopologies
+    by_pattern = replace(SHOP, subtopologies=(replace(zero, sources=()), one), patterns=((0, "ord.*"),))
+    internal = {t: n for t, n in SHOP_COUNTS.items() if t != "orders"}
+    app = App(cluster=Cluster({"orders": 4}), known=Known(by_pattern, creates=internal))
+    run(app.planner.prepare(1.0))
+    assert app.cluster.counts == {"orders": 4}, "nobody knows yet how many partitions they need"
+    planned = run(lead(app, 1, replace(A, topics=("orders",))))
+    assert planned.chosen.decision.view.tasks.size == 8
+    (asked,) = app.known.completed
+    assert asked.source_topics == SHOP.source_topics
+
+
 def test_it_makes_internal_topics_before_anybody_comes() -> None:
     app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
     run(app.planner.prepare(1.0))

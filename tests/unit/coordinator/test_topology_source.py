@@ -128,13 +128,6 @@ def test_otherwise_nothing_is_created(topology: Topology, counts: Mapping[str, i
     assert found.created == {}
 
 
-def test_topics_of_patterns_are_left_to_java() -> None:
-    pattern = replace(DESCRIBED, patterns=((0, "cl.*"),))
-    assert (
-        run(keeper(pattern).complete(pattern, run(Cluster({"orders": 4}).snapshot(DESCRIBED.topics, 0)), 1.0)) is None
-    )
-
-
 def test_a_topic_that_may_not_be_read_is_not_taken_for_missing() -> None:
     brokers = Cluster({"orders": 4, "shop-by-user-repartition": 4})
     brokers.unreadable = frozenset({CHANGELOG})

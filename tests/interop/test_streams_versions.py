@@ -1,0 +1,130 @@
+"""Applications that are not what they were: an older Kafka, a new store, subtopologies that changed places, a new topic
+for a pattern. None gets stuck and every record is counted, led by us or, where nobody vouches for the version, by Java.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coordinator.attestation import TAG, tag_value
+from tests.interop.brokers import KafkaCluster
+from tests.interop.jvm import CURRENT, KAFKA_VERSION, STREAMS_39, STREAMS_39_VERSION
+from tests.interop.streams_app import Application, StreamsApp
+from tests.interop.streams_led import PARTITIONS, application, failures, led, strangers, telling, topology_of
+from tests.interop.streams_load import Load
+
+pytestmark = pytest.mark.timeout(300)
+SESSION_MS = 6_000
+
+
+def restart(app: StreamsApp, name: str, version: Application) -> None:
+    """Stops an instance the orderly way and starts it as this version of the application."""
+    assert app.instances[name].stop() == 0, app.tell()
+    app.application = version
+    app.start(name)
+    app.wait_settled()
+
+
+def test_a_3_9_application_is_led_and_rolled_to_4_3(kafka: KafkaCluster, tmp_path: Path) -> None:
+    old = application(kafka, "versions-39", standbys=1, session_timeout_ms=SESSION_MS, release=STREAMS_39)
+    with (
+        led(kafka, old, tmp_path) as lead,
+        StreamsApp(kafka, old) as app,
+        Load(kafka, old.topics[0], keys=200) as load,
+        telling(lead, app),
+    ):
+        load.produce(2_000)
+        app.add("one")
+        app.add("two")
+        app.wait_settled(spread=1)
+        app.wait_counted(load.expected)
+        assert {i.version for i in app.live} == {STREAMS_39_VERSION}
+        load.start(100)
+        restart(app, "one", replace(old, release=CURRENT))
+        assert {i.version for i in app.live} == {STREAMS_39_VERSION, KAFKA_VERSION}
+        restart(app, "two", replace(old, release=CURRENT))
+        load.stop()
+        app.wait_counted(load.expected)
+        assert {i.version for i in app.live} == {KAFKA_VERSION}
+        assert strangers(kafka, old.application_id) == []
+        assert app.timeline().overlaps() == []
+        assert failures(app) == []
+
+
+def test_a_version_with_a_new_store_is_rolled_out_under_its_topology(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """The operator gives Bellwether the new version's topology first and vouches for it."""
+    old = application(kafka, "versions-store", standbys=1, session_timeout_ms=SESSION_MS)
+    new = replace(old, topology="v2")
+    with (
+        led(kafka, new, tmp_path) as lead,
+        StreamsApp(kafka, old) as app,
+        Load(kafka, old.topics[0], keys=200) as load,
+        telling(lead, app),
+    ):
+        load.produce(1_000)
+        app.add("one")
+        app.add("two")
+        app.wait_settled(spread=1)
+        load.start(100)
+        for name in ("one", "two"):
+            restart(app, name, new)
+        load.stop()
+        app.wait_counted(load.expected)
+        assert strangers(kafka, old.application_id) == []
+        assert app.timeline().overlaps() == []
+        assert failures(app) == []
+
+
+def test_a_version_with_swapped_subtopologies_says_so_by_its_tag(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """Nothing on the wire but the tag tells the two apart: the same topics, the same number of tasks, both stateful."""
+
+    def tagged(app: Application) -> Application:
+        return replace(app, settings={f"client.tag.{TAG}": tag_value(topology_of(app).digest)})
+
+    plain = application(kafka, "versions-swap", session_timeout_ms=SESSION_MS)
+    old, new = tagged(plain), tagged(replace(plain, topology="v3"))
+    with (
+        led(kafka, old, tmp_path, topology_attested=False) as lead,
+        StreamsApp(kafka, old) as app,
+        Load(kafka, plain.topics[0], keys=200) as load,
+        telling(lead, app),
+    ):
+        load.produce(1_000)
+        app.add("one")
+        app.wait_settled()
+        restart(app, "one", old)
+        assert strangers(kafka, plain.application_id) == [], "the same version came back and attests it"
+        load.start(100)
+        restart(app, "one", new)
+        load.stop()
+        app.wait_counted(load.expected)
+        assert strangers(kafka, plain.application_id), "the new version was led by our old topology"
+        assert failures(app) == []
+        reasons = [line["reason"] for line in lead.log("membership", what="REFUSED")]
+        assert reasons
+        assert all("attests the topology" in reason for reason in reasons)
+
+
+def test_a_topic_that_a_pattern_finds_is_read_too(kafka: KafkaCluster, tmp_path: Path) -> None:
+    first = application(kafka, "versions-pattern", pattern="versions-pattern-in.*")
+    added = f"{first.topics[0]}-of-another-country"
+    with (
+        led(kafka, first, tmp_path) as lead,
+        StreamsApp(kafka, first) as app,
+        Load(kafka, first.topics[0], keys=200) as load,
+        Load(kafka, added, keys=50, prefix="another") as another,
+        telling(lead, app),
+    ):
+        load.produce(1_000)
+        app.add("one")
+        app.add("two")
+        app.wait_settled(spread=1)
+        load.start(100)
+        kafka.create_topic(added, PARTITIONS)
+        another.produce(1_000)
+        load.stop()
+        app.wait_counted(load.expected + another.expected)
+        assert strangers(kafka, first.application_id) == []
+        assert app.timeline().overlaps() == []
+        assert failures(app) == []
