@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup check test demo demo-streams bench soak lock format clean
+.PHONY: setup check test demo demo-streams prove-streams bench soak lock format clean
 
 setup: $(STAMP)
 
@@ -30,6 +30,9 @@ demo: setup  ## embedded brokers, real consumers, no Java and no Docker
 
 demo-streams: setup  ## real brokers and a real Streams application; needs a JDK and, once, Maven
 	@$(BIN)/python -m tests.demo_streams
+
+prove-streams: setup  ## a million records and more through a Streams application, and every accident; a quarter of an hour
+	$(BIN)/python -m pytest -m proof -s tests/interop
 
 bench: setup  ## the JVM's assignors and ours on the same bytes, in one run
 	$(BIN)/python -m tests.bench

@@ -1,0 +1,201 @@
+"""What must not happen to a live Streams application, happens: hostile members, topics that are missing or resized, a
+broker that does not tell end offsets. It goes on at least as well as it would under its own leader.
+"""
+
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.streams_assignment import AssignmentInfo
+from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
+from protocol.types import ProcessId, TaskId, TopicPartition
+from tests.interop.brokers import KafkaCluster
+from tests.interop.members import wait_until
+from tests.interop.raw import RawMember
+from tests.interop.streams_app import Application, StreamsApp
+from tests.interop.streams_led import (
+    PARTITIONS,
+    application,
+    failures,
+    generation_of,
+    led,
+    led_by_java,
+    strangers,
+    telling,
+)
+from tests.interop.streams_load import Load
+
+pytestmark = pytest.mark.timeout(300)
+GOOD = SubscriptionInfo(process_id=ProcessId(0, 7)).encode()
+EVERYTHING = tuple((TaskId(s, p), LATEST_OFFSET) for s in (0, 1, 2) for p in range(PARTITIONS))
+# A member that cannot be read gets nothing; Java's leader dies of each of these, and the next one after it.
+UNREADABLE: dict[str, bytes | None] = {
+    "null": None,
+    "empty": b"",
+    "truncated": GOOD[:20],
+    "version 12 that knows 11": (12).to_bytes(4) + (11).to_bytes(4),
+    "a negative count": GOOD[:24] + (-1).to_bytes(4, signed=True) + GOOD[28:],
+    "a huge count": GOOD[:28] + (2**31 - 1).to_bytes(4) + GOOD[32:],
+}
+# These can be read, and are threads like any other, as they are for Java: they may get tasks while they stay.
+READABLE: dict[str, bytes] = {
+    "newer than we are": (12).to_bytes(4) + (12).to_bytes(4),
+    "runs every task": SubscriptionInfo(process_id=ProcessId(0, 8), task_offset_sums=EVERYTHING).encode(),
+    "tasks that are not there": SubscriptionInfo(
+        process_id=ProcessId(0, 9), task_offset_sums=((TaskId(77, 5), 10), (TaskId(1, 2**31 - 1), 2**62))
+    ).encode(),
+    "an endpoint that is none": SubscriptionInfo(process_id=ProcessId(0, 10), user_end_point="\x00nowhere:").encode(),
+}
+
+
+def hostile(app: Application, user_data: bytes | None, owned: tuple[TopicPartition, ...] = ()) -> bytes:
+    """The subscription of a member that subscribes to what the application's threads do."""
+    topics = tuple(sorted(t for sources in app.sources.values() for t in sources))
+    return ConsumerProtocolSubscription(
+        version=3, topics=topics, user_data=user_data, owned_partitions=owned, generation_id=2**31 - 1 if owned else -1
+    ).encode()
+
+
+def test_hostile_members_do_not_disturb_a_led_application(kafka: KafkaCluster, tmp_path: Path) -> None:
+    common = application(kafka, "bad-members", session_timeout_ms=6_000)
+    with (
+        led(kafka, common, tmp_path) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(500)
+        app.add("one")
+        before = app.wait_settled()
+        load.start(100)
+        junk = {"no subscription at all": b"\x00\x03\xff", **{k: hostile(common, v) for k, v in UNREADABLE.items()}}
+        for what, metadata in junk.items():
+            with RawMember(kafka.bootstrap, common.application_id, [("stream", metadata)]) as member:
+                given = ConsumerProtocolAssignment.decode(member.round())
+                assert given.partitions == (), what
+                assert given.user_data == AssignmentInfo().encode(), what
+                assert app.owners() == before, what
+        grabbed = tuple(TopicPartition(t, p) for t in common.topics for p in range(PARTITIONS))
+        liars = {"owns what others own": hostile(common, GOOD, grabbed)}
+        for what, metadata in {**liars, **{k: hostile(common, v) for k, v in READABLE.items()}}.items():
+            with RawMember(kafka.bootstrap, common.application_id, [("stream", metadata)]) as member:
+                member.round()
+            assert app.wait_settled(quiet_s=1.0) == before, what
+        load.stop()
+        app.wait_counted(load.expected)
+        assert strangers(kafka, common.application_id) == []
+        assert failures(app) == []
+        warned = " ".join(w for line in lead.log("streams_decision") for w in line["warnings"])
+        assert "cannot be read" in warned
+
+
+def test_a_changelog_that_nobody_described_is_left_to_java(kafka: KafkaCluster, tmp_path: Path) -> None:
+    common = application(kafka, "bad-missing")
+    with (
+        led(kafka, common, tmp_path, described=False) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(500)
+        app.add("one")
+        app.wait_settled()
+        app.wait_counted(load.expected)
+        assert strangers(kafka, common.application_id), "we led without changelogs"
+        (refused, *_) = lead.log("membership", what="REFUSED")
+        assert "internal topics do not exist" in refused["reason"]
+        assert failures(app) == []
+
+
+def test_a_changelog_that_grows_disturbs_nobody(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """A Java leader looks at changelogs only when it rebalances, and fails then: nothing is to be hurried."""
+    common = application(kafka, "bad-resized")
+    with (
+        led(kafka, common, tmp_path) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(500)
+        app.add("one")
+        before = app.wait_settled()
+        generation = generation_of(kafka, common.application_id)
+        load.start(100)
+        kafka.add_partitions(f"{common.application_id}-counts-changelog", PARTITIONS + 2)
+        time.sleep(4)  # four looks of the metadata watch
+        load.stop()
+        app.wait_counted(load.expected)
+        assert app.owners() == before
+        assert generation_of(kafka, common.application_id) == generation
+        assert failures(app) == []
+
+
+def place_changelogs_apart(cluster: KafkaCluster, common: Application) -> int:
+    """All topics of the application such that one node holds its changelogs and nothing else; returns that node."""
+    coordinator = cluster.coordinator_node(common.application_id)
+    aside, other = sorted({1, 2, 3} - {coordinator})
+    held = {t: aside for topics in common.changelogs.values() for t in topics}
+    sources = {t for topics in common.sources.values() for t in topics} | {common.output}
+    held |= dict.fromkeys(sources, other)
+    topics = [NewTopic(t, replica_assignment=[[node]] * common.partitions) for t, node in held.items()]
+    for name, made in cluster.admin.create_topics(topics, operation_timeout=20).items():
+        made.result(timeout=30)
+        cluster.wait_for_topic(name, common.partitions)
+    return aside
+
+
+def test_while_end_offsets_cannot_be_read_everything_stays(kafka: KafkaCluster, tmp_path: Path) -> None:
+    name = "bad-offsets"
+    common = Application(name, (f"{name}-in",), f"{name}-out", PARTITIONS, acceptable_recovery_lag=100)
+    common = replace(common, session_timeout_ms=6_000)
+    aside = place_changelogs_apart(kafka, common)
+    with (
+        led(kafka, common, tmp_path) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(500)
+        app.add("one")
+        before = app.wait_settled()
+        load.start(100)
+        pid = kafka.pid_of(aside)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with RawMember(kafka.bootstrap, name, [("stream", hostile(common, None))]) as member:
+                member.round()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert app.wait_settled() == before
+        load.stop()
+        app.wait_counted(load.expected)
+        assert strangers(kafka, name) == []
+        assert [line for line in lead.log("streams_decision") if not line["lags_known"]]
+        assert lead.log("streams_decision")[-1]["lags_known"]
+        assert failures(app) == []
+
+
+def test_named_topologies_are_left_to_java(kafka: KafkaCluster, tmp_path: Path) -> None:
+    common = application(kafka, "bad-named", session_timeout_ms=6_000)
+    named = SubscriptionInfo(process_id=ProcessId(0, 11), task_offset_sums=((TaskId(0, 0, "top"), 5),)).encode()
+    with (
+        led(kafka, common, tmp_path) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(500)
+        app.add("one")
+        app.wait_settled()
+        generation = generation_of(kafka, common.application_id)
+        with RawMember(kafka.bootstrap, common.application_id, [("stream", hostile(common, named))]) as member:
+            member.round()
+        wait_until(lambda: led_by_java(kafka, common.application_id, generation), 60, app.tell)
+        app.wait_settled()
+        app.wait_counted(load.expected)
