@@ -335,7 +335,7 @@ class StreamsPlanner:
         message_bytes_max, witnesses = self._message_bytes_max, self._topologies.witnesses
 
         def work() -> tuple[StreamsDecision, tuple[str, ...], Arrivals]:
-            decoded = decode_streams(raw)
+            decoded = decode_streams(raw, memory.threads.keys() if memory.led else ())
             doubt, arrived = distrust(
                 decoded,
                 gather(decoded, memory),

@@ -6,7 +6,7 @@ clients send (versions 7 to 11 without named topologies) is read with numpy, eve
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,26 @@ class InfoColumns:
     @property
     def future(self) -> npt.NDArray[np.bool_]:
         return self.version > HIGHEST_VERSION
+
+    def without(self, reasons: Mapping[int, str]) -> "InfoColumns":
+        """The same, with these members (index -> reason) as if they could not be read."""
+        sizes = np.diff(self.sum_first)
+        gone = np.zeros(len(sizes), dtype=np.bool_)
+        gone[list(reasons)] = True
+        kept = ~np.repeat(gone, sizes)
+        return replace(
+            self,
+            version=np.where(gone, 0, self.version).astype(np.int32),
+            latest=np.where(gone, 0, self.latest).astype(np.int32),
+            process=tuple([None if m in reasons else process for m, process in enumerate(self.process)]),
+            error_code=np.where(gone, 0, self.error_code).astype(np.int32),
+            sum_first=np.concatenate([[0], np.cumsum(np.where(gone, 0, sizes))]).astype(np.int64),
+            sum_subtopology=self.sum_subtopology[kept],
+            sum_partition=self.sum_partition[kept],
+            sum_value=self.sum_value[kept],
+            named=self.named - reasons.keys(),
+            errors={**self.errors, **reasons},
+        )
 
 
 @dataclass(slots=True)

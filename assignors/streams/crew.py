@@ -6,7 +6,7 @@ along (streams-protocol reference §6.1). Nothing here raises for what members s
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -66,11 +66,19 @@ class Crew:
     warnings: tuple[str, ...] = ()
 
 
-def decode_streams(raw: RawGroup) -> DecodedStreams:
-    """Decodes every foreign member once."""
+def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
+    """Decodes every foreign member once.
+
+    `led` are the keys of threads that we lead already, so the application has no named topologies: a newcomer that
+    names one beside them is no thread of it, and a leader's step aside would only let it ruin the next leader.
+    """
     members = raw.others
     columns = read_subscriptions([m.metadata for m in members])
-    return DecodedStreams(raw, members, columns, read_infos(columns.user_data))
+    infos = read_infos(columns.user_data)
+    if infos.named and any(m.key in led for i, m in enumerate(members) if i not in infos.named):
+        odd = [i for i in infos.named if members[i].key not in led]
+        infos = infos.without(dict.fromkeys(odd, "uses named topologies, which the application has not"))
+    return DecodedStreams(raw, members, columns, infos)
 
 
 def future_process(group_id: str) -> ProcessId:

@@ -90,7 +90,7 @@ def decide_streams(
     """
     warnings: list[str] = []
     try:
-        decoded = decode_streams(raw)
+        decoded = decode_streams(raw, memory.threads.keys() if memory.led else ())
         crew = gather(decoded, memory)
         warnings += member_warnings(decoded, crew)
         work = _Round(raw, configs, policy, now_ms, seed, memory, assignors, decoded, crew, warnings)

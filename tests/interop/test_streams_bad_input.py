@@ -16,7 +16,6 @@ from protocol.streams_assignment import AssignmentInfo
 from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
 from protocol.types import ProcessId, TaskId, TopicPartition
 from tests.interop.brokers import KafkaCluster
-from tests.interop.members import wait_until
 from tests.interop.raw import RawMember
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import (
@@ -25,7 +24,6 @@ from tests.interop.streams_led import (
     failures,
     generation_of,
     led,
-    led_by_java,
     strangers,
     telling,
 )
@@ -33,20 +31,26 @@ from tests.interop.streams_load import Load
 
 pytestmark = pytest.mark.timeout(300)
 GOOD = SubscriptionInfo(process_id=ProcessId(0, 7)).encode()
-EVERYTHING = tuple((TaskId(s, p), LATEST_OFFSET) for s in (0, 1, 2) for p in range(PARTITIONS))
-# A member that cannot be read gets nothing; Java's leader dies of each of these, and the next one after it.
+EVERYTHING = tuple((TaskId(s, p), LATEST_OFFSET) for s in (1, 2) for p in range(PARTITIONS))
+# A member that cannot be read gets nothing; Java's leader dies of each of these, and the next one after it. Named
+# topologies can be read, but not beside threads without any.
 UNREADABLE: dict[str, bytes | None] = {
     "null": None,
     "empty": b"",
     "truncated": GOOD[:20],
     "version 12 that knows 11": (12).to_bytes(4) + (11).to_bytes(4),
     "a negative count": GOOD[:24] + (-1).to_bytes(4, signed=True) + GOOD[28:],
+    "named topologies": SubscriptionInfo(
+        process_id=ProcessId(0, 6), task_offset_sums=((TaskId(0, 0, "top"), 5),)
+    ).encode(),
     "a huge count": GOOD[:28] + (2**31 - 1).to_bytes(4) + GOOD[32:],
 }
 # These can be read, and are threads like any other, as they are for Java: they may get tasks while they stay.
 READABLE: dict[str, bytes] = {
     "newer than we are": (12).to_bytes(4) + (12).to_bytes(4),
-    "runs every task": SubscriptionInfo(process_id=ProcessId(0, 8), task_offset_sums=EVERYTHING).encode(),
+    "runs every task that has state": SubscriptionInfo(
+        process_id=ProcessId(0, 8), task_offset_sums=EVERYTHING
+    ).encode(),
     "tasks that are not there": SubscriptionInfo(
         process_id=ProcessId(0, 9), task_offset_sums=((TaskId(77, 5), 10), (TaskId(1, 2**31 - 1), 2**62))
     ).encode(),
@@ -78,8 +82,8 @@ def test_hostile_members_do_not_disturb_a_led_application(kafka: KafkaCluster, t
         for what, metadata in junk.items():
             with RawMember(kafka.bootstrap, common.application_id, [("stream", metadata)]) as member:
                 given = ConsumerProtocolAssignment.decode(member.round())
-                assert given.partitions == (), what
-                assert given.user_data == AssignmentInfo().encode(), what
+                told = AssignmentInfo.decode(given.user_data or b"")
+                assert (given.partitions, told.active_tasks, told.standby_tasks) == ((), (), ()), what
                 assert app.owners() == before, what
         grabbed = tuple(TopicPartition(t, p) for t in common.topics for p in range(PARTITIONS))
         liars = {"owns what others own": hostile(common, GOOD, grabbed)}
@@ -143,7 +147,10 @@ def place_changelogs_apart(cluster: KafkaCluster, common: Application) -> int:
     held = {t: aside for topics in common.changelogs.values() for t in topics}
     sources = {t for topics in common.sources.values() for t in topics} | {common.output}
     held |= dict.fromkeys(sources, other)
-    topics = [NewTopic(t, replica_assignment=[[node]] * common.partitions) for t, node in held.items()]
+    topics = [
+        NewTopic(t, num_partitions=common.partitions, replica_assignment=[[node]] * common.partitions)
+        for t, node in held.items()
+    ]
     for name, made in cluster.admin.create_topics(topics, operation_timeout=20).items():
         made.result(timeout=30)
         cluster.wait_for_topic(name, common.partitions)
@@ -179,23 +186,3 @@ def test_while_end_offsets_cannot_be_read_everything_stays(kafka: KafkaCluster, 
         assert [line for line in lead.log("streams_decision") if not line["lags_known"]]
         assert lead.log("streams_decision")[-1]["lags_known"]
         assert failures(app) == []
-
-
-def test_named_topologies_are_left_to_java(kafka: KafkaCluster, tmp_path: Path) -> None:
-    common = application(kafka, "bad-named", session_timeout_ms=6_000)
-    named = SubscriptionInfo(process_id=ProcessId(0, 11), task_offset_sums=((TaskId(0, 0, "top"), 5),)).encode()
-    with (
-        led(kafka, common, tmp_path) as lead,
-        StreamsApp(kafka, common) as app,
-        Load(kafka, common.topics[0], keys=100) as load,
-        telling(lead, app),
-    ):
-        load.produce(500)
-        app.add("one")
-        app.wait_settled()
-        generation = generation_of(kafka, common.application_id)
-        with RawMember(kafka.bootstrap, common.application_id, [("stream", hostile(common, named))]) as member:
-            member.round()
-        wait_until(lambda: led_by_java(kafka, common.application_id, generation), 60, app.tell)
-        app.wait_settled()
-        app.wait_counted(load.expected)

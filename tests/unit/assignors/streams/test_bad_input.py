@@ -13,7 +13,7 @@ from assignors.streams.result import Cause
 from assignors.streams.topology import Topology
 from assignors.views import DescribedMember, RawMember
 from protocol.streams_assignment import AssignmentInfo
-from protocol.streams_subscription import SubscriptionInfo
+from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
 from protocol.types import ProcessId, TaskId, TopicPartition
 from tests.unit.assignors.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
@@ -96,6 +96,20 @@ def test_the_future_beside_the_distant_past_is_refused() -> None:
 def test_named_topologies_are_refused() -> None:
     info = SubscriptionInfo(process_id=ProcessId(0, 1), task_offset_sums=((TaskId(0, 0, "top"), 5),))
     step = refused(group(A, B.with_user_data(info.encode())))
+    assert (step.cause, "named topologies" in step.reason) == (Cause.MEMBERS, True)
+
+
+def test_a_newcomer_with_named_topologies_beside_threads_that_are_led_gets_no_tasks() -> None:
+    """We stepped aside, and the next leader was the newcomer itself, or a Java member, which dies of the mixture."""
+    first = led(group(A))
+    info = SubscriptionInfo(process_id=ProcessId(0, 9), task_offset_sums=((TaskId(0, 0, "top"), LATEST_OFFSET),))
+    odd = Thread("x").with_user_data(info.encode())
+    second = led(group(A.after(first), odd, generation=2), memory=first.memory)
+    assert sent(second, "x") == ((), AssignmentInfo())
+    assert len(sent(second, "a")[0]) == 8
+    assert "member x cannot be read (uses named topologies" in "".join(second.warnings)
+    known = led(group(A, B))
+    step = refused(group(A.after(known), B.with_user_data(info.encode()), generation=2), memory=known.memory)
     assert (step.cause, "named topologies" in step.reason) == (Cause.MEMBERS, True)
 
 
