@@ -28,19 +28,23 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
+    """`members` are the ids of those that came or went: whom to look at when rounds do not end."""
+
     kind: Kind
     sentence: str
+    members: tuple[str, ...] = ()
 
 
 def cause(previous: Decision | None, decision: Decision, name: Callable[[str], str] = str) -> Cause:
     """Compares with the previous decision of the same group. `name` turns a member id into what people call it."""
     if previous is None:
         return Cause(Kind.FIRST, f"first plan, for {_counted(decision.group.size, 'member')}")
-    came, went = _members(previous, decision, name)
+    came, went = _members(previous, decision)
     if came or went:
         kind = Kind.EXCHANGED if came and went else Kind.JOINED if came else Kind.LEFT
-        said = [f"{_listed(came)} joined"] * bool(came) + [f"{_listed(went)} left or died"] * bool(went)
-        return Cause(kind, ", ".join(said))
+        said = [f"{_listed(sorted(map(name, came)))} joined"] * bool(came)
+        said += [f"{_listed(sorted(map(name, went)))} left or died"] * bool(went)
+        return Cause(kind, ", ".join(said), (*came, *went))
     topics = _topics(previous, decision)
     resubscribed = _resubscribed(previous, decision)
     if resubscribed:
@@ -54,12 +58,12 @@ def cause(previous: Decision | None, decision: Decision, name: Callable[[str], s
     return Cause(Kind.AGAIN, "a member asked again, nothing changed")
 
 
-def _members(previous: Decision, decision: Decision, name: Callable[[str], str]) -> tuple[list[str], list[str]]:
+def _members(previous: Decision, decision: Decision) -> tuple[list[str], list[str]]:
     before = {member.key: member.member_id for member in previous.group.members}
     after = {member.key: member.member_id for member in decision.group.members}
-    came = [name(after[key]) for key in after if key not in before]
-    went = [name(before[key]) for key in before if key not in after]
-    return sorted(came), sorted(went)
+    came = [after[key] for key in after if key not in before]
+    went = [before[key] for key in before if key not in after]
+    return came, went
 
 
 def _resubscribed(previous: Decision, decision: Decision) -> list[str]:

@@ -99,6 +99,8 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
 
     metrics = Metrics()
     metrics.info.info({"version": _version()})
+    for group in settings.groups:
+        metrics.wanted.labels(group.name).set(group.mode == "lead")
     consumers = [group for group in settings.groups if group.streams is None]
     try:
         plugins = load_plugins(sorted({group.policy for group in consumers} - set(POLICIES)))

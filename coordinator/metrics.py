@@ -15,6 +15,8 @@ from coordinator.planner import Planned
 
 REASONS_MAX = 30
 OTHER = "other"
+MEMBER_ID_SUFFIX = 37  # "-" and the UUID that brokers put behind the client id
+UUID_PARTS = 4
 DECISION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -35,12 +37,19 @@ class Labels:
         return value
 
 
+def client_of(member_id: str) -> str:
+    """The client id in a member id, which stays when the member comes back under another one."""
+    head, tail = member_id[:-MEMBER_ID_SUFFIX], member_id[-MEMBER_ID_SUFFIX:]
+    return head if head and tail.startswith("-") and tail[1:].count("-") == UUID_PARTS else member_id
+
+
 class Metrics:
     """All metrics in a registry of their own (`registry`)."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
         self._reason = Labels()
+        self._clients: dict[str, Labels] = {}
         self._previous: dict[str, Decision] = {}
         self.info = Info("bellwether", "This process.", registry=self.registry)
         self._counters()
@@ -70,6 +79,12 @@ class Metrics:
             [*group, "proof"],
             registry=registry,
         )
+        self.member_changes = Counter(
+            "bellwether_member_changes",
+            "Members that came or went between two plans, by client id; beyond the first ones as other.",
+            [*group, "client"],
+            registry=registry,
+        )
         self.alerts = Counter("bellwether_alerts", "Times that somebody should look.", group, registry=registry)
 
     def _histograms(self) -> None:
@@ -84,6 +99,7 @@ class Metrics:
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"bellwether_{name}", text, ["group"], registry=self.registry)
 
+        self.wanted = gauge("lead_wanted", "1 where the settings want this process to lead the group.")
         self.leading = gauge("leading", "1 while this process leads the group.")
         self.generation = gauge("generation", "Generation of the latest plan.")
         self.members = gauge("members", "Members in the latest plan, ourselves not counted.")
@@ -125,9 +141,16 @@ class Metrics:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
             self.leading.labels(group).set(0)
 
+    def changed(self, group: str, why: Cause) -> None:
+        """Takes who came and went: the alert on a rebalance storm names whom to look at."""
+        label = self._clients.setdefault(group, Labels())
+        for client in sorted(map(client_of, why.members)):
+            self.member_changes.labels(group, label(client)).inc()
+
     def record(self, decision: Decision, why: Cause) -> None:
         """Takes what one decision says."""
         group = decision.raw.group_id
+        self.changed(group, why)
         self.rebalances.labels(group, why.kind.value, "led").inc()
         self.generation.labels(group).set(decision.raw.generation)
         self.members.labels(group).set(decision.group.size)

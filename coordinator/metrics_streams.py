@@ -39,6 +39,7 @@ class StreamsMetrics:
         found = report(self._previous.get(group), decision)
         self._previous[group] = decision
         common.rebalances.labels(group, found.cause.kind.value, "led").inc()
+        common.changed(group, found.cause)
         common.generation.labels(group).set(decision.raw.generation)
         common.members.labels(group).set(found.threads)
         common.degraded.labels(group).set(len(decision.crew.outsiders))

@@ -72,7 +72,7 @@ def streams_cause(previous: StreamsDecision | None, decision: StreamsDecision) -
         kind = Kind.EXCHANGED if came and went else Kind.JOINED if came else Kind.LEFT
         said = [f"{_listed({has[m] for m in came})} joined"] * bool(came)
         said += [f"{_listed({had[m] for m in went})} left or died"] * bool(went)
-        return Cause(kind, ", ".join(said))
+        return Cause(kind, ", ".join(said), (*came, *went))
     resized = [
         t
         for t in decision.topology.source_topics

@@ -59,6 +59,7 @@ A, B = {"a": ("orders",)}, {"b": ("orders",)}
 def test_members(before: Members, after: Members, kind: Kind, sentence: str) -> None:
     found = cause(decided(before, TWO), decided(after, TWO))
     assert (found.kind, found.sentence) == (kind, sentence)
+    assert set(found.members) == before.keys() ^ after.keys()
 
 
 def test_the_first_plan() -> None:

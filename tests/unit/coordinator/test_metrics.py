@@ -5,9 +5,10 @@ from assignors.memory import Memory
 from assignors.model import ClusterView
 from assignors.registry import Policy
 from assignors.views import RawGroup, RawMember
+from coordinator.causes import Cause, Kind
 from coordinator.commands import Note, NoteKind
 from coordinator.fallback import Chosen, Source
-from coordinator.metrics import OTHER, Labels, Metrics
+from coordinator.metrics import OTHER, REASONS_MAX, Labels, Metrics
 from coordinator.planner import Planned, Timings
 from protocol.consumer import ConsumerProtocolSubscription
 
@@ -67,6 +68,17 @@ def test_notes_count_refusals_step_asides_and_who_leads() -> None:
     assert value(metrics, "step_asides_total", reason="another leads the group") == 1
     assert value(metrics, "alerts_total") == 1
     assert value(metrics, "leading") == 0
+
+
+def test_members_that_come_and_go_are_counted_by_client() -> None:
+    metrics, uuid = Metrics(), "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
+    metrics.changed("g", Cause(Kind.JOINED, "", (f"shop-1-{uuid}",)))
+    metrics.changed("g", Cause(Kind.EXCHANGED, "", (f"shop-1-{uuid}", f"shop-1-{uuid[::-1]}", "by-hand")))
+    assert value(metrics, "member_changes_total", client="shop-1") == 3
+    assert value(metrics, "member_changes_total", client="by-hand") == 1
+    for i in range(100):
+        metrics.changed("g", Cause(Kind.JOINED, "", (f"shop-{i + 2}-{uuid}",)))
+    assert value(metrics, "member_changes_total", client=OTHER) == 100 - (REASONS_MAX - 2)
 
 
 def test_reasons_are_capped() -> None:
