@@ -1,0 +1,121 @@
+"""Writes the Grafana dashboards from dashboards.yml: `python deploy/grafana/generate.py`. The JSON is checked in."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).parent
+DATASOURCE = {"type": "prometheus", "uid": "bellwether-prometheus"}
+WIDTH, HEIGHT, COLUMNS = 12, 8, 24
+G = 'group=~"$group"'
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """`queries` maps a legend to PromQL. `kind` is Grafana's panel type; `unit` one of its units."""
+
+    title: str
+    queries: dict[str, str]
+    kind: str = "timeseries"
+    unit: str = "short"
+    text: str = ""
+    width: int = WIDTH
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    uid: str
+    title: str
+    panels: tuple[Panel, ...]
+    tags: tuple[str, ...] = field(default=("bellwether", "kafka"))
+
+
+def dashboards() -> list[Dashboard]:
+    """What dashboards.yml says."""
+    listed = yaml.safe_load((HERE / "dashboards.yml").read_text(encoding="utf-8"))
+    return [Dashboard(d["uid"], d["title"], tuple(Panel(**panel) for panel in d["panels"])) for d in listed]
+
+
+def rendered(dashboard: Dashboard) -> dict[str, Any]:
+    """The dashboard as Grafana's JSON model."""
+    panels, x, y = [], 0, 0
+    for number, panel in enumerate(dashboard.panels, 1):
+        if x + panel.width > COLUMNS:
+            x, y = 0, y + HEIGHT
+        panels.append(_panel(number, panel, x, y))
+        x += panel.width
+    return {
+        "uid": dashboard.uid,
+        "title": dashboard.title,
+        "tags": list(dashboard.tags),
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": False,
+        "refresh": "10s",
+        "time": {"from": "now-1h", "to": "now"},
+        "timezone": "browser",
+        "graphTooltip": 1,
+        "annotations": {"list": [_rebalances()]},
+        "templating": {"list": [_group_variable()]},
+        "panels": panels,
+    }
+
+
+def _panel(number: int, panel: Panel, x: int, y: int) -> dict[str, Any]:
+    targets = [
+        {"refId": chr(ord("A") + i), "datasource": DATASOURCE, "expr": expression, "legendFormat": legend}
+        for i, (legend, expression) in enumerate(panel.queries.items())
+    ]
+    return {
+        "id": number,
+        "title": panel.title,
+        "description": panel.text or panel.title,
+        "type": panel.kind,
+        "datasource": DATASOURCE,
+        "gridPos": {"x": x, "y": y, "w": panel.width, "h": HEIGHT},
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {},
+        "targets": targets,
+    }
+
+
+def _rebalances() -> dict[str, Any]:
+    expression = f"changes(bellwether_generation{{{G}}}[$__interval]) > 0"
+    return {
+        "name": "Generations",
+        "datasource": DATASOURCE,
+        "enable": True,
+        "expr": expression,
+        "titleFormat": "{{group}}",
+        "iconColor": "orange",
+    }
+
+
+def _group_variable() -> dict[str, Any]:
+    return {
+        "name": "group",
+        "label": "Group",
+        "type": "query",
+        "datasource": DATASOURCE,
+        "query": {"query": "label_values(bellwether_lead_wanted, group)", "refId": "groups"},
+        "refresh": 2,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+    }
+
+
+def main() -> None:
+    folder = HERE / "dashboards"
+    folder.mkdir(exist_ok=True)
+    for dashboard in dashboards():
+        text = json.dumps(rendered(dashboard), indent=2) + "\n"
+        (folder / f"{dashboard.uid}.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Dashboards and rules are code: the JSON is what the generator writes, and they ask only for metrics that exist."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+from coordinator.metrics import Metrics
+from coordinator.metrics_streams import StreamsMetrics
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+NAME = re.compile(r"\bbellwether_\w+")
+RECORDED = re.compile(r"\bgroup:bellwether_\w+:\w+")
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DEPLOY / "grafana" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def known() -> set[str]:
+    """The names of every sample that a process can expose."""
+    metrics = Metrics()
+    StreamsMetrics(metrics)
+    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",), "gauge": ("",)}
+    return {
+        family.name + suffix for family in metrics.registry.collect() for suffix in suffixes.get(family.type, ("",))
+    }
+
+
+def rules() -> list[dict[str, str]]:
+    document = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())
+    return [rule for group in document["groups"] for rule in group["rules"]]
+
+
+def queries() -> list[tuple[str, str]]:
+    found = [(f"{d.uid}: {p.title}", q) for d in generator().dashboards() for p in d.panels for q in p.queries.values()]
+    return [*found, *((rule.get("alert") or rule["record"], rule["expr"]) for rule in rules())]
+
+
+def test_the_dashboards_are_what_the_generator_writes() -> None:
+    made = {d.uid: generator().rendered(d) for d in generator().dashboards()}
+    kept = {path.stem: json.loads(path.read_text()) for path in (DEPLOY / "grafana" / "dashboards").glob("*.json")}
+    assert made == kept, "run python deploy/grafana/generate.py"
+
+
+def test_every_query_asks_for_metrics_that_exist() -> None:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    for where, query in queries():
+        assert set(RECORDED.findall(query)) <= recorded, where
+        assert set(NAME.findall(RECORDED.sub("", query))) <= known(), where
+
+
+def test_panels_do_not_overlap_and_have_a_source() -> None:
+    for dashboard in generator().dashboards():
+        taken: set[tuple[int, int]] = set()
+        for panel in generator().rendered(dashboard)["panels"]:
+            at = panel["gridPos"]
+            cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+            assert not cells & taken, panel["title"]
+            assert max(x for x, _ in cells) < 24
+            assert panel["targets"]
+            assert {t["datasource"]["uid"] for t in panel["targets"]} == {"bellwether-prometheus"}
+            taken |= cells
+
+
+def test_every_alert_has_a_runbook_that_exists() -> None:
+    headings = set(re.findall(r"^## (\w+)", (DEPLOY.parent / "docs" / "runbooks.md").read_text(), re.MULTILINE))
+    alerts = {rule["alert"]: rule for rule in rules() if "alert" in rule}
+    assert set(alerts) == headings
+    for name, rule in alerts.items():
+        assert rule["annotations"]["runbook_url"].endswith(f"docs/runbooks.md#{name.lower()}")
+        assert rule["labels"]["severity"] in ("page", "ticket")
+
+
+def test_the_rules_do_what_their_tests_say() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        assert not os.environ.get("CI"), "CI needs promtool (Debian package prometheus)"
+        pytest.skip("promtool is not installed (Debian package prometheus)")
+    for command in ("check rules rules.yml", "check config prometheus.yml", "test rules rules_test.yml"):
+        told = [promtool, *command.split()]
+        where = DEPLOY / "prometheus"
+        done = subprocess.run(told, check=False, cwd=where, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+    tested = yaml.safe_load((DEPLOY / "prometheus" / "rules_test.yml").read_text())["tests"]
+    fired = {t["alertname"] for test in tested for t in test["alert_rule_test"] if t["exp_alerts"]}
+    assert fired == {rule["alert"] for rule in rules() if "alert" in rule}, "every alert is seen to fire"

@@ -1,0 +1,55 @@
+"""No container engine needed: the image's install steps run in a clean folder, and what they installed runs there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+@pytest.mark.timeout(300)
+def test_the_install_steps_make_a_service_that_starts(tmp_path: Path) -> None:
+    target = tmp_path / "bellwether"
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    install = ["sh", "deploy/image/install.sh", str(target)]
+    done = subprocess.run(install, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    # Isolated from this environment: only what was installed can be imported.
+    code = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + [{str(target)!r}]\n"
+    code += "from coordinator.cli import main; sys.argv = ['bellwether', *sys.argv[1:]]; main()"
+    run = [sys.executable, "-I", "-c", code, "version"]
+    told = subprocess.run(run, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (told.returncode, told.stdout.split()[0]) == (0, "bellwether"), told.stderr
+    assert not list(target.glob("pyspark")), "the pipeline's packages do not belong into the service"
+
+
+def test_the_last_stage_runs_as_a_number_and_installs_nothing() -> None:
+    last = DOCKERFILE.rsplit("\nFROM ", 1)[1]
+    assert re.search(r"^USER \d+:\d+$", last, re.MULTILINE)
+    assert not re.search(r"^(RUN|ADD)", last, re.MULTILINE)
+    assert "distroless" in last
+
+
+def test_the_build_copies_what_the_wheel_needs() -> None:
+    copied = set(re.findall(r"^COPY (\w+) \1$", DOCKERFILE, re.MULTILINE))
+    packages = (ROOT / "pyproject.toml").read_text().split("[tool.hatch.build.targets.wheel]")[1].splitlines()[1]
+    assert copied == set(re.findall(r'"(\w+)"', packages))
+
+
+def test_the_composition_names_files_and_services_that_exist() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    for name, service in services.items():
+        assert set(service.get("depends_on", ())) <= set(services), name
+        for volume in service.get("volumes", ()):
+            assert (ROOT / volume.split(":")[0]).exists(), volume
+            assert volume.endswith(":ro"), volume
+        for port in service.get("ports", ()):
+            assert port.startswith("127.0.0.1:"), f"{name} is published beyond loopback"
+    assert services["bellwether"]["read_only"] is True
+    assert {services[f"kafka-{n}"]["environment"]["KAFKA_BROKER_RACK"] for n in (1, 2, 3)} == {"az1", "az2", "az3"}
