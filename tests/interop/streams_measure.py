@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.rounds import rounds
 from tests.interop.streams_app import Application, StreamsApp
@@ -99,8 +100,13 @@ SCENARIOS = {
 }
 
 
-def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int, policy: str = POLICY) -> Measured:
-    """One run on these brokers. Raises AssertionError when the application does not settle or another leader led."""
+def measure(
+    cluster: KafkaCluster, leader: str, scenario: Scenario, run: int, policy: str = POLICY, logs: Path | None = None
+) -> Measured:
+    """One run on these brokers. Raises AssertionError when the application does not settle or another leader led.
+
+    What everybody said is written to the directory `logs`, if one is given, however the run ends.
+    """
     name = f"measure-{leader}-{scenario.name}-{run}-{int(time.time())}"
     application = Application(
         name,
@@ -115,8 +121,10 @@ def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int, po
     with ExitStack() as stack:
         load = stack.enter_context(Load(cluster, application.topics[0], KEYS))
         load.produce(PRELOADED)
-        stack.enter_context(leading(cluster, leader, application, policy))
+        bellwether = stack.enter_context(leading(cluster, leader, application, policy))
         app = stack.enter_context(StreamsApp(cluster, application))
+        if logs is not None:
+            stack.callback(_keep, logs / f"{scenario.name}-{leader}-{run}.jsonl", app, bellwether)
         for number in range(scenario.instances):
             app.add(f"app-{number + 1}", RACKS[number])
         app.wait_settled(spread=1, quiet_s=QUIET_S, limit_s=LIMIT_S)
@@ -155,6 +163,14 @@ def measure(cluster: KafkaCluster, leader: str, scenario: Scenario, run: int, po
             exact=exact,
             load=round(os.getloadavg()[0], 1),
         )
+
+
+def _keep(file: Path, app: StreamsApp, bellwether: Bellwether | None) -> None:
+    """All reports of the instances, and the log of Bellwether, as JSON lines."""
+    said = [{**h.said, "instance": h.instance} for h in app.timeline().ordered]
+    logged = bellwether.log() if bellwether is not None else []
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in (*said, *logged)))
 
 
 def _counts_exactly(app: StreamsApp, load: Load, *, crashed: bool) -> bool:
@@ -207,6 +223,7 @@ def main() -> int:
     parser.add_argument("--scenario", choices=tuple(SCENARIOS), action="append", help="all by default")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--policy", default=POLICY, help="of Bellwether")
+    parser.add_argument("--logs", type=Path, help="a directory for what everybody said in each run")
     parser.add_argument("--json", type=Path, help="write every run there as a JSON line")
     options = parser.parse_args()
     results: list[Measured] = []
@@ -220,7 +237,7 @@ def main() -> int:
         sink = stack.enter_context(options.json.open("w")) if options.json else sys.stderr
         for leader, scenario, run in planned:
             try:
-                results.append(measure(cluster, leader, scenario, run, options.policy))
+                results.append(measure(cluster, leader, scenario, run, options.policy, options.logs))
             except AssertionError as failure:
                 print(f"{scenario.name} under {leader}, run {run}: {failure}", file=sys.stderr, flush=True)
             else:
