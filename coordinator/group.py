@@ -158,7 +158,7 @@ class GroupMembership(Member):
                 self._followups += 1
                 self._rejoin("hand out partitions that were withheld")
             case Timer.REBALANCE:
-                self._rejoin(self._wanted)
+                self._rebalance()
             case Timer.LEAVE:
                 self._alert("the broker did not answer our LeaveGroup in time")
                 self._left()
@@ -347,6 +347,7 @@ class GroupMembership(Member):
             return
         config = self.config
         self._set(Timer.FOLLOWUP, backed_off_ms(config.followup_ms, self._followups, config.followup_ms_max))
+        self._heartbeat()
 
     def _rebalance_wanted(self, reason: str) -> None:
         """Kept while a plan is on its way, served by the coming plan otherwise; never in quick repetition."""
@@ -360,7 +361,7 @@ class GroupMembership(Member):
             return
         due = self._rebalanced_at + self.config.rebalance_interval_ms_min / 1000
         if self._now >= due:
-            self._rejoin(reason)
+            self._rebalance()
         else:
             self._timers.set(Timer.REBALANCE, due)
 
@@ -378,6 +379,10 @@ class GroupMembership(Member):
             self._rejoin(reason)
         elif self.state in (State.DECIDING, State.SYNCING):
             self._wanted = reason
+
+    def _rebalance(self) -> None:
+        self._rebalanced_at = self._now
+        self._rejoin(self._wanted)
 
     def _step_aside_wanted(self, reason: str) -> None:
         if self.state is State.STABLE and not self.alone:

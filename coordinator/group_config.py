@@ -52,6 +52,9 @@ class MembershipConfig:
     coalesce_running_ms: int = 0
     linger_ms: int | None = 300_000
     followup_ms: int = 3_000
+    # While partitions are withheld nobody has them until the next round is complete, and members start it as soon as
+    # they have let go. At our usual heartbeat we would be the last to hear of it.
+    followup_heartbeat_ms: int = 50
     followup_ms_max: int = 60_000
     rebalance_interval_ms_min: int = 10_000
 

@@ -107,7 +107,9 @@ class Member:
         return self._is_member() and self._now - self._alive_at > self.config.session_timeout_ms / 1000
 
     def _heartbeat(self) -> None:
-        self._set(Timer.HEARTBEAT, self.config.heartbeat_interval_ms)
+        config = self.config
+        hurried = self._withheld and self.state is State.STABLE and not self._followups
+        self._set(Timer.HEARTBEAT, config.followup_heartbeat_ms if hurried else config.heartbeat_interval_ms)
         if self._requests.heartbeat():
             self._heartbeat_sent_at = self._now
 
@@ -251,8 +253,6 @@ class Member:
         self._requests.abandon(Kind.JOIN, Kind.SYNC, Kind.DESCRIBE)
         self._timers.clear(Timer.DECISION, Timer.COALESCE, Timer.FOLLOWUP, Timer.REBALANCE)
         self._coalescing = None
-        if self.state is State.STABLE:
-            self._rebalanced_at = self._now
         self.state = State.JOINING
         self._reason = reason
         self._note(NoteKind.REJOINING, reason)

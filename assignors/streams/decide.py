@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from assignors.cost import moves
-from assignors.model import NOBODY, BoolArray, ClusterView, IntArray
+from assignors.model import NOBODY, BoolArray, ClusterView, IntArray, LongArray
 from assignors.streams.arrays import among
 from assignors.streams.assign import assign_streams
 from assignors.streams.checks import check_members, check_standbys, check_topics, check_topology, known_cluster
@@ -175,9 +175,7 @@ def _sent(
         holder=np.where(held_back, NOBODY, target).astype(np.int32),
         standby_row=rows[order].astype(np.int32),
         standby_task=standby_tasks[order].astype(np.int32),
-        next_rebalance_ms=deadlines(
-            len(decoded.members), sorted(set(target[held_back].tolist())), _asked_for(crew, plan, target[held_back])
-        ),
+        next_rebalance_ms=_called_back(work, tasks, plan, target, held_back),
         blind=_blind(decoded, set(maps.hosts)),
         version=crew.version,
         common=crew.common,
@@ -258,10 +256,25 @@ def _temporary(view: StreamsView, plan: StreamsPlan, tasks: IntArray, target: In
     return np.stack([target[mine], mine], axis=1).astype(np.int32)
 
 
-def _asked_for(crew: Crew, plan: StreamsPlan, waiting: IntArray) -> list[tuple[int, int]]:
+def _called_back(work: _Round, tasks: TaskMap, plan: StreamsPlan, target: IntArray, held_back: BoolArray) -> LongArray:
+    """When each member shall rejoin. Where a task is withheld its receiver does so at once, as in Kafka.
+
+    Everybody else would be told by the next heartbeat, and the task runs nowhere until the last one has come; so all
+    are called. Not again while an owner does not let go of what the last plan gave to nobody: then the round would
+    be repeated as fast as they can join, so only those that wait are called, as in Kafka.
+    """
+    decoded, crew, memory = work.decoded, work.crew, work.memory
+    rows = set(target[held_back].tolist())
+    given = memory.plan.owner_in(tasks.cluster, [m.key for m in decoded.members]) != NOBODY
+    withheld_now = np.append(held_back, False)[tasks.task_of]  # NOBODY, partitions of no task, is the last
+    if rows and given[withheld_now].all():
+        rows |= set(crew.member.tolist())
+    return deadlines(len(decoded.members), sorted(rows), _asked_for(crew, plan, rows))
+
+
+def _asked_for(crew: Crew, plan: StreamsPlan, at_once: Collection[int]) -> list[tuple[int, int]]:
     """(row, epoch ms): a process' deadline goes to its first member, unless that one rejoins at once anyway."""
     first = np.cumsum([0, *[p.capacity for p in crew.processes]])
-    at_once = set(waiting.tolist())
     asked = [(int(crew.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
     return [(row, at_ms) for row, at_ms in asked if row not in at_once]
 

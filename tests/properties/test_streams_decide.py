@@ -110,9 +110,11 @@ def check(decision: StreamsDecision | StepAside, raw: RawGroup) -> None:
     assert validate_plan(decision.view, decision.plan) == ()
     kept_back = {decision.view.tasks.task_id(t) for t in np.flatnonzero(decision.withheld)}
     assert len(given_out) == decision.view.tasks.size - len(kept_back)
-    # Who waits for something rejoins at once; nobody else does.
+    # Who waits for something rejoins at once, alone or with everybody.
     rows = np.flatnonzero(decision.out.next_rebalance_ms == 0).tolist()
-    assert rows == sorted({int(decision.crew.member[t]) for t in decision.threads.active[decision.withheld]})
+    waiting = sorted({int(decision.crew.member[t]) for t in decision.threads.active[decision.withheld]})
+    assert rows in (waiting, sorted(decision.crew.member.tolist()))
+    assert bool(rows) == decision.followup
 
 
 @settings(max_examples=300, deadline=None)

@@ -7,6 +7,7 @@ from coordinator.commands import (
     Delivered,
     Describe,
     FindCoordinator,
+    Heartbeat,
     Join,
     Leave,
     NoteKind,
@@ -307,6 +308,15 @@ def test_a_wish_while_watching_or_alone_is_nobodys() -> None:
     assert Play().stable_alone().tell(RebalanceWanted("x")).kinds() == []
 
 
+def test_rounds_that_others_start_do_not_put_off_what_we_want() -> None:
+    """A member joins, then the warm-ups made for it have caught up: nothing was repeated, so nothing has to wait."""
+    play = Play(rebalance_interval_ms_min=10_000).stable().wake().heartbeat(REBALANCE_IN_PROGRESS)
+    play.joined(member(ME), member("a"), member("b"), generation=2).planned(2).synced()
+    assert play.tell(RebalanceWanted("probe")).kinds() == ["Join"]
+    play.joined(member(ME), member("a"), member("b"), generation=3).planned(3).synced()
+    assert play.tell(RebalanceWanted("probe")).kinds() == []
+
+
 def test_withheld_partitions_force_a_second_round_later_each_time() -> None:
     play = Play(followup_ms=3_000, followup_ms_max=10_000).deciding()
     waits = []
@@ -321,6 +331,26 @@ def test_withheld_partitions_force_a_second_round_later_each_time() -> None:
     assert waits == pytest.approx([3, 6, 10, 10])
     play.planned(5).synced()
     assert [command for command in play.run(60) if isinstance(command, Join)] == []
+
+
+def test_the_second_round_is_not_noticed_a_heartbeat_late() -> None:
+    """Members rejoin as soon as they have let go; what is withheld has no owner until the leader has come too."""
+    play = Play(heartbeat_interval_ms=1_000, followup_ms=3_000).deciding().planned(withheld=True).synced()
+    began = play.now
+    while not [command for command in play.last if isinstance(command, Join)]:
+        play.heartbeat(REBALANCE_IN_PROGRESS if play.now - began >= 0.2 else 0)
+        if not [command for command in play.last if isinstance(command, Join)]:
+            play.wake()
+    assert play.now - began < 0.4
+
+
+def test_a_second_round_that_does_not_come_is_waited_for_at_the_usual_pace() -> None:
+    play = Play(heartbeat_interval_ms=1_000).deciding().planned(withheld=True).synced()
+    quick = [command for command in [*play.last, *play.heartbeat().run(2.9)] if isinstance(command, Heartbeat)]
+    assert len(quick) > 20
+    play.wake().joined(member(ME), member("a"), generation=2).planned(2, withheld=True).synced()
+    slow = [command for command in play.run(2.9) if isinstance(command, Heartbeat)]
+    assert len(slow) <= 4
 
 
 def test_a_generation_that_starts_by_itself_replaces_the_second_round() -> None:

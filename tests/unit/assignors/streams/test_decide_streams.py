@@ -135,7 +135,7 @@ def test_what_stays_is_not_withheld() -> None:
 
 
 def test_a_moved_task_is_withheld_until_its_owner_has_let_go() -> None:
-    """StreamsPartitionAssignorTest: interleaved ownership; the receiver rejoins at once, nobody else does."""
+    """StreamsPartitionAssignorTest: interleaved ownership; in Kafka only the receiver is told to rejoin at once."""
     members, first = settled()
     swap = placed([0, 1, 0, 1, 0, 1, 0, 0])
     second = led(group(*members, generation=2), memory=first.memory, assignors=always(swap))
@@ -143,20 +143,37 @@ def test_a_moved_task_is_withheld_until_its_owner_has_let_go() -> None:
     assert [str(second.view.tasks.task_id(t)) for t in np.flatnonzero(second.withheld)] == ["1_3"]
     assert tasks_text(second, "a") == "0_0 0_2 1_0 1_2"
     assert tasks_text(second, "b") == "0_1 0_3 1_1"
-    assert sent(second, "a")[1].next_rebalance_ms == 0
-    assert sent(second, "b")[1].next_rebalance_ms == NEVER_MS
+    assert {sent(second, m)[1].next_rebalance_ms for m in ("a", "b")} == {0}
     members = tuple(m.after(second) for m in members)
     third = led(group(*members, generation=3), memory=second.memory, assignors=always(swap))
     assert not third.followup
     assert tasks_text(third, "a") == "0_0 0_2 1_0 1_2 1_3"
 
 
-def test_every_receiver_of_a_withheld_task_rejoins() -> None:
+def test_everybody_is_called_back_for_a_withheld_task_and_not_at_a_heartbeat() -> None:
+    """The task runs nowhere until the last member has come, those that neither give nor take included."""
+    members, first = settled((Thread("a", 1), Thread("b", 2), Thread("c", 3)))
+    owners = first.plan.active.tolist()
+    moved = owners.index(0)
+    second = led(
+        group(*members, generation=2),
+        memory=first.memory,
+        assignors=always(placed([1 if task == moved else owner for task, owner in enumerate(owners)])),
+    )
+    assert np.flatnonzero(second.withheld).tolist() == [moved]
+    assert {sent(second, m)[1].next_rebalance_ms for m in ("a", "b", "c")} == {0}
+
+
+def test_only_receivers_are_called_back_while_an_owner_does_not_let_go() -> None:
+    """Otherwise the whole group would rebalance as fast as it can, for as long as that lasts."""
     members, first = settled((Thread("a", 1), Thread("b", 2), Thread("c", 2)))
-    everything_on_process_2 = placed([1] * 8)
-    second = led(group(*members, generation=2), memory=first.memory, assignors=always(everything_on_process_2))
-    waiting = {m: sent(second, m)[1].next_rebalance_ms for m in ("a", "b", "c")}
-    assert waiting == {"a": NEVER_MS, "b": 0, "c": 0}
+    everything_on_process_2 = always(placed([1] * 8))
+    second = led(group(*members, generation=2), memory=first.memory, assignors=everything_on_process_2)
+    after = (members[0], *(m.after(second) for m in members[1:]))
+    again = led(group(*after, generation=3), memory=second.memory, assignors=everything_on_process_2)
+    assert np.flatnonzero(again.withheld).tolist() == [0, 2, 4, 6]
+    waiting = {m: sent(again, m)[1].next_rebalance_ms for m in ("a", "b", "c")}
+    assert waiting == {"a": NEVER_MS, "b": 0, "c": NEVER_MS}
 
 
 def test_a_task_between_threads_of_one_process_is_withheld_too() -> None:
