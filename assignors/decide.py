@@ -168,7 +168,7 @@ def _encode(
     blobs = write_assignments(
         cluster.topics, cluster.first, sent, group.size + 1, version=ASSIGNMENT_VERSION, user_data=echoes
     )
-    assignments = [(m.member_id, blob) for m, blob in zip(raw.others, blobs[:-1], strict=True)]
+    assignments = [*zip([m.member_id for m in raw.others], blobs[:-1], strict=True)]
     for position in [i for i, m in enumerate(raw.members) if m.member_id in raw.own_member_ids]:
         assignments.insert(position, (raw.members[position].member_id, blobs[-1]))
     return tuple(assignments)

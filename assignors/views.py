@@ -4,8 +4,9 @@ One member whose bytes do not decode is one degraded member: it keeps what memor
 member's bytes makes this module raise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from protocol.bulk import ClaimColumns, SubscriptionColumns, read_assignments, r
 from protocol.sticky import RACK_AFFINITY, read_rack_affinity
 
 COOPERATIVE_STICKY = "cooperative-sticky"
+# MemberView._make without its check of the length: thousands are made in every round.
+_MEMBER_VIEW: Callable[[Iterable[object]], MemberView] = partial(tuple.__new__, MemberView)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +119,6 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         generation[silent] = memory.generation
     first = np.zeros(len(members) + 1, dtype=np.int64)
     np.cumsum(np.bincount(member, minlength=len(members)), out=first[1:])
-    racks = [m.rack for m in members]
-    codes = {rack: cluster.rack_code(rack) for rack in set(racks)}
     return GroupView(
         group_id=raw.group_id,
         generation=raw.generation,
@@ -125,7 +126,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         members=members,
         topic_sets=topic_sets,
         topic_set=topic_set,
-        rack=np.array([codes[rack] for rack in racks], dtype=np.int32),
+        rack=_rack_codes([m.rack for m in members], cluster),
         claims=flats.astype(np.int32),
         claims_first=first,
         claim_generation=generation,
@@ -176,7 +177,7 @@ def _members(decoded: DecodedGroup, remembered: dict[int, MemberView | None]) ->
         decoded.claims.generation.tolist(),
         [None] * len(decoded.members),
     )
-    members = [*map(MemberView._make, zip(*fields, strict=True))]
+    members = list(map(_MEMBER_VIEW, zip(*fields, strict=True)))
     for m, reason in columns.errors.items():
         last = remembered.get(m)
         topics, rack = (last.topics, last.rack) if last else ((), None)
@@ -220,6 +221,13 @@ def _clean(
     if (code[1:] <= code[:-1]).any():
         code = np.unique(code)
     return np.divmod(code, max(1, cluster.partition_total))
+
+
+def _rack_codes(racks: Sequence[str | None], cluster: ClusterView) -> IntArray:
+    codes = {rack: cluster.rack_code(rack) for rack in set(racks)}
+    if len(codes) == 1:
+        return np.full(len(racks), next(iter(codes.values())), dtype=np.int32)
+    return np.array([codes[rack] for rack in racks], dtype=np.int32)
 
 
 def _silent(decoded: DecodedGroup, memory: Memory) -> BoolArray:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from protocol.columns import BoolArray, IntArray, LongArray, Packed, TopicLists, read_lists, read_topics
+from protocol.columns import BoolArray, IntArray, LongArray, Packed, Pieces, TopicLists, read_lists, read_topics
 from protocol.consumer import (
     HIGHEST_VERSION,
     NO_GENERATION,
@@ -41,7 +41,7 @@ class SubscriptionColumns:
     topic_lists: tuple[tuple[str, ...], ...]
     topic_list: IntArray
     version: npt.NDArray[np.int16]
-    user_data: tuple[bytes | None, ...]
+    user_data: Sequence[bytes | None]
     generation: IntArray
     rack: tuple[str | None, ...]
     owned_member: IntArray
@@ -56,7 +56,7 @@ class AssignmentColumns:
 
     topic_names: tuple[str, ...]
     version: npt.NDArray[np.int16]
-    user_data: tuple[bytes | None, ...]
+    user_data: Sequence[bytes | None]
     member: IntArray
     topic: IntArray
     partition: IntArray
@@ -79,7 +79,7 @@ def read_subscriptions(blobs: Sequence[bytes]) -> SubscriptionColumns:
     topics = read_topics(blobs)
     topic_list, version = topics.index, topics.version
     bad = topic_list == _NONE
-    packed = Packed([blob[size:] for blob, size in zip(blobs, topics.size.tolist(), strict=True)])
+    packed = Packed(topics.tails)
     end = packed.end
     data_at, at = _skip_user_data(packed, packed.start, end, bad)
     data_end = at.copy()
@@ -107,7 +107,7 @@ def read_subscriptions(blobs: Sequence[bytes]) -> SubscriptionColumns:
         topic_lists=topic_lists,
         topic_list=topic_list,
         version=version.astype(np.int16),
-        user_data=_slices(packed, data_at, data_end, bad),
+        user_data=Pieces(packed.raw, np.where(bad, _NONE, data_at), data_end),
         generation=generation,
         rack=tuple(rack),
         owned_member=member,
@@ -149,7 +149,7 @@ def read_assignments(blobs: Sequence[bytes]) -> AssignmentColumns:
     return AssignmentColumns(
         topic_names=names,
         version=version.astype(np.int16),
-        user_data=_slices(packed, data_at, data_end, bad),
+        user_data=Pieces(packed.raw, np.where(bad, _NONE, data_at), data_end),
         member=member,
         topic=topic,
         partition=partition,
@@ -236,14 +236,6 @@ def _skip_user_data(packed: Packed, at: LongArray, end: LongArray, bad: BoolArra
     after = at + 4 + np.maximum(size, 0)
     bad |= after > end
     return np.where(size < 0, _NONE, at + 4), np.where(bad, end, after)
-
-
-def _slices(packed: Packed, begin: LongArray, end: LongArray, bad: BoolArray) -> tuple[bytes | None, ...]:
-    found: list[bytes | None] = [None] * len(begin)
-    row = np.flatnonzero((begin != _NONE) & ~bad)
-    for m, a, b in zip(row.tolist(), begin[row].tolist(), end[row].tolist(), strict=True):
-        found[m] = packed.raw[a:b]
-    return tuple(found)
 
 
 def _read_racks(

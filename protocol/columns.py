@@ -5,8 +5,9 @@ moves on by one entry. Nothing here decides what an error means: rows that do no
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ _MAX_STRING_BYTES = 0x7FFF
 _PADDING = bytes(0xFFFF + 16)
 # With fewer blobs than this in step, plain Python is faster per entry than a handful of numpy calls.
 _NARROW = 32
-_HASH_BITS = 17
+_HASH_BITS_MAX = 17
 # Names are told apart in chunks that fit in a processor cache.
 _CHUNK = 1 << 15
 _LONGEST_HASHED = 256
@@ -44,24 +45,22 @@ class Packed:
     Reads are unchecked but never leave the buffer for positions up to `end + 65,549`; compare with `end` before use.
     """
 
-    __slots__ = ("_int16", "_int32", "_uint16", "_word", "end", "raw", "start")
+    __slots__ = ("_int16", "_int32", "_word", "end", "raw", "start", "uint16_at", "uint32_at")
 
     def __init__(self, blobs: Sequence[bytes]) -> None:
         self.raw = b"".join([*blobs, _PADDING])
-        sizes = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
+        sizes = _sizes(blobs)
         self.end: LongArray = np.cumsum(sizes)
         self.start: LongArray = self.end - sizes
         size = len(self.raw)
         self._int16 = np.ndarray((size - 1,), ">i2", self.raw, strides=(1,))
-        self._uint16 = np.ndarray((size - 1,), ">u2", self.raw, strides=(1,))
         self._int32 = np.ndarray((size - 3,), ">i4", self.raw, strides=(1,))
+        self.uint16_at = np.ndarray((size - 1,), ">u2", self.raw, strides=(1,))
+        self.uint32_at = np.ndarray((size - 3,), ">u4", self.raw, strides=(1,))
         self._word = np.ndarray((size - 7,), ">u8", self.raw, strides=(1,))
 
     def int16(self, at: LongArray) -> LongArray:
         return self._int16[at].astype(np.int64)
-
-    def uint16(self, at: LongArray) -> LongArray:
-        return self._uint16[at].astype(np.int64)
 
     def int32(self, at: LongArray) -> LongArray:
         return self._int32[at].astype(np.int64)
@@ -70,6 +69,36 @@ class Packed:
         """Eight bytes at each position."""
         words: WordArray = self._word[at].astype(np.uint64)
         return words
+
+
+def _sizes(blobs: Sequence[bytes]) -> LongArray:
+    return np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
+
+
+class Pieces(Sequence[bytes | None]):
+    """Parts of a buffer, cut out when somebody looks: from `begin` to `end`, None where `begin` is negative."""
+
+    __slots__ = ("_begin", "_end", "_raw")
+
+    def __init__(self, raw: bytes, begin: LongArray, end: LongArray) -> None:
+        self._raw, self._begin, self._end = raw, begin.tolist(), end.tolist()
+
+    def __len__(self) -> int:
+        return len(self._begin)
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        raw = self._raw
+        return (None if a < 0 else raw[a:b] for a, b in zip(self._begin, self._end, strict=True))
+
+    @overload
+    def __getitem__(self, m: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, m: slice) -> Sequence[bytes | None]: ...
+    def __getitem__(self, m: int | slice) -> bytes | Sequence[bytes | None] | None:
+        if isinstance(m, slice):
+            return tuple(self)[m]
+        begin = self._begin[m]
+        return None if begin < 0 else self._raw[begin : self._end[m]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +146,8 @@ class TopicLists:
 def read_lists(packed: Packed, at: LongArray, end: LongArray) -> TopicLists:
     """Reads one list of (topic, partitions) per row; a list with a name that is not UTF-8 is bad too."""
     entries = walk(packed, at, end)
+    if not len(entries.row):
+        return TopicLists(entries, np.zeros(0, dtype=np.int32), (), entries.bad)
     topic, raw_names = distinct_names(packed, entries.name_at, entries.name_size)
     names = [_text(raw) for raw in raw_names]
     bad = entries.bad.copy()
@@ -135,58 +166,59 @@ def _text(raw: bytes) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicsRead:
-    """The head of each subscription: index into the distinct lists of topics (-1 if it does not decode), version, size.
-
-    `size` is that of version and topics, in bytes: the rest of the blob begins there.
-    """
+    """The head of each subscription: index into the distinct lists of topics (-1 if it does not decode) and version;
+    and the `tails`, the bytes after it (all bytes of a blob that does not decode)."""
 
     lists: list[tuple[str, ...]]
     index: IntArray
     version: LongArray
-    size: LongArray
+    tails: list[bytes]
 
 
 def read_topics(blobs: Sequence[bytes]) -> TopicsRead:
     """Most members of a group send the same list: it is parsed once and then recognised by its bytes."""
     lists: dict[tuple[str, ...], int] = {}
     names: dict[bytes, str] = {}
-    read = TopicsRead(
-        lists=[],
-        index=np.full(len(blobs), -1, dtype=np.int32),
-        version=np.full(len(blobs), -1, dtype=np.int64),
-        size=np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs)),
-    )
+    index = np.full(len(blobs), -1, dtype=np.int32)
+    version = np.full(len(blobs), -1, dtype=np.int64)
+    tails = list(blobs)
     rest: LongArray = np.arange(len(blobs))
     found = len(rest)
     while len(rest) and found * _PREFIX_SHARE >= len(rest):
-        topics, end = _parse_topics(blobs[rest[0]], names)
+        first = int(rest[0])
+        topics, end = _parse_topics(blobs[first], names)
         if topics is None:
             rest = rest[1:]
             continue
-        known = blobs[rest[0]][:end]
-        same = np.array([blobs[m].startswith(known) for m in rest.tolist()])
-        hits, rest = rest[same], rest[~same]
-        found = len(hits)
-        read.index[hits] = lists.setdefault(topics, len(lists))
-        read.version[hits] = int.from_bytes(known[:2])
-        read.size[hits] = end
-    _read_rare_topics(blobs, rest.tolist(), lists, names, read)
-    read.lists.extend(lists)
-    return read
+        known = blobs[first][:end]
+        others = [tails[m] for m in rest.tolist()] if len(rest) < len(tails) else tails
+        shorter = [blob.removeprefix(known) for blob in others]
+        same = _sizes(shorter) != _sizes(others)
+        hits = rest[same]
+        index[hits] = lists.setdefault(topics, len(lists))
+        version[hits] = int.from_bytes(known[:2])
+        if len(hits) == len(tails):
+            tails = shorter
+        else:
+            for m, tail in zip(rest.tolist(), shorter, strict=True):
+                tails[m] = tail
+        rest, found = rest[~same], len(hits)
+    _read_rare_topics(rest.tolist(), lists, names, (index, version, tails))
+    return TopicsRead(list(lists), index, version, tails)
 
 
 def _read_rare_topics(
-    blobs: Sequence[bytes],
     rest: list[int],
     lists: dict[tuple[str, ...], int],
     names: dict[bytes, str],
-    read: TopicsRead,
+    into: tuple[IntArray, LongArray, list[bytes]],
 ) -> None:
     """The same for members that have their lists in common with few: a list is looked up by its first bytes."""
+    index, version, tails = into
     by_head: dict[bytes, list[bytes]] = {}
     index_of: dict[bytes, int] = {}
     for m in rest:
-        blob = blobs[m]
+        blob = tails[m]
         candidates = by_head.get(blob[:_HEAD_BYTES], ())
         known = next((prefix for prefix in candidates if blob.startswith(prefix)), b"")
         if not known:
@@ -198,9 +230,9 @@ def _read_rare_topics(
             if end >= _HEAD_BYTES:
                 heads = by_head.setdefault(blob[:_HEAD_BYTES], [])
                 heads[:] = [known, *heads[: _PREFIXES_PER_HEAD - 1]]
-        read.index[m] = index_of[known]
-        read.version[m] = int.from_bytes(known[:2])
-        read.size[m] = len(known)
+        index[m] = index_of[known]
+        version[m] = int.from_bytes(known[:2])
+        tails[m] = blob[len(known) :]
 
 
 def _parse_topics(blob: bytes, names: dict[bytes, str]) -> tuple[tuple[str, ...] | None, int]:
@@ -243,20 +275,18 @@ def walk(packed: Packed, at: LongArray, end: LongArray) -> Entries:
     row: LongArray = np.flatnonzero(count)
     here, stop, slot, left = after[row], end[row], first[row], count[row]
     while len(row) > _NARROW:
-        for _ in range(int(left.min())):
-            items = here + packed.uint16(here) + 6
-            then = items + 4 * (packed.int32(items - 4) & 0xFFFFFFFF)
-            name_at[slot] = here + 2
-            items_at[slot] = items
-            following[slot] = then
-            broken = (then > stop) | (items - here > _MAX_STRING_BYTES + 6)
-            here = then
-            slot += 1
-            left -= 1
-            if broken.any():
-                bad[row[broken]] = True
-                left[broken] = 0
-                break
+        steps = int(left.min())
+        begins, sizes, thens = _walk_together(packed, here, stop, steps)
+        slots = slot + np.arange(steps)[:, None]
+        name_at[slots] = begins + 2
+        items_at[slots] = begins + sizes + 6
+        following[slots] = thens
+        broken = ((thens > stop) | (sizes > _MAX_STRING_BYTES)).any(axis=0)
+        bad[row[broken]] = True
+        here = thens[-1]
+        slot += steps
+        left -= steps
+        left[broken] = 0
         done = left == 0
         after[row[done]] = here[done]
         row, here, stop, slot, left = row[~done], here[~done], stop[~done], slot[~done], left[~done]
@@ -274,6 +304,24 @@ def walk(packed: Packed, at: LongArray, end: LongArray) -> Entries:
         kept = ~bad[rows]
         rows, name_at, items_at, following = rows[kept], name_at[kept], items_at[kept], following[kept]
     return Entries(rows, name_at, items_at - name_at - 4, items_at, (following - items_at) >> 2, after, bad)
+
+
+def _walk_together(
+    packed: Packed, here: LongArray, stop: LongArray, steps: int
+) -> tuple[LongArray, LongArray, LongArray]:
+    """So many entries of every list, [step, list]: where they begin, the sizes of their names, where they end.
+
+    Checked by the caller: a list that leaves its blob stands still there, so that no read leaves the buffer.
+    """
+    begins, sizes, thens = np.empty((3, steps, len(here)), dtype=np.int64)
+    for begin, size, then in zip(begins, sizes, thens, strict=True):
+        begin[:] = here
+        size[:] = packed.uint16_at[here]
+        items = here + size
+        items += 6
+        then[:] = items + 4 * packed.uint32_at[items - 4].astype(np.int64)
+        here = np.minimum(then, stop)
+    return begins, sizes, thens
 
 
 def _walk_one(raw: bytes, here: int, end: int, count: int) -> tuple[list[int], list[int], list[int]] | None:
@@ -326,12 +374,13 @@ def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
         mixed = (mixed ^ word) * np.uint64(_ROUNDS[0])
         mixed ^= mixed >> np.uint64(29)
 
-    table = np.empty(1 << _HASH_BITS, dtype=np.int64)
+    bits = min(_HASH_BITS_MAX, len(rows).bit_length() + 2)
+    table = np.empty(1 << bits, dtype=np.int64)
     pending: LongArray = np.arange(len(rows))
     for multiplier in _ROUNDS:
         if not len(pending):
             continue
-        bucket = ((mixed[pending] * np.uint64(multiplier)) >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
+        bucket = ((mixed[pending] * np.uint64(multiplier)) >> np.uint64(64 - bits)).astype(np.int64)
         table[bucket] = pending
         proposed = table[bucket]
         same = size[proposed] == size[pending]

@@ -1,6 +1,7 @@
 """Laying out the assignments of a whole group in one buffer: the writing half of `protocol.bulk`."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -58,6 +59,7 @@ def lay_out(
     return blobs
 
 
+@lru_cache(maxsize=1 << 16)
 def header(name: str) -> bytes:
     writer = Writer()
     writer.string(name)

@@ -23,7 +23,7 @@ def owners(*members: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
 
 def test_no_members() -> None:
     columns = read_subscriptions([])
-    assert not columns.topic_names + columns.topic_lists + columns.user_data
+    assert not columns.topic_names + columns.topic_lists + tuple(columns.user_data)
     assert len(columns.owned_member) == len(columns.version) == 0
     assert read_assignments([]).topic_names == ()
     assert len(read_claims("sticky", columns).member) == 0
@@ -42,7 +42,7 @@ def test_one_bad_member_harms_no_other() -> None:
     assert columns.topic_list.tolist() == [0, -1, -1, -1, 0]
     assert columns.version.tolist() == [3, -1, -1, -1, 3]
     assert columns.generation.tolist() == [7, -1, -1, -1, 7]
-    assert columns.user_data == (b"x", None, None, None, b"x")
+    assert tuple(columns.user_data) == (b"x", None, None, None, b"x")
     assert columns.rack == ("az1", None, None, None, "az1")
     assert columns.owned_member.tolist() == [0, 4]
     assert [columns.topic_names[t] for t in columns.owned_topic] == ["u", "u"]
@@ -208,7 +208,7 @@ def test_assignments_of_others_are_read() -> None:
     columns = read_assignments([data + b"trailing", b"", b"\0\1", EMPTY])
     assert sorted(columns.errors) == [1, 2]
     assert columns.version.tolist() == [2, -1, -1, 1]
-    assert columns.user_data == (b"x", None, None, None)
+    assert tuple(columns.user_data) == (b"x", None, None, None)
     assert columns.topic_names == ("t",)
     assert columns.member.tolist() == [0, 0]
     assert columns.partition.tolist() == [1, 0]
