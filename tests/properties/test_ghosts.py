@@ -15,7 +15,8 @@ from tests.unit.coordinator.test_ghosts import GROUP, subscribed, thread_id
 HOSTS = ("/10.0.0.1", "/10.0.0.2")
 DIRECTORIES = tuple(str(UUID(int=number + 1)) for number in range(3))
 # What people type: nothing, names that collide, and names that look like the default of a process of nobody.
-TYPED = ("", "app", "rdkafka", f"{GROUP}-{UUID(int=99)}", f"{GROUP}-{UUID(int=98)}")
+FORGED = f"{GROUP}-{UUID(int=99)}"
+TYPED = ("", "app", FORGED)
 
 
 @dataclass
@@ -66,6 +67,7 @@ class World(RuleBasedStateMachine):
         self.broker = Broker()
         self.now = 0.0
         self.removed: list[tuple[Thread, Proof]] = []
+        self.blind = False
 
     @initialize(count=st.integers(0, 2))
     def begin(self, count: int) -> None:
@@ -113,13 +115,23 @@ class World(RuleBasedStateMachine):
         number = next(n for n in range(1, 9) if n not in {t.number for t in living[1:]})
         self.broker.join(thread_id(directory, number), living[0].host, directory, number)
 
-    @rule(client_id=st.sampled_from(("app", "rdkafka", thread_id(str(UUID(int=97))))), host=st.sampled_from(HOSTS))
+    @rule(client_id=st.sampled_from(("rdkafka", f"{FORGED}-StreamThread-1-consumer")), host=st.sampled_from(HOSTS))
     def somebody_else_joins(self, client_id: str, host: str) -> None:
         self.broker.join(client_id, host, str(UUID(int=50 + self.broker.joined)), 0)
 
-    @rule(seconds=st.sampled_from((0.25, 1.0, 60.0)))
-    def look(self, seconds: float) -> None:
+    @rule(seconds=st.sampled_from((1.0, 60.0)))
+    def wait(self, seconds: float) -> None:
         self.now += seconds
+
+    @rule()
+    def stop_looking(self) -> None:
+        """The network fails us until the next round has ended."""
+        self.blind = True
+
+    def _look(self) -> None:
+        if self.blind:
+            return
+        self.now += 0.25
         ghosts = self.finder.look(self.broker.answer(), self.now)
         by_id = {t.member_id: t for t in self.broker.threads}
         for ghost in ghosts:
@@ -128,15 +140,17 @@ class World(RuleBasedStateMachine):
             self.removed.append((by_id[ghost.member_id], ghost.proof))
         self.finder.removed(ghosts, self.now)
 
-    @rule(expire=st.booleans())
-    def settle(self, expire: bool) -> None:
-        """The round ends: at once if all are back, or because the sessions of the dead have ended."""
-        dead = [t for t in self.broker.members() if not t.alive]
-        if dead and not expire:
-            return
-        for thread in dead:
-            thread.listed = False
-        self.broker.waiting = False
+    @rule()
+    def expire(self) -> None:
+        """The sessions of the dead end."""
+        for thread in self.broker.members():
+            thread.listed = thread.alive
+
+    def _settle(self) -> None:
+        """The round ends once everybody is back."""
+        if self.broker.waiting and all(thread.alive for thread in self.broker.members()):
+            self.broker.waiting = False
+            self.blind = False
 
     @rule(data=st.data())
     def come_back_under_a_new_id(self, data: st.DataObject) -> None:
@@ -149,6 +163,9 @@ class World(RuleBasedStateMachine):
 
     @invariant()
     def nobody_who_lives_was_removed(self) -> None:
+        self._look()
+        self._settle()
+        self._look()
         assert not [thread for thread, _ in self.removed if thread.alive]
 
 
