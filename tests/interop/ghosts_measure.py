@@ -1,7 +1,8 @@
 """Measures what restarts cost a Streams application: `python -m tests.interop.ghosts_measure --how java --how assist`.
 
-Default session of 45 s, default heartbeats of 3 s unless said otherwise, default client ids. Instances get SIGTERM and start again at once on
-their old state, one after the other, each after the group has come to rest. What differs is who looks after ghosts:
+Default session of 45 s, default heartbeats of 3 s unless said otherwise, default client ids. Instances get SIGTERM and
+start again at once on their old state, one after the other, each after the group has come to rest. What differs is who
+looks after ghosts:
 
 java     nobody: the application leads itself
 assist   the application leads itself, Bellwether removes ghosts from outside
