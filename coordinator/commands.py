@@ -51,6 +51,7 @@ class Join:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     timeout_ms: int
+    lane: int = 0  # a second JoinGroup of the group needs a second connection while the first is parked
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,19 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class Evict:
+    """LeaveGroup for other members, by member id: they find out by their next request."""
+
+    connection: ClassVar[Connection] = Connection.CONTROL
+    request_id: int
+    node: Node
+    group_id: str
+    member_ids: tuple[str, ...]
+    reason: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Abandon:
     """Nobody waits for this JoinGroup or SyncGroup any more: drop the connection on which the broker parks it."""
 
@@ -130,6 +144,7 @@ class Delivered:
 
 class NoteKind(Enum):
     LEADING = auto()
+    ADOPTED = auto()  # a group that somebody else led is ours now
     REFUSED = auto()  # a generation that we led and gave back without a plan: always with a reason
     LEFT = auto()
     REJOINING = auto()
@@ -160,5 +175,5 @@ class Stopped:
     """Last command of a machine; it ignores every later event."""
 
 
-Request = FindCoordinator | Describe | Join | Sync | Heartbeat | Leave
+Request = FindCoordinator | Describe | Join | Sync | Heartbeat | Leave | Evict
 Command = Request | Abandon | Decide | RebuildMemory | Delivered | Note | Fatal | Stopped

@@ -142,6 +142,14 @@ class ComparisonReady:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonFailed:
+    """The other answer to `Decide(dry=True)`: we could not lead this group now."""
+
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RebalanceWanted:
     """The metadata watch, weights or an operator ask for a new round."""
 
@@ -194,6 +202,7 @@ Event = (
     | DecisionReady
     | DecisionFailed
     | ComparisonReady
+    | ComparisonFailed
     | RebalanceWanted
     | StepAsideWanted
     | OrdersStand

@@ -1,6 +1,7 @@
 """The membership of one classic consumer group as a state machine without IO: events in, commands out.
 
 WATCHING    not a member; the group is described from time to time and joined only when that disturbs nobody
+APPROACHING on the way into a group that somebody else leads, to lead it (`takeover`)
 JOINING     wants to be in the next generation; JoinGroup is under way, or about to be
 DECIDING    leads a generation that has no assignment yet
 SYNCING     the assignment is on its way to the broker
@@ -16,6 +17,7 @@ a silent leader stalls it. Leadership comes back by the rules of WATCHING only.
 from coordinator.commands import Command, Decide, Delivered, NoteKind, RebuildMemory
 from coordinator.events import (
     Answer,
+    ComparisonFailed,
     ComparisonReady,
     CoordinatorAnswer,
     DecisionFailed,
@@ -35,17 +37,16 @@ from coordinator.events import (
     TurnChanged,
     Wake,
 )
+from coordinator.group_adopt import Newcomer
 from coordinator.group_config import STOCK_PROTOCOLS, MembershipConfig, check_timing
-from coordinator.group_errors import EXIT_CONFIG, Action, Code, action_for
-from coordinator.group_member import Member, State
+from coordinator.group_errors import Action, Code, action_for
+from coordinator.group_member import State
 from coordinator.group_requests import Kind, Timer
 from coordinator.group_rules import (
     Coalescing,
     backed_off_ms,
     empty_assignment,
-    holds_instance,
     is_missing,
-    unfit,
     was_ours,
 )
 
@@ -54,7 +55,7 @@ __all__ = ["EMPTY_ASSIGNMENT", "STOCK_PROTOCOLS", "GroupMembership", "Membership
 EMPTY_ASSIGNMENT = empty_assignment()
 
 
-class GroupMembership(Member):
+class GroupMembership(Newcomer):
     """One group. `start` once, then `handle` each event and obey; deliver a `Wake` at `deadline()`.
 
     `now` is seconds on a monotonic clock, the same one in all calls. Nothing that a broker sends makes it raise.
@@ -105,15 +106,21 @@ class GroupMembership(Member):
                 self._decision_failed(event)
             case ComparisonReady():
                 self._comparison_ready(event)
+            case ComparisonFailed():
+                self._compared(event)
             case RequestFailed():
                 self._request_failed(event)
             case _:
                 self._answered(event)
 
     def _answered(self, event: Answer) -> None:
-        if self._requests.arrived(event.request_id) is None:
+        kind = self._requests.arrived(event.request_id)
+        if kind is None:
             return
         self._reached = True
+        if self._takeover is not None:
+            self._approached(kind, event)
+            return
         match event:
             case CoordinatorAnswer():
                 self._found(event)
@@ -159,6 +166,8 @@ class GroupMembership(Member):
                 self._rejoin("hand out partitions that were withheld")
             case Timer.REBALANCE:
                 self._rebalance()
+            case Timer.APPROACH:
+                self._approach_due()
             case Timer.LEAVE:
                 self._alert("the broker did not answer our LeaveGroup in time")
                 self._left()
@@ -172,28 +181,6 @@ class GroupMembership(Member):
             self._failed(Kind.DESCRIBE, answer.error)
         else:
             self._watched(answer)
-
-    def _watched(self, answer: DescribeAnswer) -> None:
-        self._attempts = 0
-        self._doubt_since = None
-        obstacle = unfit(answer, self.config)
-        if obstacle:
-            self._fail(obstacle, EXIT_CONFIG)
-            return
-        reason = self._adoption.may_join(answer, self._now)
-        if not reason or self._kept_out or not self._our_turn:
-            self._set(Timer.WATCH, self._next_watch_ms())
-            return
-        self._slot_taken = holds_instance(answer, self.config)
-        self._reason = reason
-        self.state = State.JOINING
-        self._send_join()
-
-    def _next_watch_ms(self) -> float:
-        """A seat of ours that a wait keeps us from is taken as soon as the wait is over: its session runs."""
-        interval_ms = self.config.watch_interval_ms
-        left_ms = self._adoption.may_try_in(self._now) * 1000
-        return min(interval_ms, left_ms) if self.config.standby and self._our_turn and left_ms else interval_ms
 
     # ---- joining -----------------------------------------------------------------------------------------------
 
@@ -284,6 +271,8 @@ class GroupMembership(Member):
         self._leave(reason, setback=True)
 
     def _comparison_ready(self, event: ComparisonReady) -> None:
+        if self.state is State.WATCHING:
+            self._compared(event)
         if self.state is not State.STABLE or event.generation != self.generation:
             return
         self._app_topics = event.topics or self._app_topics

@@ -66,6 +66,13 @@ class MembershipConfig:
     readopt_ms: int = 5_000
     readopt_ms_max: int = 300_000
     leave_ms_max: int = 2_000
+    # Taking over: `takeover_guard` says why this group may only be succeeded, "" for nothing. Members that are ready
+    # wait for us while we look for a member id, and while the removed leader comes back.
+    takeover_guard: str = ""
+    takeover_attempts_max: int = 3
+    evictions_max: int = 1
+    roll_ms_max: int = 2_000
+    hold_ms_max: int = 2_000
     request_timeout_ms: int = 5_000
     # A JoinGroup may be parked for the largest rebalance timeout of the group; clients' default is five minutes.
     join_timeout_ms: int = 305_000
@@ -93,6 +100,12 @@ def check_timing(config: MembershipConfig) -> str | None:
         )
     if config.standby and config.instance_id is None:
         return f"{group}: standby needs an instance_id, which all sidecars of one set share."
+    approach = config.roll_ms_max + config.hold_ms_max
+    if config.adopt != "when-empty" and approach >= config.session_timeout_ms:
+        return (
+            f"{group}: roll_ms_max + hold_ms_max is {approach}, but must be less than session_timeout_ms"
+            f" ({config.session_timeout_ms}), or taking the group over would stall its members."
+        )
     if not config.protocols:
         return f"{group}: protocols is empty, but a member must offer at least one assignor name."
     return None

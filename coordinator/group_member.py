@@ -15,6 +15,7 @@ from coordinator.group_rules import Adoption, Coalescing, alone, backed_off_ms, 
 
 class State(Enum):
     WATCHING = auto()
+    APPROACHING = auto()
     JOINING = auto()
     DECIDING = auto()
     SYNCING = auto()

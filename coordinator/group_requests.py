@@ -6,7 +6,18 @@ At most one request of each kind is under way. Nothing here decides anything; `G
 from collections.abc import Callable
 from enum import Enum, auto
 
-from coordinator.commands import Abandon, Command, Describe, FindCoordinator, Heartbeat, Join, Leave, Request, Sync
+from coordinator.commands import (
+    Abandon,
+    Command,
+    Describe,
+    Evict,
+    FindCoordinator,
+    Heartbeat,
+    Join,
+    Leave,
+    Request,
+    Sync,
+)
 from coordinator.events import Node
 from coordinator.group_config import MembershipConfig
 
@@ -18,6 +29,9 @@ class Kind(Enum):
     FIND = auto()
     DESCRIBE = auto()
     JOIN = auto()
+    JOIN_AGAIN = auto()  # under the same instance id, while the first is parked
+    BARRIER = auto()  # a JoinGroup that is only for the pending id
+    EVICT = auto()
     SYNC = auto()
     HEARTBEAT = auto()
     LEAVE = auto()
@@ -33,6 +47,11 @@ class Timer(Enum):
     FOLLOWUP = auto()
     REBALANCE = auto()
     LEAVE = auto()
+    APPROACH = auto()
+
+
+PARKED = (Kind.JOIN, Kind.JOIN_AGAIN, Kind.BARRIER, Kind.SYNC)
+LANE = {Kind.JOIN: 0, Kind.JOIN_AGAIN: 1, Kind.BARRIER: 1}
 
 
 class Timers:
@@ -80,6 +99,7 @@ class Requests:
         self.member_id = ""
         self.generation = NO_GENERATION
         self.protocol = ""
+        self.protocols = config.protocols  # what we offer
         self.paused = False
         self._last_id = 0
         self._searches = 0
@@ -104,7 +124,7 @@ class Requests:
     def abandon(self, *kinds: Kind) -> None:
         for kind in kinds:
             request_id = self._waiting.pop(kind, None)
-            if request_id is not None and kind in (Kind.JOIN, Kind.SYNC):
+            if request_id is not None and kind in PARKED:
                 self.out.append(Abandon(request_id))
 
     def parked_elsewhere(self) -> bool:
@@ -142,21 +162,26 @@ class Requests:
         config = self.config
         self._send(Kind.DESCRIBE, lambda rid, node: Describe(rid, node, config.group_id, config.request_timeout_ms))
 
-    def join(self, metadata: bytes, reason: str) -> None:
+    def join(
+        self, metadata: bytes, reason: str, *, kind: Kind = Kind.JOIN, member_id: str | None = None, static: bool = True
+    ) -> None:
+        """As the member that we are unless told otherwise."""
         config = self.config
+        own_id = self.member_id if member_id is None else member_id
         self._send(
-            Kind.JOIN,
+            kind,
             lambda rid, node: Join(
                 request_id=rid,
                 node=node,
                 group_id=config.group_id,
-                member_id=self.member_id,
-                instance_id=config.instance_id,
-                protocols=tuple((name, metadata) for name in config.protocols),
+                member_id=own_id,
+                instance_id=config.instance_id if static else None,
+                protocols=tuple((name, metadata) for name in self.protocols),
                 reason=reason[:REASON_LENGTH_MAX],
                 session_timeout_ms=config.session_timeout_ms,
                 rebalance_timeout_ms=config.rebalance_timeout_ms,
                 timeout_ms=config.join_timeout_ms,
+                lane=LANE[kind],
             ),
         )
 
@@ -190,6 +215,14 @@ class Requests:
                 generation=self.generation,
                 timeout_ms=config.request_timeout_ms,
             ),
+        )
+
+    def evict(self, member_ids: tuple[str, ...], reason: str) -> None:
+        """LeaveGroup of members that are not this one: pending ids of ours, or a leader whose place we take."""
+        config = self.config
+        text = reason[:REASON_LENGTH_MAX]
+        self._send(
+            Kind.EVICT, lambda rid, node: Evict(rid, node, config.group_id, member_ids, text, config.leave_ms_max)
         )
 
     def leave(self, reason: str) -> None:

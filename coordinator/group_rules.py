@@ -4,7 +4,7 @@ import zlib
 from dataclasses import dataclass
 
 from coordinator.events import DescribeAnswer, JoinedMember
-from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig
+from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
 from coordinator.group_errors import Code
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.streams_assignment import AssignmentInfo
@@ -47,7 +47,10 @@ def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
             f"Group '{group}' is of type '{answer.protocol_type}', not '{PROTOCOL_TYPE}': it does not belong to"
             " consumers; remove it from our groups."
         )
-    if answer.protocol and answer.protocol not in config.protocols:
+    ours = config.protocols
+    if config.adopt != "when-empty" and not config.streams:
+        ours += STOCK_PROTOCOLS  # what a running group uses is offered, too
+    if answer.protocol and answer.protocol not in ours:
         if config.streams:
             return (
                 f"Group '{group}' uses the protocol '{answer.protocol}', so it is no Kafka Streams application; remove"
@@ -124,7 +127,7 @@ class Adoption:
         ours = holds_instance(answer, self._config)
         if answer.members and not ours:
             self.seen_members = True
-        if now < self._after:
+        if self.may_try_in(now):
             return ""
         if ours:
             return "our instance is still a member"

@@ -34,6 +34,7 @@ from coordinator.commands import (
     Sync,
 )
 from coordinator.events import (
+    ComparisonFailed,
     ComparisonReady,
     DecisionFailed,
     DecisionReady,
@@ -115,6 +116,7 @@ class GroupRunner(Generic[D]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._parked: dict[int, asyncio.Task[None]] = {}
         self._rebuilding: asyncio.Task[None] | None = None
+        self._observing: asyncio.Task[None] | None = None
         self._stopped = False
         self._synced_from = 0.0
         self._wake_next = False
@@ -130,7 +132,7 @@ class GroupRunner(Generic[D]):
             while not self._stopped:
                 event = await self._next_event()
                 if isinstance(event, DescribeAnswer) and self.membership.state is State.WATCHING:
-                    self._start(self._observe(event))
+                    self._observing = self._start(self._observe(event))
                 self._execute(self.membership.handle(event, self._clock()))
                 self._unfollow_unless_leading()
         except Exception:
@@ -218,13 +220,15 @@ class GroupRunner(Generic[D]):
         self.post(DecisionReady(command.generation, decision.assignments, decision.followup, planned.topics))
 
     async def _compare(self, command: Decide) -> None:
-        if self._rebuilding is not None:
-            await asyncio.wait([self._rebuilding])
+        before = [task for task in (self._rebuilding, self._observing) if task is not None]
+        if before:
+            await asyncio.wait(before)
         deadline = max(command.deadline, self._clock() + self.membership.config.decision_deadline_ms / 1000)
         try:
             comparison = await self._planner.compare(replace(command, deadline=deadline))
         except PlanError as error:
             log.warning("comparison_failed", group=self.group_id, generation=command.generation, reason=str(error))
+            self.post(ComparisonFailed(command.generation, str(error)))
             return
         self.post(ComparisonReady(command.generation, bool(comparison.reason), comparison.reason, comparison.topics))
 

@@ -86,6 +86,10 @@ class GroupSettings(StreamsSettings):
     linger_ms: Milliseconds | None = DEFAULTS.linger_ms
     followup_ms: PositiveMilliseconds = DEFAULTS.followup_ms
     rebalance_interval_ms_min: Milliseconds = DEFAULTS.rebalance_interval_ms_min
+    takeover_attempts_max: int = Field(default=DEFAULTS.takeover_attempts_max, ge=1)
+    evictions_max: int = Field(default=DEFAULTS.evictions_max, ge=1, le=3)
+    roll_ms_max: PositiveMilliseconds = DEFAULTS.roll_ms_max
+    hold_ms_max: PositiveMilliseconds = DEFAULTS.hold_ms_max
 
     @model_validator(mode="before")
     @classmethod
@@ -114,6 +118,7 @@ class GroupSettings(StreamsSettings):
         return MembershipConfig(
             group_id=self.name,
             instance_id=self.instance_id or instance_id,
+            takeover_guard=self.takeover_guard(),
             **self.model_dump(
                 exclude={"name", "kind", "policy", "instance_id", "ghosts", "client_ids_unique", *STREAMS_FIELDS}
             ),

@@ -8,7 +8,8 @@ so it is said here again, by Kafka's own names:
     topology = "wordcount.yaml"                # none: learned from the running application
     topology_attested = true                   # every version of the application that may join has this topology
     policy = "kafka"                           # or "streams-ha", or a plug-in
-    "processing.guarantee" = "exactly_once_v2"
+    "processing.guarantee" = "at_least_once"
+    stores = "persistent"                      # with the line above: what adopt = "take-over" has to know
     "num.standby.replicas" = 1
     "rack.aware.assignment.strategy" = "min_traffic"
 """
@@ -45,6 +46,9 @@ class StreamsSettings(BaseModel):
     processing_guarantee: Literal["at_least_once", "exactly_once_v2"] = Field(
         default="at_least_once", alias="processing.guarantee"
     )
+    # Neither is on the wire, and both decide what removing a leader costs: undeclared, a group is only succeeded.
+    stores: Literal["persistent", "in-memory"] | None = None
+    takeover_forced: bool = False
     acceptable_recovery_lag: int = Field(default=DEFAULTS.acceptable_recovery_lag, alias="acceptable.recovery.lag")
     max_warmup_replicas: int = Field(default=DEFAULTS.max_warmup_replicas, alias="max.warmup.replicas")
     num_standby_replicas: int = Field(default=DEFAULTS.num_standby_replicas, alias="num.standby.replicas")
@@ -79,6 +83,18 @@ class StreamsSettings(BaseModel):
     def assignment_configs(self) -> AssignmentConfigs:
         """Raises AssignmentConfigError."""
         return AssignmentConfigs(**{name: getattr(self, name) for name in CONFIG_FIELDS})
+
+    def takeover_guard(self) -> str:
+        """Why no leader of this application may be removed, "" if one may (streams-protocol reference §6.3)."""
+        if self.kind != "streams" or self.takeover_forced:
+            return ""
+        if "processing_guarantee" not in self.model_fields_set:
+            return "processing.guarantee is not declared; declare it, or set adopt to succeed"
+        if self.processing_guarantee == "exactly_once_v2":
+            return "under exactly_once_v2 the removed leader would lose the local state of its tasks"
+        if self.stores != "persistent":
+            return 'stores = "persistent" is not declared, and in-memory stores would have to be restored'
+        return ""
 
     def streams_config(self, name: str, policy: str) -> StreamsConfig | None:
         """None for a group of plain consumers."""

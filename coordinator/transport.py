@@ -9,6 +9,7 @@ Of the library's cluster metadata only the bootstrap list is used: FindCoordinat
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from coordinator.client_config import EMBEDDED, ClientConfigError, client_config, librdkafka_properties
-from coordinator.commands import Connection, Describe, FindCoordinator, Request, Sync
+from coordinator.commands import Connection, Describe, FindCoordinator, Join, Request, Sync
 from coordinator.events import Answer, CoordinatorAnswer, DescribeAnswer, Failure, Node, RequestFailed
 from coordinator.group_errors import Code
 from coordinator.transport_messages import answer, failure_of, message
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 GROUP_KEY_TYPE = 0
+LANES = (0, 1)  # JoinGroups of one group that may be parked at once
 IN_FLIGHT_MAX = 10_000  # heartbeats of all groups on one broker; the library pauses a connection at its limit
 CONNECT_TIMEOUT_MS = 5_000
 CONNECT_TIMEOUT_MAX_MS = 10_000
@@ -129,8 +131,9 @@ class Transport:
         """
         number = self._round.get(group_id, 0)
         self._round[group_id] = number + 1
-        key = _join_key(group_id, number)
-        self._soon(lambda: self._connections.drop(key))
+        keys = [_join_key(group_id, number, lane) for lane in LANES]
+        for key in keys:
+            self._soon(partial(self._connections.drop, key))
 
     async def describe_group(self, group_id: str, timeout_ms: int = 5_000) -> DescribeAnswer:
         """State, protocol and members with metadata and assignment bytes (both empty unless Stable), from the group's
@@ -211,7 +214,8 @@ class Transport:
 
     def _key(self, command: Request | FetchOffsets | RemoveMembers) -> str:
         if command.connection is Connection.JOIN:
-            return _join_key(command.group_id, self._round.get(command.group_id, 0))
+            lane = command.lane if isinstance(command, Join) else 0
+            return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
         if isinstance(command, FindCoordinator):
             return ""
         return f"control-{command.node.node_id}"
@@ -308,5 +312,5 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         return self.get_connection(key, refresh_metadata_on_err=False)
 
 
-def _join_key(group_id: str, number: int) -> str:
-    return f"join-{group_id}-{number}"
+def _join_key(group_id: str, number: int, lane: int) -> str:
+    return f"join-{group_id}-{number}-{lane}"

@@ -7,7 +7,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from coordinator.commands import Describe, FindCoordinator, Heartbeat, Join, Leave, Request, Sync
+from coordinator.commands import Describe, Evict, FindCoordinator, Heartbeat, Join, Leave, Request, Sync
 from coordinator.events import (
     Answer,
     CoordinatorAnswer,
@@ -73,6 +73,8 @@ def message(command: Request) -> Any:
             )
         case Leave():
             return _leave_message(command)
+        case Evict():
+            return _evict_message(command)
 
 
 def _join_message(command: Join) -> Any:
@@ -108,6 +110,15 @@ def _leave_message(command: Leave) -> Any:
     return LeaveGroupRequest(group_id=command.group_id, member_id=command.member_id, members=[member])
 
 
+def _evict_message(command: Evict) -> Any:
+    entry = LeaveGroupRequest.MemberIdentity
+    members = [
+        entry(member_id=member_id, group_instance_id=None, reason=command.reason or None)
+        for member_id in command.member_ids
+    ]
+    return LeaveGroupRequest(group_id=command.group_id, member_id=command.member_ids[0], members=members)
+
+
 def answer(command: Request, response: Any) -> Answer:
     match command:
         case FindCoordinator():
@@ -120,7 +131,7 @@ def answer(command: Request, response: Any) -> Answer:
             return SyncAnswer(command.request_id, response.error_code, bytes(response.assignment or b""))
         case Heartbeat():
             return HeartbeatAnswer(command.request_id, response.error_code)
-        case Leave():
+        case Leave() | Evict():
             members = getattr(response, "members", None) or ()
             errors = [response.error_code, *(member.error_code for member in members)]
             return LeaveAnswer(command.request_id, next((code for code in errors if code), 0))

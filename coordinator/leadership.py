@@ -1,0 +1,99 @@
+"""When a group that others lead may become ours: a policy without IO. What is then done is in `takeover`.
+
+when-empty   never: it is joined when nobody is in it
+succeed      come into a round that waits for a member that does not return; if that was the leader, we lead, and if
+             the answer names another we leave at once
+take-over    come into a group at rest, remove its leader once, and lead; where that is not allowed: succeed
+"""
+
+from dataclasses import dataclass
+
+from coordinator.events import DescribeAnswer, DescribedMember
+from coordinator.group_config import MembershipConfig
+from coordinator.group_rules import holds_instance
+from coordinator.succession import Table, tables, unavoidable
+
+WAITING_S = 1.0  # a round that is open for so long waits for somebody
+STABLE, PREPARING = "Stable", "PreparingRebalance"
+
+
+@dataclass(frozen=True, slots=True)
+class Approach:
+    """One attempt. `evictions`: how many leaders may be removed on the way, 0 to succeed one that is gone already.
+
+    `listing` and `tables` are the members as the broker listed them, and what that says of its table.
+    """
+
+    evictions: int
+    listing: tuple[DescribedMember, ...]
+    tables: tuple[Table, ...]
+
+
+class Ambition:
+    """Looks at what is described of a group that others lead, and says when to try. Remembers who led."""
+
+    def __init__(self, config: MembershipConfig) -> None:
+        self._config = config
+        self._failures = 0
+        self._waiting_since: float | None = None
+        self._waiting_for: frozenset[str] = frozenset()
+        self.leader = ""  # the member that the last answer named
+        self.obstacle = ""  # why there is no take-over now, "" for nothing
+
+    @property
+    def eager(self) -> bool:
+        """Rounds that wait for the dead are short: they are seen only by those who look often."""
+        return self._config.adopt != "when-empty"
+
+    def approach(self, answer: DescribeAnswer, now: float) -> Approach | None:
+        """The attempt to make now, None for none."""
+        waited_s = self._waited(answer, now)
+        self.obstacle = ""
+        if not answer.members or holds_instance(answer, self._config) or not self.eager:
+            return None
+        known = tables([m.member_id for m in answer.members])
+        if answer.state == PREPARING and waited_s >= WAITING_S:
+            return Approach(0, answer.members, known)
+        if answer.state != STABLE or self._config.adopt != "take-over":
+            return None
+        self.obstacle = self._obstacle(answer, known)
+        return None if self.obstacle else Approach(self._config.evictions_max, answer.members, known)
+
+    def failed(self, leader: str) -> None:
+        """An attempt of ours came to nothing; `leader` as far as it is known."""
+        self._failures += 1
+        self.leader = leader or self.leader
+
+    def succeeded(self) -> None:
+        self._failures = 0
+        self.leader = ""
+
+    def _obstacle(self, answer: DescribeAnswer, known: tuple[Table, ...]) -> str:
+        config = self._config
+        if config.takeover_guard:
+            return config.takeover_guard
+        if not known:
+            return "the broker lists members in an order that we do not know, so nobody knows who would lead next"
+        if self._failures >= config.takeover_attempts_max:
+            return f"{self._failures} attempts to take it over have failed"
+        ids = [m.member_id for m in answer.members]
+        if self.leader not in ids:
+            return ""
+        ahead = max((unavoidable([m for m in ids if m != self.leader], table) for table in known), key=len)
+        if len(ahead) < config.evictions_max:
+            return ""
+        return f"{ahead[0]} would lead after {self.leader}, whatever our member id; it passes when one of them restarts"
+
+    def _waited(self, answer: DescribeAnswer, now: float) -> float:
+        """For how long the same members have been in an open round."""
+        present = frozenset(m.member_id for m in answer.members)
+        if answer.state != PREPARING:
+            self._waiting_since = None
+        elif self._waiting_since is None or present != self._waiting_for:
+            self._waiting_since, self._waiting_for = now, present
+        return 0.0 if self._waiting_since is None else now - self._waiting_since
+
+
+def offered(protocols: tuple[str, ...], observed: str) -> tuple[str, ...]:
+    """Our protocol list for a group that uses `observed`: that one first, so that our vote changes nothing."""
+    return (observed, *(name for name in protocols if name != observed)) if observed else protocols

@@ -1,0 +1,282 @@
+"""Coming into a running group and leading it: a small state machine without IO, one attempt long.
+
+A group is led by the first member in the order of the broker's hash table once its leader is gone. So:
+
+1. Get a member id that sorts first. Without an instance id: ask for ids and give the others back; a group at rest
+   notices nothing. With one: reserve a pending id first, which holds the round open (the barrier), join, and join again
+   under the same instance id until the id is good; each replaces the one before. Then let the barrier go.
+2. The answer to that JoinGroup names the leader. If that is us: done. If it is another and we may remove nobody: leave.
+3. Remove the leader by LeaveGroup, before its SyncGroup if we are fast enough. The round that this opens stays open
+   until we join it, so wait until the leader is back under another id, then join. Nobody has led in between.
+4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
+
+What is left behind is left by whoever runs this: `debts` are pending ids that must be given back.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from coordinator.events import Answer, DescribeAnswer, DescribedMember, JoinAnswer, LeaveAnswer
+from coordinator.group_config import MembershipConfig
+from coordinator.group_errors import Code, name_of
+from coordinator.group_requests import Kind, Requests
+from coordinator.leadership import Approach
+from coordinator.succession import rivals, sorts_first, tables
+
+POLL_S = 0.02
+BATCH = 64  # ids that are given back together
+LANES = (Kind.JOIN, Kind.JOIN_AGAIN)
+REASON = "take the lead"
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """We lead: the answer says so."""
+
+    answer: JoinAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nothing came of it. `code` is the broker's where it gave one."""
+
+    reason: str
+    code: int = 0
+
+
+Outcome = Led | Failed | None
+
+
+class Step(Enum):
+    ROLLING = auto()  # asks for ids
+    CLEARING = auto()  # gives ids back
+    BARRING = auto()  # reserves the barrier
+    PARKING = auto()  # in the round, own id not seen yet
+    REPLACING = auto()  # in the round, under the next id
+    PARKED = auto()  # waits for the answer
+    HOLDING = auto()  # the leader has been removed, and we keep the round open
+    RETURNING = auto()  # waits for the answer after that
+
+
+class Takeover:
+    """One attempt. `begin`, then pass on answers and wake it when `due`, until there is an outcome."""
+
+    def __init__(self, requests: Requests, config: MembershipConfig, approach: Approach, metadata: bytes) -> None:
+        self.due: float | None = None
+        self.leader = ""  # named by an answer
+        self.evicted: tuple[str, ...] = ()
+        self.tries = 0
+        self.began = 0.0
+        self._requests = requests
+        self._config = config
+        self._metadata = metadata
+        self._listing = approach.listing
+        self._tables = approach.tables
+        self._evictions = approach.evictions
+        self._barrier = ""
+        self._given: list[str] = []  # ids that were not good
+        self._good = ""
+        self._lane = 0
+        self._now = 0.0
+        self._limit = 0.0
+        self._step = Step.ROLLING
+
+    @property
+    def debts(self) -> tuple[str, ...]:
+        """Pending ids of ours that the broker still waits for."""
+        return (*self._given, *([self._barrier] if self._barrier else ()))
+
+    @property
+    def joined(self) -> bool:
+        """The broker may have a member of ours, whose id we need not know."""
+        return self._step not in (Step.ROLLING, Step.CLEARING, Step.BARRING)
+
+    def begin(self, now: float) -> None:
+        self._now = self.began = now
+        self._limit = now + self._config.roll_ms_max / 1000
+        if self._config.instance_id is None:
+            self._ask()
+        else:
+            self._step = Step.BARRING
+            self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
+
+    def answered(self, kind: Kind, event: Answer, now: float) -> Outcome:
+        self._now = now
+        match event:
+            case JoinAnswer():
+                return self._join_answered(kind, event)
+            case LeaveAnswer():
+                return self._leave_answered(event)
+            case DescribeAnswer() if not event.error:
+                return self._described(event)
+        return None
+
+    def wake(self, now: float) -> None:
+        self._now = now
+        self.due = None
+        self._requests.describe()
+
+    # ---- an id that sorts first --------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        self._step = Step.ROLLING
+        self.tries += 1
+        self._requests.join(self._metadata, REASON, member_id="", static=False)
+
+    def _given_id(self, member_id: str) -> Outcome:
+        if self._is_good(member_id):
+            self._good = member_id
+        else:
+            self._given.append(member_id)
+            if self._now > self._limit:
+                return Failed(f"none of {self.tries} member ids sorts first")
+        if self._given and (self._good or len(self._given) >= BATCH):
+            self._step = Step.CLEARING
+            self._requests.evict(tuple(self._given), "not needed")
+        elif self._good:
+            self._park_as(self._good)
+        else:
+            self._ask()
+        return None
+
+    def _is_good(self, member_id: str) -> bool:
+        return sorts_first([m.member_id for m in self._listing if not self._is_ours(m)], member_id, self._tables)
+
+    def _is_ours(self, member: DescribedMember) -> bool:
+        instance = self._config.instance_id
+        return member.member_id == self._good or (instance is not None and member.instance_id == instance)
+
+    def _park_as(self, member_id: str) -> None:
+        self._step = Step.PARKED
+        self._requests.member_id = member_id
+        self._requests.join(self._metadata, REASON)
+
+    def _park(self) -> None:
+        self._step = Step.PARKING
+        self.tries += 1
+        self._requests.join(self._metadata, REASON, member_id="")
+        self._look_later()
+
+    def _seen(self, answer: DescribeAnswer) -> Outcome:
+        """The round's members, ourselves with our present id among them if the broker has taken our JoinGroup."""
+        ours = next((m for m in answer.members if m.instance_id == self._config.instance_id), None)
+        if ours is None or ours.member_id == self._good:
+            self._look_later()
+            return None
+        self._listing = answer.members
+        self._good = ours.member_id
+        # Every id that we have had tells more of the table; it may have grown when we came.
+        now_possible = tables([m.member_id for m in answer.members])
+        self._tables = tuple(table for table in self._tables if table in now_possible) or now_possible
+        if self._evictions and not self._tables:
+            return Failed("the broker lists members in an order that we do not know")
+        if self._is_good(ours.member_id):
+            self._step = Step.PARKED
+            self._requests.member_id = ours.member_id
+            self._requests.evict((self._barrier,), "the round may end")
+            return None
+        if self._now > self._limit:
+            return Failed(f"none of {self.tries} member ids sorts first")
+        self._step = Step.REPLACING
+        self.tries += 1
+        self._lane = 1 - self._lane
+        self._requests.join(self._metadata, REASON, kind=LANES[self._lane], member_id="")
+        return None
+
+    # ---- answers -----------------------------------------------------------------------------------------------
+
+    def _join_answered(self, kind: Kind, answer: JoinAnswer) -> Outcome:
+        if answer.error == Code.MEMBER_ID_REQUIRED:
+            if kind is not Kind.BARRIER:
+                return self._given_id(answer.member_id)
+            self._barrier = answer.member_id
+            self._park()
+            return None
+        if kind is not LANES[self._lane] and answer.error == Code.FENCED_INSTANCE_ID:
+            if self._step is Step.REPLACING:  # the id before has gone, so the next one is there
+                self._step = Step.PARKING
+                self._requests.describe()
+            return None
+        if answer.error:
+            return Failed(f"JOIN was answered with {name_of(answer.error)}", answer.error)
+        return self._named(answer)
+
+    def _named(self, answer: JoinAnswer) -> Outcome:
+        """A round has ended, and the answer says who leads."""
+        requests = self._requests
+        requests.member_id, requests.generation, requests.protocol = (
+            answer.member_id,
+            answer.generation,
+            answer.protocol,
+        )
+        if answer.leader == answer.member_id and not answer.skip_assignment:
+            return Led(answer)
+        self.leader = answer.leader
+        if not answer.leader or not self._evictions:
+            return Failed(f"{answer.leader or 'nobody'} leads the group")
+        ahead = self._ahead(answer.member_id, answer.leader)
+        if len(ahead) >= self._evictions:
+            return Failed(f"{answer.leader} leads the group, and {ahead[0]} would be next")
+        self._evict(answer.leader)
+        return None
+
+    def _ahead(self, own: str, leader: str) -> tuple[str, ...]:
+        """Who would lead before us once the leader is gone."""
+        ids = [m.member_id for m in self._listing]
+        if own in ids:
+            return tuple(m for m in ids[: ids.index(own)] if m != leader)
+        found = (rivals([m for m in ids if m != leader], own, table) for table in self._tables)
+        return max(found, key=len, default=())
+
+    def _evict(self, leader: str) -> None:
+        self._step = Step.HOLDING
+        self._evictions -= 1
+        self.evicted = (*self.evicted, leader)
+        self._limit = self._now + self._config.hold_ms_max / 1000
+        self._requests.evict((leader,), "another member takes the lead")
+
+    def _leave_answered(self, answer: LeaveAnswer) -> Outcome:
+        match self._step:
+            case Step.CLEARING:
+                self._given.clear()
+                if self._good:
+                    self._park_as(self._good)
+                else:
+                    self._ask()
+            case Step.PARKED:
+                self._barrier = ""
+            case Step.HOLDING if answer.error not in (Code.NONE, Code.UNKNOWN_MEMBER_ID):
+                return Failed(f"LEAVE of {self.leader} was answered with {name_of(answer.error)}", answer.error)
+            case Step.HOLDING:
+                self._requests.describe()
+        return None
+
+    # ---- holding the round open --------------------------------------------------------------------------------
+
+    def _described(self, answer: DescribeAnswer) -> Outcome:
+        match self._step:
+            case Step.PARKING:
+                return self._seen(answer)
+            case Step.HOLDING if self._is_back(answer) or self._now > self._limit:
+                self._listing = answer.members
+                self._step = Step.RETURNING
+                self._lane = 0
+                self._requests.join(self._metadata, REASON)
+            case Step.HOLDING:
+                self._look_later()
+        return None
+
+    def _is_back(self, answer: DescribeAnswer) -> bool:
+        """A new member of the same client is there; any new one where the leader was never described."""
+        before = {m.member_id: m for m in self._listing}
+        leader = before.get(self.leader)
+        new = [m for m in answer.members if m.member_id not in before and not self._is_ours(m)]
+        return any(leader is None or _client(m) == _client(leader) for m in new)
+
+    def _look_later(self) -> None:
+        self.due = self._now + POLL_S
+
+
+def _client(member: DescribedMember) -> tuple[str, str, str | None]:
+    """What a client keeps when it comes back under another member id."""
+    return (member.client_id, member.client_host, member.instance_id)

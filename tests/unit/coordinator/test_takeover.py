@@ -1,0 +1,265 @@
+"""Stories of a membership on its way into a group that somebody else leads."""
+
+from itertools import islice
+
+import pytest
+
+from coordinator import commands as c
+from coordinator import events as e
+from coordinator.commands import NoteKind
+from coordinator.group import State
+from coordinator.group_adopt import REHEARSAL
+from coordinator.succession import spread_hash
+from tests.unit.coordinator.playbook import Play, member, seen
+
+REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27
+
+
+def ids(bucket: int, count: int, *, prefix: str = "m") -> list[str]:
+    """Ids in this bucket of any table of up to 256, whatever the order: their hashes are small and positive."""
+    found = (f"{prefix}-{i}" for i in range(100_000) if spread_hash(f"{prefix}-{i}") & 255 == bucket)
+    return list(islice(found, count))
+
+
+GOOD, BAD = ids(0, 1, prefix="bellwether")[0], ids(15, 1, prefix="bellwether")[0]
+LEADER, OTHER, THIRD = ids(3, 1)[0], ids(7, 1)[0], ids(11, 1)[0]
+
+
+def client(member_id: str, name: str, instance: str | None = None) -> e.DescribedMember:
+    return e.DescribedMember(member_id, instance, b"m", b"a", name, "/127.0.0.1")
+
+
+GROUP = (client(LEADER, "leader"), client(OTHER, "other"), client(THIRD, "third"))
+
+
+def stable(play: Play, *members: e.DescribedMember) -> Play:
+    return play.described("Stable", *(members or GROUP), protocol="range")
+
+
+def seeing(**settings: object) -> Play:
+    return stable(Play(adopt="take-over", **settings).found())
+
+
+def rehearsed(**settings: object) -> Play:
+    return seeing(**settings).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+
+
+def evicted(play: Play, error: int = 0) -> Play:
+    return play.tell(e.LeaveAnswer(play.requests[c.Evict], error))
+
+
+def given(play: Play, member_id: str) -> Play:
+    return play.refused(REQUIRED, member_id=member_id)
+
+
+def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5) -> Play:
+    members = [member(member_id), member(OTHER)] if leader == member_id else []
+    return play.joined(*members, generation=generation, leader=leader, member_id=member_id)
+
+
+def dynamic_until_named(**settings: object) -> Play:
+    """Parked with a good id when the round ends and names the old leader."""
+    return answered(given(rehearsed(**settings), GOOD), LEADER)
+
+
+# ---- before anything is done ---------------------------------------------------------------------------------------
+
+
+def test_nothing_is_joined_when_empty_is_waited_for() -> None:
+    assert stable(Play().found()).kinds() == []
+
+
+def test_a_plan_is_rehearsed_before_anybody_is_disturbed() -> None:
+    play = seeing()
+    decide = play.sent(c.Decide)
+    assert (decide.dry, decide.generation, decide.own_member_id) == (True, REHEARSAL, "")
+    assert [m.member_id for m in decide.members] == [LEADER, OTHER, THIRD]
+    play.tell(e.ComparisonFailed(REHEARSAL, "its topology is not known"))
+    assert play.state is State.WATCHING
+    assert (NoteKind.WATCHING, "not taken over: its topology is not known") in play.notes()
+
+
+def test_a_guard_keeps_it_away_and_says_so_once() -> None:
+    play = seeing(takeover_guard="stores are not declared")
+    assert play.kinds() == []
+    stable(play.wake())
+    assert play.notes() == [(NoteKind.WATCHING, "not taken over: stores are not declared")]
+
+
+def test_an_unknown_order_keeps_it_away() -> None:
+    backwards = [client(ids(b, 1)[0], str(b)) for b in (15, 9, 5, 1)]
+    play = stable(Play(adopt="take-over").found(), *backwards)
+    assert play.kinds() == []
+    assert "in an order that we do not know" in play.notes()[0][1]
+
+
+def test_what_the_group_uses_is_offered_first() -> None:
+    join = rehearsed(protocols=("cooperative-sticky",)).sent(c.Join)
+    assert [name for name, _ in join.protocols] == ["range", "cooperative-sticky"]
+
+
+# ---- without an instance id ----------------------------------------------------------------------------------------
+
+
+def test_ids_that_do_not_sort_first_are_given_back_before_it_joins() -> None:
+    play = rehearsed()
+    assert (play.sent(c.Join).member_id, play.sent(c.Join).instance_id) == ("", None)
+    assert given(play, BAD).sent(c.Join).member_id == ""
+    assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
+    assert evicted(play).sent(c.Join).member_id == GOOD
+
+
+def test_the_leader_is_removed_once_and_we_come_back_when_it_has() -> None:
+    play = dynamic_until_named()
+    assert play.sent(c.Evict).member_ids == (LEADER,)
+    assert evicted(play).kinds() == ["Describe"]
+    without = (client(GOOD, "bw"), *GROUP[1:])
+    play.described("PreparingRebalance", *without)
+    assert play.kinds() == [], "the round stays open"
+    play.wake().described("PreparingRebalance", *without, client("m-new", "leader"))
+    assert play.sent(c.Join).member_id == GOOD
+    answered(play, GOOD, generation=6)
+    assert play.state is State.DECIDING
+    assert play.sent(c.Decide).generation == 6
+    assert [kind for kind, _ in play.notes()] == [NoteKind.ADOPTED]
+
+
+def test_it_does_not_wait_for_ever_for_the_leader() -> None:
+    play = evicted(dynamic_until_named(hold_ms_max=500))
+    for _ in range(60):
+        play.described("PreparingRebalance", *GROUP[1:])
+        if "Join" in play.kinds():
+            break
+        play.wake()
+    assert play.sent(c.Join).member_id == GOOD
+
+
+def test_another_leader_again_is_left_at_once() -> None:
+    play = evicted(dynamic_until_named())
+    play.described("PreparingRebalance", *GROUP[1:], client("m-new", "leader"))
+    answered(play, OTHER, generation=6)
+    assert play.kinds() == ["Leave"]
+    assert play.sent(c.Leave).member_id == GOOD
+    assert play.left().state is State.WATCHING
+
+
+def test_who_would_lead_before_us_is_known_before_anybody_is_removed() -> None:
+    first = client(ids(0, 1)[0], "first")
+    play = stable(Play(adopt="take-over").found(), first, *GROUP)
+    play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    answered(given(play, GOOD), LEADER)
+    assert play.kinds() == ["Leave"]
+    assert f"and {first.member_id} would be next" in play.notes()[-1][1]
+    stable(play.left().run(30) and play, first, *GROUP)
+    assert play.kinds() == [], "nothing is tried again while both are there"
+
+
+def test_the_first_of_all_is_removed_if_it_leads() -> None:
+    first = client(ids(0, 1)[0], "first")
+    play = stable(Play(adopt="take-over").found(), first, *GROUP)
+    play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    assert answered(given(play, GOOD), first.member_id).sent(c.Evict).member_ids == (first.member_id,)
+
+
+def test_attempts_are_bounded() -> None:
+    play = Play(adopt="take-over", takeover_attempts_max=2, readopt_ms=10, readopt_ms_max=10).found()
+    for _ in range(2):
+        stable(play).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+        play.refused(15)
+        play.left().wake() if play.state is State.LEAVING else play.wake()
+    stable(play)
+    assert play.kinds() == []
+    assert "2 attempts" in play.notes()[-1][1]
+
+
+# ---- with an instance id -------------------------------------------------------------------------------------------
+
+
+def parked() -> Play:
+    """With a barrier, and the first static id in the round."""
+    play = rehearsed(instance_id="bellwether")
+    assert play.sent(c.Join).instance_id is None
+    given(play, "barrier")
+    assert (play.sent(c.Join).instance_id, play.sent(c.Join).lane) == ("bellwether", 0)
+    return play
+
+
+def with_us(member_id: str) -> tuple[e.DescribedMember, ...]:
+    us = client(member_id, "bw", "bellwether")
+    return (us, *GROUP) if member_id == GOOD else (*GROUP, us)
+
+
+def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
+    play = parked()
+    first = play.requests[c.Join]
+    play.wake().described("PreparingRebalance", *GROUP)
+    play.wake().described("PreparingRebalance", *with_us(BAD))
+    assert (play.sent(c.Join).member_id, play.sent(c.Join).lane) == ("", 1)
+    play.tell(e.JoinAnswer(first, FENCED, member_id=BAD))
+    assert play.kinds() == ["Describe"]
+    play.described("PreparingRebalance", *with_us(GOOD))
+    assert play.sent(c.Evict).member_ids == ("barrier",)
+    evicted(play)
+    answered(play, LEADER)
+    assert play.sent(c.Evict).member_ids == (LEADER,)
+    evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
+    join = play.sent(c.Join)
+    assert (join.member_id, join.instance_id, join.lane) == (GOOD, "bellwether", 0)
+    assert answered(play, GOOD).state is State.DECIDING
+
+
+def test_no_good_id_in_time_gives_everything_back() -> None:
+    play = parked()
+    play.later(3).wake().described("PreparingRebalance", *with_us(BAD))
+    assert play.sent(c.Evict).member_ids == ("barrier",)
+    leave = play.sent(c.Leave)
+    assert (leave.member_id, leave.instance_id) == ("", "bellwether")
+    assert play.left().state is State.WATCHING
+
+
+@pytest.mark.parametrize("story", ["stopped", "unreachable"])
+def test_whatever_ends_it_leaves_nothing_behind(story: str) -> None:
+    play = parked()
+    if story == "stopped":
+        play.tell(e.StopRequested())
+    else:
+        play.failed(c.Join)
+    assert "Evict" in play.kinds()
+    assert play.sent(c.Evict).member_ids == ("barrier",)
+    assert play.sent(c.Leave).instance_id == "bellwether"
+    assert play.left().state is (State.STOPPED if story == "stopped" else State.WATCHING)
+
+
+# ---- succession ----------------------------------------------------------------------------------------------------
+
+
+def waiting(play: Play) -> Play:
+    return play.described("PreparingRebalance", *GROUP)
+
+
+def test_a_round_that_waits_for_somebody_is_joined_and_another_leader_left_at_once() -> None:
+    play = waiting(Play(adopt="succeed").found())
+    assert play.kinds() == []
+    waiting(play.wake())
+    assert given(play, GOOD).sent(c.Join).member_id == GOOD
+    answered(play, LEADER)
+    assert play.kinds() == ["Leave"]
+
+
+def test_whose_leader_had_gone_we_lead() -> None:
+    play = waiting(waiting(Play(adopt="succeed").found()).wake())
+    answered(given(play, GOOD), GOOD)
+    assert play.state is State.DECIDING
+    assert not [command for command in play.seen if isinstance(command, c.Evict)]
+
+
+def test_a_group_at_rest_is_not_joined_to_succeed() -> None:
+    assert stable(Play(adopt="succeed").found()).kinds() == []
+
+
+def test_a_follower_never_stays() -> None:
+    """Whatever JoinGroup is answered with another leader is followed by LeaveGroup, and nothing is ever synced."""
+    play = Play().joining().joined(leader="somebody")
+    assert play.kinds() == ["Leave"]
+    assert not [command for command in play.seen if isinstance(command, c.Sync)]
+    assert seen("x").member_id == "x"
