@@ -151,9 +151,9 @@ class Newcomer(Member):
             return
         self._ambition.failed(takeover.leader)
         self._timers.clear(Timer.APPROACH)
-        self._requests.abandon(Kind.EVICT)
+        self._requests.abandon(Kind.GIVE_BACK)
         if takeover.debts:
-            self._requests.evict(takeover.debts, failed.reason)
+            self._requests.evict(takeover.debts, failed.reason, kind=Kind.GIVE_BACK)
         if failed.code and action_for(failed.code) is Action.FATAL:
             self._fail_code(failed.code)
         elif takeover.joined:

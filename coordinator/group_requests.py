@@ -31,7 +31,8 @@ class Kind(Enum):
     JOIN = auto()
     JOIN_AGAIN = auto()  # under the same instance id, while the first is parked
     BARRIER = auto()  # a JoinGroup that is only for the pending id
-    EVICT = auto()
+    GIVE_BACK = auto()  # LeaveGroup of pending ids of ours
+    EVICT = auto()  # LeaveGroup of another member
     SYNC = auto()
     HEARTBEAT = auto()
     LEAVE = auto()
@@ -217,13 +218,11 @@ class Requests:
             ),
         )
 
-    def evict(self, member_ids: tuple[str, ...], reason: str) -> None:
-        """LeaveGroup of members that are not this one: pending ids of ours, or a leader whose place we take."""
+    def evict(self, member_ids: tuple[str, ...], reason: str, *, kind: Kind = Kind.EVICT) -> None:
+        """LeaveGroup of members that are not this one: a leader whose place we take, or pending ids of ours."""
         config = self.config
         text = reason[:REASON_LENGTH_MAX]
-        self._send(
-            Kind.EVICT, lambda rid, node: Evict(rid, node, config.group_id, member_ids, text, config.leave_ms_max)
-        )
+        self._send(kind, lambda rid, node: Evict(rid, node, config.group_id, member_ids, text, config.leave_ms_max))
 
     def leave(self, reason: str) -> None:
         self._send(Kind.LEAVE, lambda rid, node: self._leave(rid, node, reason))

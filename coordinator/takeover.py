@@ -106,7 +106,7 @@ class Takeover:
             case JoinAnswer():
                 return self._join_answered(kind, event)
             case LeaveAnswer():
-                return self._leave_answered(event)
+                return self._given_back() if kind is Kind.GIVE_BACK else self._evicted(event)
             case DescribeAnswer() if not event.error:
                 return self._described(event)
         return None
@@ -132,7 +132,7 @@ class Takeover:
                 return Failed(f"none of {self.tries} member ids sorts first")
         if self._given and (self._good or len(self._given) >= BATCH):
             self._step = Step.CLEARING
-            self._requests.evict(tuple(self._given), "not needed")
+            self._requests.evict(tuple(self._given), "not needed", kind=Kind.GIVE_BACK)
         elif self._good:
             self._park_as(self._good)
         else:
@@ -173,7 +173,7 @@ class Takeover:
         if self._is_good(ours.member_id):
             self._step = Step.PARKED
             self._requests.member_id = ours.member_id
-            self._requests.evict((self._barrier,), "the round may end")
+            self._requests.evict((self._barrier,), "the round may end", kind=Kind.GIVE_BACK)
             return None
         if self._now > self._limit:
             return Failed(f"none of {self.tries} member ids sorts first")
@@ -235,20 +235,21 @@ class Takeover:
         self._limit = self._now + self._config.hold_ms_max / 1000
         self._requests.evict((leader,), "another member takes the lead")
 
-    def _leave_answered(self, answer: LeaveAnswer) -> Outcome:
-        match self._step:
-            case Step.CLEARING:
-                self._given.clear()
-                if self._good:
-                    self._park_as(self._good)
-                else:
-                    self._ask()
-            case Step.PARKED:
-                self._barrier = ""
-            case Step.HOLDING if answer.error not in (Code.NONE, Code.UNKNOWN_MEMBER_ID):
-                return Failed(f"LEAVE of {self.leader} was answered with {name_of(answer.error)}", answer.error)
-            case Step.HOLDING:
-                self._requests.describe()
+    def _given_back(self) -> Outcome:
+        if self._step is not Step.CLEARING:
+            self._barrier = ""  # the answer to our JoinGroup may come before this one, on the other connection
+            return None
+        self._given.clear()
+        if self._good:
+            self._park_as(self._good)
+        else:
+            self._ask()
+        return None
+
+    def _evicted(self, answer: LeaveAnswer) -> Outcome:
+        if answer.error not in (Code.NONE, Code.UNKNOWN_MEMBER_ID):
+            return Failed(f"LEAVE of {self.leader} was answered with {name_of(answer.error)}", answer.error)
+        self._requests.describe()
         return None
 
     # ---- holding the round open --------------------------------------------------------------------------------

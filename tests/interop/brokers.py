@@ -24,7 +24,7 @@ from typing import IO, Self
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.interop.jvm import Java, java
+from tests.interop.jvm import CURRENT, Java, Release, java
 from tests.interop.raw import find_coordinator
 
 LOOPBACK = "127.0.0.1"
@@ -115,6 +115,7 @@ class KafkaCluster:
     heap_mb: int = 320
     properties: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, str] | None = None
+    release: Release = CURRENT
     _java: Java | None = None
     _members: dict[int, Node] = field(default_factory=dict)
     _leases: list[PortLease] = field(default_factory=list)
@@ -253,7 +254,7 @@ class KafkaCluster:
             self._directory = None
 
     def _start_all(self) -> None:
-        self._java = java()
+        self._java = java(self.release)
         self._directory = Path(tempfile.mkdtemp(prefix="bellwether-kafka-"))
         for node_id in range(1, self.nodes + 1):
             ports = [PortLease(), PortLease()]

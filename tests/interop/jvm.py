@@ -29,7 +29,7 @@ NEEDED_JARS = (
 )
 
 
-STREAMS_39_VERSION = "3.9.1"
+STREAMS_39_VERSION = "3.9.1"  # of the broker of that age as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,16 @@ class Release:
 
 
 CURRENT = Release("java", "pom.xml", NEEDED_JARS, "*.java")
+BROKER_39 = Release(
+    "java-broker-3.9",
+    "broker-3.9/pom.xml",
+    (
+        f"kafka_2.13-{STREAMS_39_VERSION}.jar",
+        f"kafka-group-coordinator-{STREAMS_39_VERSION}.jar",
+        "slf4j-simple-1.7.36.jar",
+    ),
+    "BrokerMain.java",
+)
 STREAMS_39 = Release(
     "java-3.9",
     "streams-3.9/pom.xml",

@@ -208,6 +208,16 @@ def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
     assert answered(play, GOOD).state is State.DECIDING
 
 
+def test_the_answer_may_overtake_the_one_about_the_barrier() -> None:
+    play = parked()
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    barrier = play.requests[c.Evict]
+    assert answered(play, LEADER).sent(c.Evict).member_ids == (LEADER,)
+    play.tell(e.LeaveAnswer(barrier, 0))
+    assert play.kinds() == []
+    assert evicted(play).kinds() == ["Describe"]
+
+
 def test_no_good_id_in_time_gives_everything_back() -> None:
     play = parked()
     play.later(3).wake().described("PreparingRebalance", *with_us(BAD))
