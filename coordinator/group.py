@@ -104,10 +104,8 @@ class GroupMembership(Newcomer):
                 self._decision_ready(event)
             case DecisionFailed():
                 self._decision_failed(event)
-            case ComparisonReady():
+            case ComparisonReady() | ComparisonFailed():
                 self._comparison_ready(event)
-            case ComparisonFailed():
-                self._compared(event)
             case RequestFailed():
                 self._request_failed(event)
             case _:
@@ -270,10 +268,10 @@ class GroupMembership(Newcomer):
         self._note(NoteKind.REFUSED, reason)
         self._leave(reason, setback=True)
 
-    def _comparison_ready(self, event: ComparisonReady) -> None:
+    def _comparison_ready(self, event: ComparisonReady | ComparisonFailed) -> None:
         if self.state is State.WATCHING:
             self._compared(event)
-        if self.state is not State.STABLE or event.generation != self.generation:
+        if self.state is not State.STABLE or event.generation != self.generation or isinstance(event, ComparisonFailed):
             return
         self._app_topics = event.topics or self._app_topics
         if event.worth_moving:
