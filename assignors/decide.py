@@ -168,7 +168,7 @@ def _encode(
     blobs = write_assignments(
         cluster.topics, cluster.first, sent, group.size + 1, version=ASSIGNMENT_VERSION, user_data=echoes
     )
-    assignments = [*zip([m.member_id for m in raw.others], blobs[:-1], strict=True)]
+    assignments = [*zip(group.members.ids, blobs[:-1], strict=True)]
     for position in [i for i, m in enumerate(raw.members) if m.member_id in raw.own_member_ids]:
         assignments.insert(position, (raw.members[position].member_id, blobs[-1]))
     return tuple(assignments)
@@ -193,9 +193,9 @@ def _echoes(
 
 def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> tuple[str, ...]:
     members, columns = group.members, decoded.columns
-    degraded = [members[m].member_id for m in sorted(columns.errors)]
+    degraded = [members.ids[m] for m in sorted(columns.errors)]
     empty = np.array([not topics for topics in columns.topic_lists] + [False])
-    topicless = [members[m].member_id for m in np.flatnonzero(empty[columns.topic_list]).tolist()]
+    topicless = [members.ids[m] for m in np.flatnonzero(empty[columns.topic_list]).tolist()]
     rackless = np.flatnonzero(group.rack == NO_RACK).tolist()
     if len(rackless) == group.size:
         rackless = []
@@ -205,7 +205,7 @@ def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> 
     kinds = (
         (degraded, "cannot be decoded, keeps what is remembered of it: member"),
         (topicless, "subscribes to no topic: member"),
-        ([members[m].member_id for m in rackless], "names no rack while others do: member"),
+        ([members.ids[m] for m in rackless], "names no rack while others do: member"),
         (sorted(unreadable), "metadata could not be read, its assignment is frozen: topic"),
         (sorted(unknown), "does not exist, nobody gets it: topic"),
     )

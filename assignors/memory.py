@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from assignors.model import NO_GENERATION, NOBODY, ClusterView, IntArray, LongArray, MemberView
+from assignors.model import NO_GENERATION, NOBODY, ClusterView, IntArray, LongArray, Members, MemberView
 
 
 def digest(metadata: bytes) -> bytes:
@@ -30,7 +30,7 @@ class Memory:
     generation: int
     cluster: ClusterView
     owner: IntArray
-    members: tuple[MemberView, ...]
+    members: Members
     digests: Mapping[str, bytes] = field(default_factory=dict)
     echoes: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -51,7 +51,7 @@ class Memory:
             generation=generation,
             cluster=cluster,
             owner=kept,
-            members=tuple(members),
+            members=Members.of(members),
             digests=digests or {},
             echoes=echoes or {},
         )
@@ -59,7 +59,7 @@ class Memory:
     @cached_property
     def index(self) -> Mapping[str, int]:
         """Positions in `members` by key."""
-        return {member.key: i for i, member in enumerate(self.members)}
+        return {key: i for i, key in enumerate(self.members.keys)}
 
     @classmethod
     def empty(cls) -> "Memory":

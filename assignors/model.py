@@ -12,9 +12,9 @@ Everything heavy is a dense integer array, so that a million partitions cost arr
 An owner array has one member index per flat partition, NOBODY where there is none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -129,7 +129,7 @@ class ClusterView:
 
 
 class MemberView(NamedTuple):
-    """One member as the leader sees it (a tuple, because thousands of them are made in every round).
+    """One member as the leader sees it.
 
     `generation` is the one generation of its claims (consumer-protocol reference §2.8), NO_GENERATION if unknown.
     `degraded` says why its bytes could not be used (None = fine).
@@ -153,10 +153,56 @@ class MemberView(NamedTuple):
         return (self.instance_id is None, self.key)
 
 
-def id_order(members: Sequence[MemberView]) -> IntArray:
-    """Member indices sorted by member id."""
-    ids = [member.member_id for member in members]
-    return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.int32)
+class Members(Sequence[MemberView]):
+    """The members of a group, held as columns: thousands come in every round, and hardly anybody looks at each."""
+
+    __slots__ = ("_columns", "ids", "instance_ids", "racks")
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        instance_ids: Sequence[str | None],
+        topics: Sequence[tuple[str, ...]],
+        racks: Sequence[str | None],
+        generations: Sequence[int],
+        degraded: Sequence[str | None],
+    ) -> None:
+        """Columns of MemberView, all of one length."""
+        self.ids, self.instance_ids, self.racks = ids, instance_ids, racks
+        self._columns = (ids, instance_ids, topics, racks, generations, degraded)
+
+    @classmethod
+    def of(cls, members: Sequence[MemberView]) -> "Members":
+        if isinstance(members, Members):
+            return members
+        return cls(*zip(*members, strict=True)) if members else cls((), (), (), (), (), ())
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[MemberView]:
+        return map(MemberView._make, zip(*self._columns, strict=True))
+
+    @overload
+    def __getitem__(self, m: int) -> MemberView: ...
+    @overload
+    def __getitem__(self, m: slice) -> Sequence[MemberView]: ...
+    def __getitem__(self, m: int | slice) -> MemberView | Sequence[MemberView]:
+        if isinstance(m, slice):
+            return tuple(self)[m]
+        return MemberView._make(column[m] for column in self._columns)
+
+    @property
+    def keys(self) -> list[str]:
+        """`MemberView.key` of each."""
+        if not any(self.instance_ids):
+            return [*self.ids]
+        return [instance_id or member_id for instance_id, member_id in zip(self.instance_ids, self.ids, strict=True)]
+
+    @property
+    def by_id(self) -> IntArray:
+        """Member indices sorted by member id."""
+        return np.array(sorted(range(len(self.ids)), key=self.ids.__getitem__), dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +221,7 @@ class GroupView:
     group_id: str
     generation: int
     protocol: str
-    members: tuple[MemberView, ...]
+    members: Members
     topic_sets: tuple[IntArray, ...]
     topic_set: IntArray
     rack: IntArray
@@ -214,6 +260,7 @@ class GroupView:
         remembered_generation: int = NO_GENERATION,
     ) -> "GroupView":
         """Builds a view from plain values (tests, plug-in authors); the decision path builds the arrays in bulk."""
+        members = Members.of(members)
         sets: dict[tuple[int, ...], int] = {}
         topic_set = np.empty(len(members), dtype=np.int32)
         for m, member in enumerate(members):
@@ -232,15 +279,15 @@ class GroupView:
             group_id=group_id,
             generation=generation,
             protocol=protocol,
-            members=tuple(members),
+            members=members,
             topic_sets=tuple(np.array(s, dtype=np.int32) for s in sets),
             topic_set=topic_set,
-            rack=np.array([cluster.rack_code(m.rack) for m in members], dtype=np.int32),
+            rack=np.array([cluster.rack_code(rack) for rack in members.racks], dtype=np.int32),
             claims=np.concatenate(flat) if flat else np.zeros(0, dtype=np.int32),
             claims_first=first,
             claim_generation=np.array([m.generation for m in members], dtype=np.int32),
             remembered=remembered,
-            by_id=id_order(members),
+            by_id=members.by_id,
             remembered_generation=remembered_generation,
         )
 

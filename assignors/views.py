@@ -4,9 +4,8 @@ One member whose bytes do not decode is one degraded member: it keeps what memor
 member's bytes makes this module raise.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -20,15 +19,13 @@ from assignors.model import (
     GroupView,
     IntArray,
     LongArray,
+    Members,
     MemberView,
-    id_order,
 )
 from protocol.bulk import ClaimColumns, SubscriptionColumns, read_assignments, read_claims, read_subscriptions
 from protocol.sticky import RACK_AFFINITY, read_rack_affinity
 
 COOPERATIVE_STICKY = "cooperative-sticky"
-# MemberView._make without its check of the length: thousands are made in every round.
-_MEMBER_VIEW: Callable[[Iterable[object]], MemberView] = partial(tuple.__new__, MemberView)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
     degraded = [(m, memory.find(decoded.members[m].key)) for m in sorted(columns.errors)]
     members = _members(decoded, dict(degraded))
     topic_sets, topic_set = _topic_sets(columns, cluster, degraded)
-    remembered = memory.owner_in(cluster, (m.instance_id or m.member_id for m in members))
+    remembered = memory.owner_in(cluster, members.keys)
     member, flats = _clean(decoded.claims, cluster, topic_sets, topic_set)
     generation = decoded.claims.generation.copy()
     if raw.protocol == RACK_AFFINITY:
@@ -126,12 +123,12 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         members=members,
         topic_sets=topic_sets,
         topic_set=topic_set,
-        rack=_rack_codes([m.rack for m in members], cluster),
+        rack=_rack_codes(members.racks, cluster),
         claims=flats.astype(np.int32),
         claims_first=first,
         claim_generation=generation,
         remembered=remembered,
-        by_id=id_order(members),
+        by_id=members.by_id,
         remembered_generation=memory.generation,
     )
 
@@ -163,27 +160,21 @@ def static_digests(members: Sequence[RawMember]) -> dict[str, bytes]:
     return {m.key: digest(m.metadata) for m in members if m.instance_id}
 
 
-def _members(decoded: DecodedGroup, remembered: dict[int, MemberView | None]) -> tuple[MemberView, ...]:
+def _members(decoded: DecodedGroup, remembered: dict[int, MemberView | None]) -> Members:
     columns = decoded.columns
     lists = (*columns.topic_lists, ())
-    racks: Sequence[str | None] = columns.rack
+    topics = [lists[t] for t in columns.topic_list.tolist()]
+    racks = [*columns.rack]
     if decoded.raw.protocol == RACK_AFFINITY:
         racks = [rack or read_rack_affinity(data) for rack, data in zip(racks, columns.user_data, strict=True)]
-    fields = (
-        [raw.member_id for raw in decoded.members],
-        [raw.instance_id for raw in decoded.members],
-        [lists[t] for t in columns.topic_list.tolist()],
-        racks,
-        decoded.claims.generation.tolist(),
-        [None] * len(decoded.members),
-    )
-    members = list(map(_MEMBER_VIEW, zip(*fields, strict=True)))
+    generations = decoded.claims.generation.tolist()
+    degraded: list[str | None] = [None] * len(topics)
     for m, reason in columns.errors.items():
         last = remembered.get(m)
-        topics, rack = (last.topics, last.rack) if last else ((), None)
-        raw = decoded.members[m]
-        members[m] = MemberView(raw.member_id, raw.instance_id, topics, rack, NO_GENERATION, reason)
-    return tuple(members)
+        topics[m], racks[m] = (last.topics, last.rack) if last else ((), None)
+        generations[m], degraded[m] = NO_GENERATION, reason
+    ids, instance_ids = [m.member_id for m in decoded.members], [m.instance_id for m in decoded.members]
+    return Members(ids, instance_ids, topics, racks, generations, degraded)
 
 
 def _topic_sets(

@@ -70,7 +70,7 @@ def _size(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> It
 def _content(raw: RawGroup, decision: Decision) -> Iterable[str]:
     cluster, group, plan = decision.cluster, decision.group, decision.plan
     theirs = [m.member_id for m in raw.others]
-    if [m.member_id for m in group.members] != theirs:
+    if [*group.members.ids] != theirs:
         yield "the plan was made for other members"
         return
     blobs = dict(decision.assignments)

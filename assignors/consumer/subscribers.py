@@ -28,7 +28,7 @@ class TopicClasses:
 def member_order(group: GroupView) -> IntArray:
     """Member indices in Java's MemberInfo order: static members first by instance id, then dynamic ones by id."""
     members = group.members
-    if all(member.instance_id is None for member in members):
+    if members.instance_ids.count(None) == len(members):
         return group.by_id
     return np.array(sorted(range(group.size), key=lambda m: members[m].order), dtype=np.int32)
 
