@@ -7,10 +7,13 @@ Otherwise a Java member has to lead, and we learn from it; what was learned hold
 
 A process with a persistent state directory keeps its id over restarts. Others come back under a new id: a new process
 is taken for a restarted one when another has gone, a little earlier or later.
+
+An attested topology can be wrong all the same: a Streams thread dies at once of a task that its own topology does not
+know, and would die again after every restart. A process that restarts again and again is therefore left to Java.
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from assignors.streams.crew import Crew, DecodedStreams
 from assignors.streams.memory import StreamsMemory
@@ -22,14 +25,17 @@ TAG_CHARS = 16
 LEARNED = "learned"
 # A member that was stopped stays in the group until its session expires; its successor may be there before that.
 REPLACEMENT_MS = 300_000
+RESTARTS_MAX, RESTARTS_MS = 2, 300_000
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Processes that came and went while we led, with the time of it (epoch milliseconds)."""
+    """Processes that came and went while we led, with the time of it (epoch milliseconds); and when those that are here
+    have restarted lately."""
 
     came: dict[ProcessId, int] = field(default_factory=dict)
     went: dict[ProcessId, int] = field(default_factory=dict)
+    restarts: dict[ProcessId, tuple[int, ...]] = field(default_factory=dict)
 
 
 def tag_value(digest: str) -> str:
@@ -60,6 +66,13 @@ def distrust(
         ids = witnesses | {m.member_id for m in memory.plan.members}
         restarted += sorted({p.process_id for p in crew.processes} - _continuing(decoded, crew, ids) - {*restarted})
     tagged = {p.process_id for p in crew.processes if dict(p.tags).get(TAG) is not None}
+    looping = [p for p, times in sorted(arrivals.restarts.items()) if len(times) > RESTARTS_MAX]
+    if looping:
+        return (
+            f"process {looping[0]} has restarted {len(arrivals.restarts[looping[0]])} times within"
+            f" {RESTARTS_MS // 60_000} minutes, as if it could not run its tasks; compare the topology file"
+            " with its Topology.describe()"
+        ), arrivals
     doubtful = [] if attested else [p for p in restarted if p not in tagged]
     if not doubtful:
         return None, arrivals
@@ -93,7 +106,14 @@ def _compare(
     came |= dict.fromkeys(fresh - known, now_ms)
     went |= dict.fromkeys(known - present, now_ms)
     replaced = sorted(came) if went else []
-    return replace(arrivals, came=came, went=went), [*restarted, *replaced]
+    again = (*restarted, *(p for p in replaced if came[p] == now_ms))
+    recent = {p: tuple(at for at in times if now_ms - at < RESTARTS_MS) for p, times in arrivals.restarts.items()}
+    # Who comes in the place of others goes on with the longest of their histories.
+    longest = max((recent.get(p, ()) for p in went), key=len, default=())
+    restarts = {p: recent.get(p, ()) for p in present & recent.keys()}
+    restarts |= {p: (*recent.get(p, longest if p in replaced else ()), now_ms) for p in again}
+    restarts |= {p: recent[p] for p in went.keys() & recent.keys()}
+    return Arrivals(came, went, restarts), [*restarted, *replaced]
 
 
 def _continuing(decoded: DecodedStreams, crew: Crew, ids: Collection[str]) -> set[ProcessId]:

@@ -209,6 +209,24 @@ def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order
     run(story())
 
 
+@pytest.mark.parametrize("process", [2, None], ids=["with its id on disk", "with a new id each time"])
+def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) -> None:
+    """A wrong topology that the operator attested killed the application after every start, for ever."""
+
+    def life(number: int) -> Thread:
+        return Thread(f"b-{number}", process or 100 + number)
+
+    async def lives(app: App, *, apart_s: float) -> None:
+        planned = await lead(app, 1, A, life(0))
+        for number in range(1, 5):
+            app.at_s += apart_s
+            planned = await lead(app, number + 1, *after(planned, A), life(number))
+
+    with pytest.raises(PlanError, match=r"has restarted 3 times within 5 minutes.*Topology\.describe"):
+        run(lives(App(attested=True), apart_s=20.0))
+    run(lives(App(attested=True), apart_s=200.0))
+
+
 def test_a_process_that_attests_another_topology_is_never_led() -> None:
     with pytest.raises(PlanError, match="attests the topology 0123456789abcdef"):
         run(lead(App(attested=True), 1, replace(A, tags=((TAG, "0123456789abcdef"),))))
