@@ -230,11 +230,6 @@ class KafkaCluster:
     def pids(self) -> list[int]:
         return [n.process.pid for n in self._members.values() if n.process is not None]
 
-    def pid_of(self, node_id: int) -> int:
-        process = self._members[node_id].process
-        assert process is not None, f"node {node_id} does not run"
-        return process.pid
-
     def log_paths(self) -> list[Path]:
         return [node.log_path for node in self._members.values()]
 

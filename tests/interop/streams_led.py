@@ -49,9 +49,16 @@ def topology_of(app: Application, *, described: bool = True) -> Topology:
 
 @contextmanager
 def led(
-    cluster: KafkaCluster, app: Application, folder: Path, *, described: bool = True, **options: Any
+    cluster: KafkaCluster,
+    app: Application,
+    folder: Path,
+    *,
+    described: bool = True,
+    control_topic: str = "",
+    **options: Any,
 ) -> Iterator[Bellwether]:
-    """Bellwether as the first member of the application's group."""
+    """Bellwether as the first member of the application's group; with `control_topic` also as one of several processes
+    of which one leads."""
     file = folder / f"{app.application_id}.yaml"
     file.write_text(write_topology(topology_of(app, described=described)))
     told = {
@@ -67,7 +74,8 @@ def led(
         "rack.aware.assignment.strategy": app.rack_strategy,
         **options,
     }
-    with Bellwether(cluster, [app.application_id], options=told) as process:
+    control = {"control_topic": control_topic, "standby": True} if control_topic else {}
+    with Bellwether(cluster, [app.application_id], options=told, **control) as process:
         yield process
 
 

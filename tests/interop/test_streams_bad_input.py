@@ -2,8 +2,6 @@
 broker that does not tell end offsets. It goes on at least as well as it would under its own leader.
 """
 
-import os
-import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -175,13 +173,12 @@ def test_while_end_offsets_cannot_be_read_everything_stays(kafka: KafkaCluster, 
         app.add("one")
         before = app.wait_settled()
         app.wait_counted(load.expected)  # threads with something to write to a changelog would wait for it as well
-        pid = kafka.pid_of(aside)
-        with RawMember(kafka.bootstrap, name, [("stream", hostile(common, None))]) as member:
-            os.kill(pid, signal.SIGSTOP)
-            try:
+        kafka.stop_node(aside)
+        try:
+            with RawMember(kafka.bootstrap, name, [("stream", hostile(common, None))]) as member:
                 member.round()
-            finally:
-                os.kill(pid, signal.SIGCONT)
+        finally:
+            kafka.start_node(aside)
         load.produce(500)
         assert app.wait_settled() == before
         app.wait_counted(load.expected)
