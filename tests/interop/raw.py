@@ -144,9 +144,18 @@ def describe(bootstrap: str, group_id: str) -> GroupState:
     """What the broker says of a classic group, bytes included. Raises RawError."""
     connection = connect_to_coordinator(bootstrap, group_id)
     try:
-        answer = connection.ask(DESCRIBE, struct.pack(">i", 1) + _text(group_id) + b"\0")
+        return read_description(connection.ask(DESCRIBE, request_description(group_id)))
     finally:
         connection.close()
+
+
+def request_description(group_id: str) -> bytes:
+    """The body of a DescribeGroups request for one group."""
+    return struct.pack(">i", 1) + _text(group_id) + b"\0"
+
+
+def read_description(answer: _Cursor) -> GroupState:
+    """The only group of a DescribeGroups answer. Raises RawError."""
     answer.take("i")
     answer.take("i")
     code = answer.take("h")
