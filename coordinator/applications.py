@@ -14,6 +14,7 @@ from coordinator.cluster import ClusterReader
 from coordinator.group_config import MembershipConfig
 from coordinator.offset_reader import OffsetReader
 from coordinator.planner_streams import StreamsPlanner
+from coordinator.solver import Solver
 from coordinator.streams_config import StreamsConfig
 from coordinator.topology import load_topology
 from coordinator.topology_source import TopologyKeeper
@@ -38,11 +39,23 @@ class Application:
         return replace(config, topics=config.topics or topics, adopt_empty=self.topology is not None)
 
     def planner(
-        self, group_id: str, reader: ClusterReader, offsets: OffsetReader, message_bytes_max: int
+        self,
+        group_id: str,
+        reader: ClusterReader,
+        offsets: OffsetReader,
+        message_bytes_max: int,
+        solver: Solver | None = None,
     ) -> StreamsPlanner:
         keeper = TopologyKeeper(self.config.application_id, self.topology, reader.admin, offsets)
         return StreamsPlanner(
-            group_id, self.config, reader, offsets, keeper, self.assignors, message_bytes_max=message_bytes_max
+            group_id,
+            self.config,
+            reader,
+            offsets,
+            keeper,
+            self.assignors,
+            message_bytes_max=message_bytes_max,
+            solver=solver,
         )
 
 

@@ -5,15 +5,17 @@ it. The path of a Streams application is in `planner_streams`; what both share i
 import asyncio
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from assignors.decide import Decision, DecisionError, decide
 from assignors.memory import Memory
-from assignors.model import NO_RACK, ClusterView
+from assignors.model import NO_GENERATION, NO_RACK, ClusterView
 from assignors.registry import Policy
 from assignors.views import DescribedMember, RawGroup, RawMember, recall, topics_wanted
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer
+from coordinator.events import DescribedMember as Seen
 from coordinator.fallback import CHEAP_POLICY, PLAN_SHARE, Attempt, NoAnswer, Source, first_valid, previous_answer
 from coordinator.guard import MESSAGE_BYTES_MAX, inspect
 from coordinator.planning import (
@@ -30,6 +32,7 @@ from coordinator.planning import (
     raw_group,
     seconds_left,
 )
+from coordinator.solver import Solver
 
 __all__ = ["RUNNING_PLANS_MAX", "Comparison", "PlanError", "Planned", "Planner", "Timings", "in_thread", "worth_moving"]
 
@@ -37,8 +40,10 @@ __all__ = ["RUNNING_PLANS_MAX", "Comparison", "PlanError", "Planned", "Planner",
 # gives the group away, so most of the time may go into the read.
 METADATA_SHARE = 0.75
 STRANGERS_SHOWN = 3
+STABLE = "Stable"
 
 Attempts = list[tuple[Source, Attempt[Decision]]]
+PlanArguments = tuple[RawGroup, ClusterView, Memory, int, int, int]
 Planned = PlannedRound[Decision]
 Comparison = Compared[Decision]
 
@@ -53,6 +58,7 @@ class Planner:
         policy: Policy,
         *,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
+        solver: Solver | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -61,14 +67,18 @@ class Planner:
         self._reader = reader
         self._policy = policy
         self._message_bytes_max = message_bytes_max
+        self._solver = solver
         self._clock = clock
         self._wall_clock = wall_clock
         self._rounds = Rounds[Decision]()
         self._threads = PlanThreads()
+        self._observed = 0  # a digest of the last generation at rest that others led
+        self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
 
     async def plan(self, command: Decide) -> Planned:
         """The answer for this generation before its deadline. Raises PlanError."""
         began = self._clock()
+        self._turn += 1
         raw = raw_group(self.group_id, command)
         try:
             topics, cluster = await self._metadata(raw, self._left(command) * METADATA_SHARE)
@@ -93,7 +103,7 @@ class Planner:
         raw = raw_group(self.group_id, command)
         try:
             topics, cluster = await self._metadata(raw, self._left(command) * METADATA_SHARE)
-            decision, findings = await self._made(raw, cluster, self._policy, self._left(command))
+            decision, findings = await self._own(raw, cluster, self._left(command))
         except (DecisionError, TimeoutError) as error:
             raise PlanError(str(error) or "not ready in time") from error
         except Exception as error:
@@ -113,25 +123,38 @@ class Planner:
         """We lead no more: others decide from here, so what we remember would be wrong next time."""
         self._rounds.forget()
         self.memory = Memory.empty()
+        self._observed = 0
 
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
-        """Members claim what they own whenever they join: there is nothing to remember."""
+        """Keeps memory warm: a sidecar that takes the lead over in the middle of a round finds no group at rest to
+        read, and members of most assignors claim nothing."""
+        if described.state != STABLE:
+            return
+        seen = hash(tuple((m.member_id, m.assignment) for m in described.members))
+        if seen == self._observed:
+            return
+        turn = self._turn
+        memory = await self._recall(
+            NO_GENERATION,
+            described.protocol,
+            [m for m in described.members if own_instance_id is None or m.instance_id != own_instance_id],
+        )
+        if turn == self._turn:  # we have not begun to lead meanwhile
+            self.memory, self._observed = memory, seen
 
     async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
         """Memory of what a returned leader's members hold, from DescribeGroups of the Stable group."""
-        members = [
-            DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment)
-            for m in described.members
-            if m.member_id != own_member_id
-        ]
+        self._turn += 1
+        others = [m for m in described.members if m.member_id != own_member_id]
+        self.memory = await self._recall(command.generation, command.protocol, others)
+
+    async def _recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> Memory:
         raw = RawGroup(
-            self.group_id,
-            command.generation,
-            command.protocol,
-            tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in members),
+            self.group_id, generation, protocol, tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in seen)
         )
         cluster = await self._reader.snapshot(topics_wanted(raw), METADATA_AGE_MS_MAX)
-        self.memory = await asyncio.to_thread(recall, command.generation, command.protocol, cluster, members)
+        members = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in seen]
+        return await asyncio.to_thread(recall, generation, protocol, cluster, members)
 
     def _refuse_strangers(self, cluster: ClusterView) -> None:
         """A topic that we never could read would get no owners from us; members can read it, so one of them leads."""
@@ -157,7 +180,7 @@ class Planner:
         attempts: list[tuple[Source, Attempt[Decision]]] = []
         if cluster is not None:
             view = cluster
-            attempts.append((Source.PLAN, lambda: self._own(raw, view, command)))
+            attempts.append((Source.PLAN, lambda: self._own(raw, view, self._left(command) * PLAN_SHARE)))
             attempts.append((Source.CHEAP, lambda: self._made(raw, view, CHEAP_POLICY, self._left(command))))
         previous = previous_answer(self._rounds.previous, raw)
         if previous is not None:
@@ -165,24 +188,38 @@ class Planner:
             attempts.append((Source.PREVIOUS, lambda: self._checked(raw, again)))
         return attempts
 
-    async def _own(self, raw: RawGroup, cluster: ClusterView, command: Decide) -> tuple[Decision, tuple[str, ...]]:
+    async def _own(self, raw: RawGroup, cluster: ClusterView, limit_s: float) -> tuple[Decision, tuple[str, ...]]:
         """By the configured policy, which may hold anybody's code."""
+        if self._solver is not None and self._solver.wants(len(raw.members), cluster.partition_total):
+            return await self._solver.solve(make_plan, self._arguments(raw, cluster), limit_s)
         self._threads.refuse_too_many()
-        return await self._made(raw, cluster, self._policy, self._left(command) * PLAN_SHARE)
+        return await self._made(raw, cluster, self._policy, limit_s)
 
     async def _made(
         self, raw: RawGroup, cluster: ClusterView, policy: Policy, limit_s: float
     ) -> tuple[Decision, tuple[str, ...]]:
-        memory, now_ms, seed = self.memory, int(self._wall_clock() * 1000), zlib.crc32(self.group_id.encode())
+        return await self._threads.run(partial(make_plan, policy, *self._arguments(raw, cluster)), limit_s)
 
-        def work() -> tuple[Decision, tuple[str, ...]]:
-            decision = decide(raw, cluster, memory, policy, now_ms, seed)
-            return decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max)
-
-        return await self._threads.run(work, limit_s)
+    def _arguments(self, raw: RawGroup, cluster: ClusterView) -> "PlanArguments":
+        now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(self.group_id.encode())
+        return raw, cluster, self.memory, now_ms, seed, self._message_bytes_max
 
     async def _checked(self, raw: RawGroup, decision: Decision) -> tuple[Decision, tuple[str, ...]]:
         return decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max)
+
+
+def make_plan(
+    policy: Policy,
+    raw: RawGroup,
+    cluster: ClusterView,
+    memory: Memory,
+    now_ms: int,
+    seed: int,
+    message_bytes_max: int,
+) -> tuple[Decision, tuple[str, ...]]:
+    """The plan and the guard's findings: what a thread or the solver's process does. Raises DecisionError."""
+    decision = decide(raw, cluster, memory, policy, now_ms, seed)
+    return decision, inspect(raw, decision, message_bytes_max=message_bytes_max)
 
 
 def worth_moving(decision: Decision) -> str:

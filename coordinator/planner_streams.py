@@ -7,26 +7,27 @@ import asyncio
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from assignors.decide import DecisionError
 from assignors.model import NO_GENERATION, NO_RACK, NOBODY, ClusterView
-from assignors.streams.crew import decode_streams, gather
-from assignors.streams.decide import Assignors, decide_streams
+from assignors.streams.decide import Assignors
 from assignors.streams.memory import StreamsMemory, recall_streams
 from assignors.streams.offsets import EndOffsets, wanted_offsets
-from assignors.streams.result import Cause, StepAside, StreamsDecision
+from assignors.streams.result import StreamsDecision
 from assignors.streams.topology import Topology, TopologyError
 from assignors.views import DescribedMember, RawGroup, topics_wanted
-from coordinator.attestation import Arrivals, distrust
+from coordinator.attestation import Arrivals
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer
 from coordinator.fallback import PLAN_SHARE, Attempt, NoAnswer, Source, first_valid
 from coordinator.guard import MESSAGE_BYTES_MAX
 from coordinator.guard_streams import inspect_streams
+from coordinator.planner_tasks import MadeTasks, StandAsideError, TaskRequest, World, make_tasks
 from coordinator.planning import (
     METADATA_AGE_MS_MAX,
     Compared,
@@ -39,6 +40,7 @@ from coordinator.planning import (
     raw_group,
     seconds_left,
 )
+from coordinator.solver import Solver
 from coordinator.streams_config import StreamsConfig
 
 METADATA_SHARE = 0.35  # of the time until the deadline
@@ -89,20 +91,6 @@ class TopologySource(Protocol):
         """Creates missing internal topics that are described. Returns those that are new, None: nothing was to do."""
 
 
-class StandAsideError(Exception):
-    """Nobody's plan would do: a Java member must lead. The message is the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class _World:
-    """What one decision is made from."""
-
-    raw: RawGroup
-    topology: Topology
-    cluster: ClusterView
-    ends: EndOffsets
-
-
 class StreamsPlanner:
     """One application's. For one event loop. `memory` is what its threads hold as far as we know."""
 
@@ -116,6 +104,7 @@ class StreamsPlanner:
         assignors: Assignors,
         *,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
+        solver: Solver | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -128,6 +117,7 @@ class StreamsPlanner:
         self._assignors = assignors
         self._cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
         self._message_bytes_max = message_bytes_max
+        self._solver = solver
         self._clock = clock
         self._wall_clock = wall_clock
         self._rounds = Rounds[StreamsDecision]()
@@ -169,7 +159,7 @@ class StreamsPlanner:
         if world is None:
             raise PlanError("; ".join(trouble))
         try:
-            decision, findings = await self._made(world, self._assignors, self._left(command))
+            decision, findings = await self._own(world, self._left(command))
         except (DecisionError, StandAsideError, TimeoutError) as error:
             raise PlanError(str(error) or "not ready in time") from error
         if findings:
@@ -228,7 +218,7 @@ class StreamsPlanner:
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
-    async def _world_or_trouble(self, raw: RawGroup, command: Decide) -> tuple[_World | None, tuple[str, ...]]:
+    async def _world_or_trouble(self, raw: RawGroup, command: Decide) -> tuple[World | None, tuple[str, ...]]:
         """Raises PlanError where no plan of any kind would do."""
         try:
             return await self._world(raw, command), ()
@@ -237,7 +227,7 @@ class StreamsPlanner:
         except Exception as error:  # noqa: BLE001 - the readers are another library's world; the previous plan may do
             return None, (f"no metadata: {str(error) or type(error).__name__}",)
 
-    async def _world(self, raw: RawGroup, command: Decide) -> _World:
+    async def _world(self, raw: RawGroup, command: Decide) -> World:
         topology = self._topologies.topology
         if topology is None:
             raise StandAsideError("its topology is not known; name a topology file, or let a Java member lead it once")
@@ -250,7 +240,7 @@ class StreamsPlanner:
         if created is not None:
             cluster = await self._reread(topology, topics, self._left(command) * METADATA_SHARE)
         ends = await self._ends(topology, cluster, created or frozenset(), self._left(command) * OFFSETS_SHARE)
-        return _World(raw, topology, cluster, ends)
+        return World(raw, topology, cluster, ends)
 
     async def _snapshot(self, topics: tuple[str, ...], limit_s: float) -> ClusterView:
         """Fresh metadata; where that takes too long, what the watch over the group's topics has read a moment ago."""
@@ -305,11 +295,11 @@ class StreamsPlanner:
     def _left(self, command: Decide) -> float:
         return seconds_left(command, self._clock())
 
-    def _attempts(self, raw: RawGroup, world: _World | None, command: Decide) -> Attempts:
+    def _attempts(self, raw: RawGroup, world: World | None, command: Decide) -> Attempts:
         attempts: Attempts = []
         if world is not None:
             seen = world
-            attempts.append((Source.PLAN, lambda: self._own(seen, command)))
+            attempts.append((Source.PLAN, lambda: self._own(seen, self._left(command) * PLAN_SHARE)))
             attempts.append((Source.CHEAP, lambda: self._made(seen, self._cheap, self._left(command))))
         previous = previous_tasks(self._rounds.previous, raw)
         if previous is not None:
@@ -317,56 +307,33 @@ class StreamsPlanner:
             attempts.append((Source.PREVIOUS, lambda: self._checked(raw, again)))
         return attempts
 
-    async def _own(self, world: _World, command: Decide) -> Inspected:
+    async def _own(self, world: World, limit_s: float) -> Inspected:
         """By the configured policy, which may hold anybody's code."""
+        if self._solver is not None and self._solver.wants(len(world.raw.members), world.cluster.partition_total):
+            return self._kept(await self._solver.solve(make_tasks, (self._request(world),), limit_s))
         self._threads.refuse_too_many()
-        return await self._made(world, self._assignors, self._left(command) * PLAN_SHARE)
+        return await self._made(world, self._assignors, limit_s)
 
-    async def _made(self, world: _World, assignors: Assignors, limit_s: float) -> Inspected:
-        decision, findings, self._next_arrivals = await self._threads.run(self._work(world, assignors), limit_s)
+    async def _made(self, world: World, assignors: Assignors, limit_s: float) -> Inspected:
+        return self._kept(await self._threads.run(partial(make_tasks, assignors, self._request(world)), limit_s))
+
+    def _kept(self, made: MadeTasks) -> Inspected:
+        decision, findings, self._next_arrivals = made
         return decision, findings
 
-    def _work(
-        self, world: _World, assignors: Assignors
-    ) -> Callable[[], tuple[StreamsDecision, tuple[str, ...], Arrivals]]:
-        """What a thread of its own does: nothing in it looks at this object, which may change meanwhile."""
-        raw, config, memory, arrivals = world.raw, self.config, self.memory, self._arrivals
+    def _request(self, world: World) -> TaskRequest:
+        """Nothing of this object, which may change while the plan is made."""
         now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(self.group_id.encode())
-        message_bytes_max, witnesses = self._message_bytes_max, self._topologies.witnesses
-
-        def work() -> tuple[StreamsDecision, tuple[str, ...], Arrivals]:
-            decoded = decode_streams(raw, memory.threads.keys() if memory.led else ())
-            doubt, arrived = distrust(
-                decoded,
-                gather(decoded, memory),
-                memory,
-                arrivals,
-                world.topology,
-                now_ms,
-                attested=config.topology_attested,
-                witnesses=witnesses,
-            )
-            if doubt is not None:
-                raise StandAsideError(doubt)
-            decision = decide_streams(
-                raw,
-                world.cluster,
-                world.ends,
-                world.topology,
-                memory,
-                config.configs,
-                config.policy,
-                now_ms,
-                seed,
-                assignors=assignors,
-            )
-            if isinstance(decision, StepAside):
-                raise (
-                    DecisionError(decision.reason) if decision.cause is Cause.PLAN else StandAsideError(decision.reason)
-                )
-            return decision, inspect_streams(raw, decision, message_bytes_max=message_bytes_max), arrived
-
-        return work
+        return TaskRequest(
+            world,
+            self.config,
+            self.memory,
+            self._arrivals,
+            self._topologies.witnesses,
+            now_ms,
+            seed,
+            self._message_bytes_max,
+        )
 
     async def _checked(self, raw: RawGroup, decision: StreamsDecision) -> Inspected:
         return decision, inspect_streams(raw, decision, message_bytes_max=self._message_bytes_max)

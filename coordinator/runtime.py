@@ -14,6 +14,7 @@ import structlog
 
 from assignors.decide import Decision
 from assignors.registry import Policy
+from assignors.streams.decide import STOCK
 from assignors.streams.result import StreamsDecision
 from coordinator.applications import Application
 from coordinator.assist import GhostWatch, RemovalObserver
@@ -56,6 +57,7 @@ from coordinator.orders_topic import ControlTopic
 from coordinator.planner import Planned, Planner
 from coordinator.planner_streams import PlannedTasks
 from coordinator.planning import D, GroupPlanner, PlanError, PlannedRound
+from coordinator.solver import Solver, foreign_code
 from coordinator.streams_watch import StreamsWatch
 from coordinator.transport import Transport, TransportError, UnreachableError
 
@@ -328,6 +330,7 @@ class Service:
         self._observers = observers
         self._control = control
         self._desk: ControlDesk | None = None
+        self._solvers: list[Solver] = []
         self._stop_task: asyncio.Task[None] | None = None
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
@@ -399,6 +402,7 @@ class Service:
                 task.cancel()
             if self._desk is not None:
                 await self._desk.close()
+            await asyncio.gather(*(solver.close() for solver in self._solvers))
             offsets.close()
             reader.close()
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
@@ -408,7 +412,9 @@ class Service:
         self, config: MembershipConfig, transport: Transport, reader: ClusterReader, watch: MetadataWatch
     ) -> None:
         policy = self._policies.get(config.group_id, self._policy)
-        planner = Planner(config.group_id, reader, policy, message_bytes_max=self._message_bytes_max)
+        foreign = foreign_code(*policy.assignors.values(), *policy.stages)
+        solver = self._solver(policy, always=foreign)
+        planner = Planner(config.group_id, reader, policy, message_bytes_max=self._message_bytes_max, solver=solver)
         self.runners[config.group_id] = GroupRunner[Decision](
             config,
             transport,
@@ -428,7 +434,9 @@ class Service:
         offsets: OffsetReader,
     ) -> "asyncio.Task[None]":
         """Adds its runner; returns the task that looks after it between rounds."""
-        planner = application.planner(config.group_id, reader, offsets, self._message_bytes_max)
+        assignors = application.assignors
+        solver = self._solver(assignors, always=assignors != STOCK)
+        planner = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
         between = StreamsWatch(planner, offsets)
         runner = GroupRunner[StreamsDecision](
             application.membership(config),
@@ -456,6 +464,13 @@ class Service:
             on_note=self._observers.on_note,
             on_removal=self._observers.on_ghost,
         )
+
+    def _solver(self, subject: object, *, always: bool) -> Solver:
+        solver = Solver(subject, always=always)
+        self._solvers.append(solver)
+        if always:
+            solver.warm()
+        return solver
 
     def _on_note(self, group_id: str, note: Note) -> None:
         if self._desk is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from assignors.streams.decide import STOCK
 from assignors.views import RawMember
 from coordinator.attestation import TAG, tag_value
 from coordinator.commands import Decide, RebuildMemory
@@ -15,6 +16,7 @@ from coordinator.events import DescribeAnswer, DescribedMember
 from coordinator.fallback import Source
 from coordinator.planner_streams import OFFSETS_FAILURES_MAX, PlannedTasks
 from coordinator.planning import PlanError
+from coordinator.solver import Solver
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, Thread
 from tests.unit.coordinator.applications import App, Cluster, Known
 
@@ -353,5 +355,23 @@ def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
         app.known.mismatch = "subtopology 1 of the application has another changelog"
         with pytest.raises(PlanError, match="another changelog"):
             await lead(app, 3, A, B)
+
+    run(story())
+
+
+def test_the_plan_of_an_application_can_be_made_in_another_process() -> None:
+    async def story() -> None:
+        app, elsewhere = App(), App()
+        solver = Solver(STOCK, always=True)
+        elsewhere.planner._solver = solver
+        try:
+            here = await lead(app, 1, A, B)
+            await solver.solve(repr, (), 30)  # until it is there
+            there = await elsewhere.planner.plan(order(elsewhere, 1, A, B, seconds=20))
+        finally:
+            await solver.close()
+        assert there.chosen.source is Source.PLAN, there.chosen.reasons
+        assert there.chosen.decision.assignments == here.chosen.decision.assignments
+        assert elsewhere.planner.delivered(1) is there
 
     run(story())
