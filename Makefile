@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup check check-deploy test demo demo-streams prove-streams bench soak lock format clean
+.PHONY: setup setup-pipeline check check-deploy test demo demo-streams prove-streams bench soak lock format clean
 
 setup: $(STAMP)
 
@@ -14,6 +14,17 @@ $(STAMP): pyproject.toml uv.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --quiet --inexact
+	@touch $@
+
+SPARK_JARS := .cache/spark/.jars
+
+setup-pipeline: setup $(SPARK_JARS)  ## pyspark and its jars; needs a JDK (17+) and, once, Maven
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --quiet --inexact --extra pipeline
+
+$(SPARK_JARS): pipeline/spark/pom.xml
+	@echo "Fetching Spark's Kafka and Avro jars, once ..."
+	@mkdir -p $(dir $@)
+	@mvn -q -B -f $< -Dmaven.repo.local=$(CURDIR)/.cache/maven -DoutputDirectory=$(CURDIR)/.cache/spark/jars 		-DincludeArtifactIds=spark-avro_2.13,spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2 		dependency:copy-dependencies
 	@touch $@
 
 check: setup  ## lint, format, types, import contracts

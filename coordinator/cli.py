@@ -89,9 +89,12 @@ def run(
 
 async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
     """Runs the service beside its HTTP server. Returns the exit code and sentences for people."""
+    import asyncio
+
     from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy
     from coordinator.applications import ApplicationError, load_application
     from coordinator.decision_log import DecisionLog, StreamsDecisionLog
+    from coordinator.events_out import EventsOut
     from coordinator.http import HttpAddressError, HttpServer
     from coordinator.metrics import Metrics
     from coordinator.metrics_streams import StreamsMetrics
@@ -117,6 +120,7 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
                 policies[group.name].chain(protocol)
     except UnknownNameError as error:
         return EXIT_INPUT, (f"The setting protocols of group {group.name} cannot be used: {error}.",)
+    events = EventsOut.of(settings, metrics.registry)
     service = Service(
         settings.properties,
         settings.memberships,
@@ -125,10 +129,15 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
         observers=Observers(
-            on_decision=(metrics.on_decision, DecisionLog().on_decision),
-            on_streams_decision=(StreamsMetrics(metrics).on_decision, StreamsDecisionLog().on_decision),
-            on_note=(metrics.on_note,),
+            on_decision=(metrics.on_decision, DecisionLog().on_decision, *events.on_decision),
+            on_streams_decision=(
+                StreamsMetrics(metrics).on_decision,
+                StreamsDecisionLog().on_decision,
+                *events.on_streams_decision,
+            ),
+            on_note=(metrics.on_note, *events.on_note),
             on_ghost=(metrics.on_ghost,),
+            beside=events.beside,
         ),
         control=settings.control,
         watch_interval_ms=settings.metadata_interval_ms,
@@ -143,6 +152,7 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
         outcome = await service.run()
     finally:
         await server.stop()
+        await asyncio.to_thread(events.close)
     return outcome.exit_code, outcome.messages
 
 

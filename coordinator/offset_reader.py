@@ -79,6 +79,10 @@ class OffsetReader:
         """The log ends of partitions 0..n-1 of each topic. Raises OffsetsError."""
         return await self._in_thread(self._ends, dict(topics), limit_s)
 
+    async def starts(self, topics: Counts, limit_s: float) -> Offsets:
+        """The log starts of partitions 0..n-1 of each topic. Raises OffsetsError."""
+        return await self._in_thread(self._starts, dict(topics), limit_s)
+
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets:
         """The group's committed offsets, MISSING where there is none. Raises OffsetsError."""
         if not topics:
@@ -108,7 +112,13 @@ class OffsetReader:
             raise OffsetsError("offsets: no answer in time") from error
 
     def _ends(self, topics: dict[str, int], limit_s: float) -> Offsets:
-        wanted = {TopicPartition(t, p): OffsetSpec.latest() for t, n in topics.items() for p in range(n)}
+        return self._listed(topics, OffsetSpec.latest(), limit_s)
+
+    def _starts(self, topics: dict[str, int], limit_s: float) -> Offsets:
+        return self._listed(topics, OffsetSpec.earliest(), limit_s)
+
+    def _listed(self, topics: dict[str, int], spec: OffsetSpec, limit_s: float) -> Offsets:
+        wanted = {TopicPartition(t, p): spec for t, n in topics.items() for p in range(n)}
         if not wanted:
             return {t: np.zeros(0, dtype=np.int64) for t in topics}
         found = _empty(topics)

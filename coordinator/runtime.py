@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 import structlog
+from confluent_kafka.admin import AdminClient
 
 from assignors.decide import Decision
 from assignors.registry import Policy
@@ -66,18 +67,23 @@ EXIT_BUG = 1
 DecisionObserver = Callable[[Planned], None]
 StreamsObserver = Callable[[PlannedTasks], None]
 NoteObserver = Callable[[str, Note], None]
+Beside = Callable[[OffsetReader, Transport, AdminClient], Coroutine[Any, Any, None]]
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Who hears about decisions (after the broker has them) and notes. What they raise is logged and forgotten."""
+    """Who hears about decisions (after the broker has them) and notes. What they raise is logged and forgotten.
+
+    `beside` are run until the service ends; they read and decide nothing.
+    """
 
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
     on_streams_decision: Sequence[StreamsObserver] = ()
     on_ghost: Sequence[RemovalObserver] = ()
+    beside: Sequence[Beside] = ()
 
 
 def _told(observer: Callable[..., None], *values: object) -> None:
@@ -377,6 +383,7 @@ class Service:
         watch = MetadataWatch(reader, self._rebalance_wanted, interval_ms=self._watch_interval_ms)
         offsets = OffsetReader(reader.admin, transport)
         watching = [asyncio.create_task(watch.run())]
+        watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
         for config in self._groups:
             application = self._applications.get(config.group_id)
             if config.mode != "lead":

@@ -40,6 +40,7 @@ from pydantic_settings import (
 from coordinator.ghosts import GhostOptions
 from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, Adopt, MembershipConfig, Mode, check_timing
 from coordinator.orders import ControlSettings
+from coordinator.settings_pipeline import EventSettings, WeightSettings
 from coordinator.settings_streams import STREAMS_FIELDS, StreamsSettings, trouble_for_streams
 from coordinator.streams_config import StreamsConfig
 
@@ -151,6 +152,8 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     metadata_interval_ms: PositiveMilliseconds = 10_000
+    events: EventSettings | None = None
+    weights: WeightSettings | None = None
 
     @field_validator("kafka", mode="before")
     @classmethod

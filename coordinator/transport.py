@@ -24,6 +24,7 @@ from coordinator.group_errors import Code
 from coordinator.transport_messages import answer, failure_of, message
 from coordinator.transport_offsets import FetchedOffsets, FetchOffsets, offsets_answer, offsets_message
 from coordinator.transport_remove import RemovedMembers, RemoveMembers, remove_answer, remove_message
+from coordinator.transport_sizes import LogSizes, sizes_answer, sizes_message
 
 __all__ = [
     "ClientConfigError",
@@ -170,6 +171,20 @@ class Transport:
             return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
         return cast("RemovedMembers", reply)
 
+    async def log_sizes(
+        self, node: Node, topics: Mapping[str, int], timeout_ms: int = 5_000
+    ) -> dict[tuple[str, int], int]:
+        """Bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises TransportError.
+
+        Empty without the ACL DESCRIBE on the cluster.
+        """
+        command = LogSizes(0, node, "", topics, timeout_ms)
+        key = self._key(command)
+        reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
+        if error is not None:
+            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        return cast("dict[tuple[str, int], int]", reply)
+
     async def close(self) -> None:
         """Closes every connection and ends the IO thread."""
         if self._closed:
@@ -212,7 +227,7 @@ class Transport:
         future.add_errback(lambda error: hand_back(None, error))
         return await outcome
 
-    def _key(self, command: Request | FetchOffsets | RemoveMembers) -> str:
+    def _key(self, command: Request | FetchOffsets | RemoveMembers | LogSizes) -> str:
         if command.connection is Connection.JOIN:
             lane = command.lane if isinstance(command, Join) else 0
             return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
@@ -231,9 +246,7 @@ class Transport:
 
     # ---- on the IO thread --------------------------------------------------------------------------------------
 
-    async def _exchange(
-        self, key: str, command: Request | FetchOffsets | RemoveMembers
-    ) -> Answer | FetchedOffsets | RemovedMembers:
+    async def _exchange(self, key: str, command: Request | FetchOffsets | RemoveMembers | LogSizes) -> Any:
         if isinstance(command, FindCoordinator):
             connection = await self._connections.any_broker(command.attempt)
         else:
@@ -249,6 +262,9 @@ class Transport:
         if isinstance(command, RemoveMembers):
             wanted = remove_message(command)
             return remove_answer(await connection.send_request(wanted, request_timeout_ms=command.timeout_ms))
+        if isinstance(command, LogSizes):
+            asked = sizes_message(command)
+            return sizes_answer(await connection.send_request(asked, request_timeout_ms=command.timeout_ms))
         return answer(command, await connection.send_request(message(command), request_timeout_ms=command.timeout_ms))
 
 

@@ -58,9 +58,12 @@ def run_to_end(
 
 
 def toml(kafka: Mapping[str, str], groups: Sequence[Mapping[str, Any]], **settings: Any) -> str:
-    """A configuration file. JSON's strings, numbers, booleans and lists are TOML's too."""
-    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-    lines += ["[kafka]", *(f"{json.dumps(key)} = {json.dumps(value)}" for key, value in kafka.items())]
+    """A configuration file. JSON's strings, numbers, booleans and lists are TOML's too. `settings` that are mappings
+    are tables."""
+    tables = {"kafka": kafka} | {key: value for key, value in settings.items() if isinstance(value, Mapping)}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items() if key not in tables]
+    for name, table in tables.items():
+        lines += [f"[{name}]", *(f"{json.dumps(key)} = {json.dumps(value)}" for key, value in table.items())]
     for group in groups:
         lines += ["[[groups]]", *(f"{key} = {json.dumps(value)}" for key, value in group.items())]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,54 @@
+"""Puts the event publisher and the sampler together from the settings; nothing where they are off."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+from prometheus_client import Counter as PrometheusCounter
+
+from coordinator.publish import EventPublisher, PublishConfig
+from coordinator.runtime import Beside, DecisionObserver, NoteObserver, StreamsObserver
+from coordinator.samples import Sampler
+
+if TYPE_CHECKING:
+    from coordinator.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class EventsOut:
+    """Observers for the runtime, and what to close at the end."""
+
+    publisher: EventPublisher | None = None
+    on_decision: Sequence[DecisionObserver] = ()
+    on_streams_decision: Sequence[StreamsObserver] = ()
+    on_note: Sequence[NoteObserver] = ()
+    beside: Sequence[Beside] = ()
+
+    @classmethod
+    def of(cls, settings: "Settings", registry: CollectorRegistry) -> "EventsOut":
+        """Starts the publisher if a topic is named."""
+        events = settings.events
+        if events is None:
+            return cls()
+        counter = PrometheusCounter(
+            "bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry
+        )
+        publisher = EventPublisher(
+            settings.properties,
+            PublishConfig(events.topic, events.create_topic, events.registry_url, events.queue_max),
+            counted=lambda event, outcome, n: counter.labels(event, outcome).inc(n),
+        )
+        sampler = Sampler(publisher, interval_ms=events.sample_interval_ms)
+        publisher.start()
+        return cls(
+            publisher,
+            (publisher.on_decision, sampler.on_decision),
+            (publisher.on_streams_decision, sampler.on_streams_decision),
+            (sampler.on_note,),
+            (sampler.run,),
+        )
+
+    def close(self) -> None:
+        if self.publisher is not None:
+            self.publisher.close()

@@ -1,0 +1,39 @@
+"""The settings of the data pipeline: where events go, and where weights come from. Both are off until a topic is named.
+
+[events]
+topic = "bellwether.events"
+sample_interval_ms = 30000                 # lag and traffic of led groups
+registry_url = "http://registry:8081"      # none: Avro single objects
+[weights]
+topic = "bellwether.weights"               # compacted; written by the pipeline's weights job
+age_ms_max = 7200000                       # older weights count for nothing
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TOPIC = r"^[a-zA-Z0-9._-]{1,249}$"
+Positive = Annotated[int, Field(gt=0)]
+
+
+class EventSettings(BaseModel):
+    """Where events go. Times are milliseconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    topic: str = Field(pattern=TOPIC)
+    create_topic: bool = True
+    sample_interval_ms: Annotated[int, Field(ge=1_000)] = 30_000
+    registry_url: str | None = Field(default=None, pattern=r"^https?://")
+    queue_max: Positive = 256
+
+
+class WeightSettings(BaseModel):
+    """Where weights come from. Times are milliseconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    topic: str = Field(pattern=TOPIC)
+    create_topic: bool = True
+    age_ms_max: Positive = 7_200_000

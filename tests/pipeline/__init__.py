@@ -1,0 +1,1 @@
+"""Tests of the pipeline on real brokers and local Spark."""
