@@ -1,4 +1,4 @@
-"""Removes ghosts from one group, from outside: looks with DescribeGroups and removes with LeaveGroup.
+"""Frees one group from outside of ghosts and of a wedge: looks with DescribeGroups and removes with LeaveGroup.
 
 Works beside a leader of ours as well as without any membership (mode `assist`). The parked JoinGroup of a leader tells
 nothing before its round ends, and that is what the ghost holds up; DescribeGroups lists a newcomer at once.
@@ -6,16 +6,17 @@ nothing before its round ends, and that is what the ghost holds up; DescribeGrou
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import structlog
 
+from coordinator.coexistence import WedgeFinder
 from coordinator.commands import Describe, FindCoordinator, Note, NoteKind
 from coordinator.events import CoordinatorAnswer, DescribeAnswer, Node, RequestFailed
-from coordinator.ghosts import STABLE, Ghost, GhostFinder, Proof
+from coordinator.ghosts import STABLE, Ghost, GhostFinder, GhostOptions, Proof
 from coordinator.group_errors import Code, name_of
 from coordinator.transport import Transport
-from coordinator.transport_remove import RemoveMembers
+from coordinator.transport_remove import RemovedMembers, RemoveMembers
 
 # While the group waits every look may end the wait; at rest a look only has to see newcomers soon enough.
 WAITING_INTERVAL_S = 0.25
@@ -36,24 +37,32 @@ class GhostWatch:
     """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of ours.
 
     `unchanged` spares looks: while it returns the value that it had at the last look at a Stable group, nobody has
-    come or gone, as a leader knows; None means that nobody knows.
+    come or gone, as a leader knows; None means that nobody knows. `doubt_since` is the clock's second since which a
+    leader's requests fail without an explanation, None while they do not.
     """
 
     def __init__(
         self,
         group_id: str,
         transport: Transport,
+        options: GhostOptions,
         *,
-        client_ids_unique: bool = False,
         unchanged: Callable[[], Hashable | None] = lambda: None,
+        doubt_since: Callable[[], float | None] = lambda: None,
+        on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = (),
         on_note: Sequence[Callable[[str, Note], None]] = (),
         on_removal: Sequence[RemovalObserver] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.group_id = group_id
-        self._finder = GhostFinder(group_id, client_ids_unique=client_ids_unique)
+        self._options = options
+        self._finder = GhostFinder(group_id, client_ids_unique=options.client_ids_unique)
+        self._wedges = WedgeFinder()
+        self._wedged = False
         self._transport = transport
         self._unchanged = unchanged
+        self._doubt_since = doubt_since
+        self._on_seen = on_seen
         self._on_note = on_note
         self._on_removal = on_removal
         self._clock = clock
@@ -86,19 +95,40 @@ class GhostWatch:
 
     async def _act(self, seen: DescribeAnswer) -> None:
         ghosts = self._finder.look(seen, self._clock())
-        for warning in self._finder.warnings():
-            self._tell(Note(NoteKind.ALERT, warning))
-        if ghosts and self._node is not None:
-            await self._remove(self._node, ghosts)
+        for observer in self._on_seen:
+            observer(self.group_id, seen)
+        if self._options.remove:
+            for warning in self._finder.warnings():
+                self._tell(Note(NoteKind.ALERT, warning))
+            if ghosts:
+                await self._bury(ghosts)
+        await self._unwedge(seen)
 
-    async def _remove(self, node: Node, ghosts: Sequence[Ghost]) -> None:
-        members = tuple((ghost.member_id, f"ghost: {ghost.reason}") for ghost in ghosts)
-        answer = await self._transport.remove_members(
-            RemoveMembers(0, node, self.group_id, members, REQUEST_TIMEOUT_MS)
-        )
+    async def _unwedge(self, seen: DescribeAnswer) -> None:
+        wedged = self._wedges.look(seen, self._doubt_since(), self._clock())
+        if wedged is not None and not self._wedged:
+            self._tell(Note(NoteKind.ALERT, wedged.reason))
+        self._wedged = wedged is not None
+        if wedged is None or not self._options.evict_malformed:
+            return
+        suspect = self._wedges.to_evict(wedged, self._clock())
+        if suspect is not None and await self._remove({suspect.member_id: "its subscription does not parse"}):
+            self._tell(Note(NoteKind.ALERT, f"removed {suspect.member_id} ({suspect.client_host}) to end the wedge"))
+
+    async def _remove(self, reasons: Mapping[str, str]) -> RemovedMembers | None:
+        if self._node is None:
+            return None
+        command = RemoveMembers(0, self._node, self.group_id, tuple(reasons.items()), REQUEST_TIMEOUT_MS)
+        answer = await self._transport.remove_members(command)
         if isinstance(answer, RequestFailed) or answer.error:
             why = answer.reason if isinstance(answer, RequestFailed) else name_of(answer.error)
-            self._lost(f"the broker did not remove {len(ghosts)} ghosts: {why}")
+            self._lost(f"the broker did not remove {', '.join(reasons)}: {why}")
+            return None
+        return answer
+
+    async def _bury(self, ghosts: Sequence[Ghost]) -> None:
+        answer = await self._remove({ghost.member_id: f"ghost: {ghost.reason}" for ghost in ghosts})
+        if answer is None:
             return
         gone = [ghost for ghost in ghosts if answer.errors.get(ghost.member_id) == Code.NONE]
         # Whose session has just ended is gone as well, but not by us.

@@ -93,6 +93,7 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
 
     from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy
     from coordinator.applications import ApplicationError, load_application
+    from coordinator.coexistence_watch import ConversionWatch
     from coordinator.decision_log import DecisionLog, StreamsDecisionLog
     from coordinator.events_out import EventsOut
     from coordinator.http import HttpAddressError, HttpServer
@@ -138,6 +139,7 @@ async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
             on_note=(metrics.on_note, *events.on_note),
             on_ghost=(metrics.on_ghost,),
             beside=events.beside,
+            on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
         ),
         control=settings.control,
         watch_interval_ms=settings.metadata_interval_ms,

@@ -42,10 +42,12 @@ _DEFAULT_CLIENT_ID = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GhostOptions:
-    """The ghosts of a group are removed. `client_ids_unique`: the operator's word that no two live members on one host
-    share a client id."""
+    """What may be removed from a group. `client_ids_unique`: the operator's word that no two live members on one host
+    share a client id. `evict_malformed`: members, too, whose subscription wedges the broker (see `coexistence`)."""
 
+    remove: bool = True
     client_ids_unique: bool = False
+    evict_malformed: bool = False
 
 
 class Proof(Enum):

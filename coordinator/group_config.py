@@ -30,6 +30,8 @@ class MembershipConfig:
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()
     leave_on_stop: bool = True
+    # Whether a member with group.protocol=consumer may make the broker convert the group to KIP-848, away from us.
+    online_conversion: Literal["allow", "block"] = "allow"
     adopt_empty: bool = True  # join a group that has no members; otherwise somebody else has to begin
 
     # Session: the broker's floor is 6 s, and it is what members wait for if we are killed between Join and Sync. With

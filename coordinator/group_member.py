@@ -10,7 +10,7 @@ from coordinator.events import CoordinatorAnswer, Failure, JoinedMember, LeaveAn
 from coordinator.group_config import MembershipConfig
 from coordinator.group_errors import EXIT_CONFIG, Action, Code, action_for, exit_code_for, fatal_sentence, name_of
 from coordinator.group_requests import NO_GENERATION, Kind, Requests, Timer, Timers
-from coordinator.group_rules import Adoption, Coalescing, alone, backed_off_ms, spread, subscription
+from coordinator.group_rules import Adoption, Coalescing, alone, backed_off_ms, spread, subscription, with_own
 
 
 class State(Enum):
@@ -76,6 +76,11 @@ class Member:
     def alone(self) -> bool:
         """Nobody but us was in the last generation that we led."""
         return alone(self.members, self.member_id)
+
+    @property
+    def doubt_since(self) -> float | None:
+        """Since when requests have been answered with errors that nobody can explain, None while they are not."""
+        return self._doubt_since
 
     def farewell(self, reason: str) -> Leave | None:
         """The LeaveGroup of a runtime that can go on no longer; None where there is nothing to leave."""
@@ -264,9 +269,9 @@ class Member:
         self._requests.join(subscription(self._listed, streams=self.config.streams), self._reason)
 
     def _sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
-        self._assignments = assignments
+        self._assignments = with_own(assignments, self.member_id, self.config)
         self.state = State.SYNCING
-        self._requests.sync(assignments)
+        self._requests.sync(self._assignments)
 
     # ---- making way ----------------------------------------------------------------------------------------------
 

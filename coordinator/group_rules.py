@@ -12,6 +12,7 @@ from protocol.streams_subscription import SubscriptionInfo
 
 PROTOCOL_TYPE = "consumer"
 MEMBER_ID_UUID_LENGTH = 36
+NOT_TO_BE_CONVERTED = b"bellwether"
 COALESCE_STEPS = 4
 
 
@@ -28,6 +29,17 @@ def empty_assignment(*, streams: bool = False) -> bytes:
     """Our own assignment while we are alone."""
     user_data = AssignmentInfo().encode() if streams else None
     return ConsumerProtocolAssignment(user_data=user_data).encode()
+
+
+def with_own(
+    assignments: tuple[tuple[str, bytes], ...], member_id: str, config: MembershipConfig
+) -> tuple[tuple[str, bytes], ...]:
+    """Where an online conversion to KIP-848 is to be blocked, our own empty assignment carries userData: a broker
+    converts no group in which any assignment does. Streams applications carry some anyway."""
+    if config.online_conversion == "allow" or config.streams:
+        return assignments
+    own = ConsumerProtocolAssignment(user_data=NOT_TO_BE_CONVERTED).encode()
+    return tuple((name, own if name == member_id else blob) for name, blob in assignments)
 
 
 def alone(members: tuple[JoinedMember, ...], member_id: str) -> bool:

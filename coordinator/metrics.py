@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from assignors.decide import Decision
 from coordinator.causes import Cause, cause
+from coordinator.coexistence import Conversion
 from coordinator.commands import Note, NoteKind
 from coordinator.fallback import Source
 from coordinator.ghosts import Proof
@@ -104,6 +105,7 @@ class Metrics:
         self.generation = gauge("generation", "Generation of the latest plan.")
         self.members = gauge("members", "Members in the latest plan, ourselves not counted.")
         self.degraded = gauge("degraded_members", "Members whose bytes could not be used.")
+        self.convertible = gauge("convertible", "1 while nothing in the group stands against a conversion to KIP-848.")
         self.partitions = gauge("partitions", "Partitions with an owner in the latest plan.")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.")
         self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics without an owner.")
@@ -127,6 +129,10 @@ class Metrics:
     def on_ghost(self, group: str, proof: Proof) -> None:
         """Takes the removal of one dead member."""
         self.ghosts.labels(group, proof.value).inc()
+
+    def on_conversion(self, group: str, found: Conversion) -> None:
+        """Takes whether the group could be converted to KIP-848."""
+        self.convertible.labels(group).set(found.ready)
 
     def on_note(self, group: str, note: Note) -> None:
         """Takes what a membership says of itself: the runtime's observer of notes."""

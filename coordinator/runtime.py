@@ -84,6 +84,7 @@ class Observers:
     on_streams_decision: Sequence[StreamsObserver] = ()
     on_ghost: Sequence[RemovalObserver] = ()
     beside: Sequence[Beside] = ()
+    on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = ()
 
 
 def _told(observer: Callable[..., None], *values: object) -> None:
@@ -332,7 +333,7 @@ class Service:
         self._policy = policy
         self._policies = dict(policies or {})  # by group; the others use `policy`
         self._applications = dict(applications or {})  # by group: those that are Streams applications
-        self._ghosts = dict(ghosts or {})  # by group: those whose dead members are removed
+        self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
         self._observers = observers
         self._control = control
         self._desk: ControlDesk | None = None
@@ -387,7 +388,9 @@ class Service:
         for config in self._groups:
             application = self._applications.get(config.group_id)
             if config.mode != "lead":
-                self.observed[config.group_id] = GroupObserver(config.group_id, transport)
+                self.observed[config.group_id] = GroupObserver(
+                    config.group_id, transport, on_seen=self._observers.on_seen
+                )
             elif application is None:
                 self._add_group(config, transport, reader, watch)
             else:
@@ -463,11 +466,17 @@ class Service:
             stable = runner is not None and runner.membership.state is State.STABLE
             return runner.membership.generation if runner is not None and stable else None
 
+        def doubt_since() -> float | None:
+            runner = self.runners.get(group_id)
+            return runner.membership.doubt_since if runner is not None else None
+
         return GhostWatch(
             group_id,
             transport,
-            client_ids_unique=options.client_ids_unique,
+            options,
             unchanged=settled,
+            doubt_since=doubt_since,
+            on_seen=self._observers.on_seen,
             on_note=self._observers.on_note,
             on_removal=self._observers.on_ghost,
         )

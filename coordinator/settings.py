@@ -53,6 +53,7 @@ SHOWN = 3
 NAME_LENGTH_MAX = 249
 
 DEFAULTS = MembershipConfig("")
+GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
 Milliseconds = Annotated[int, Field(ge=0)]
 PositiveMilliseconds = Annotated[int, Field(gt=0)]
 
@@ -71,6 +72,8 @@ class GroupSettings(StreamsSettings):
     mode: Mode = "observe"
     adopt: Adopt = DEFAULTS.adopt
     ghosts: bool | None = None  # remove dead members; unless said otherwise in the modes assist and lead
+    evict_malformed: bool = False  # remove members whose subscription wedges brokers up to 4.3 (KAFKA-20570)
+    online_conversion: Literal["allow", "block"] = DEFAULTS.online_conversion  # to KIP-848, by a member that joins
     client_ids_unique: bool = False  # the operator's word that no two live members on one host share a client id
     policy: str = "kafka"
     protocols: tuple[str, ...] = Field(default=STOCK_PROTOCOLS, min_length=1)
@@ -120,16 +123,19 @@ class GroupSettings(StreamsSettings):
             group_id=self.name,
             instance_id=self.instance_id or instance_id,
             takeover_guard=self.takeover_guard(),
-            **self.model_dump(
-                exclude={"name", "kind", "policy", "instance_id", "ghosts", "client_ids_unique", *STREAMS_FIELDS}
-            ),
+            **self.model_dump(exclude={"name", "kind", "policy", "instance_id", *GHOST_FIELDS, *STREAMS_FIELDS}),
         )
 
     @property
     def ghost_options(self) -> GhostOptions | None:
-        """None where ghosts are left to their sessions."""
-        wanted = self.mode != "observe" if self.ghosts is None else self.ghosts
-        return GhostOptions(client_ids_unique=self.client_ids_unique) if wanted else None
+        """None where nobody may be removed."""
+        if self.mode == "observe":
+            return None
+        return GhostOptions(
+            remove=self.ghosts is not False,
+            client_ids_unique=self.client_ids_unique,
+            evict_malformed=self.evict_malformed,
+        )
 
     @property
     def streams(self) -> StreamsConfig | None:
