@@ -73,6 +73,14 @@ def streams_cause(previous: StreamsDecision | None, decision: StreamsDecision) -
         said = [f"{_listed({has[m] for m in came})} joined"] * bool(came)
         said += [f"{_listed({had[m] for m in went})} left or died"] * bool(went)
         return Cause(kind, ", ".join(said), (*came, *went))
+    outside = _outsiders(decision) - _outsiders(previous), _outsiders(previous) - _outsiders(decision)
+    if any(outside):
+        said = [
+            f"{_counted(len(ids), 'member', 'members')} without tasks {what}"
+            for ids, what in zip(outside, ("joined", "left"), strict=True)
+            if ids
+        ]
+        return Cause(Kind.EXCHANGED if all(outside) else Kind.JOINED if outside[0] else Kind.LEFT, ", ".join(said))
     resized = [
         t
         for t in decision.topology.source_topics
@@ -96,6 +104,11 @@ def short(process_id: object) -> str:
 def _threads(decision: StreamsDecision) -> dict[str, str]:
     """Member id -> short process id."""
     return {member: short(p.process_id) for p in decision.view.processes for member in p.members}
+
+
+def _outsiders(decision: StreamsDecision) -> set[str]:
+    """Members that are no threads, because nobody can read what they say."""
+    return {decision.raw.others[row].member_id for row in decision.crew.outsiders}
 
 
 def _count(decision: StreamsDecision, topic: str) -> int:

@@ -32,7 +32,7 @@ OPTIONS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 STOP_TIMEOUT_S = 40.0
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 150.0
 QUIET_S = 2.0
 
 

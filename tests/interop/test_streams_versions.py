@@ -14,7 +14,7 @@ from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import PARTITIONS, application, failures, led, strangers, telling, topology_of
 from tests.interop.streams_load import Load
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 SESSION_MS = 6_000
 
 

@@ -76,6 +76,11 @@ def test_causes_of_rounds() -> None:
     grown = led(group(A, B), counts=counts)
     cause = streams_cause(FIRST, grown)
     assert (cause.kind, cause.sentence) == (Kind.METADATA, "partitions changed of orders, shop-by-user-repartition")
+    stranger = Thread("x").with_user_data(None)
+    joined = led(group(A, B, stranger))
+    assert streams_cause(FIRST, joined).sentence == "1 member without tasks joined"
+    assert (cause := streams_cause(joined, FIRST)).kind is Kind.LEFT
+    assert cause.sentence == "1 member without tasks left"
     stop = led(group(replace(A, error_code=4), B))
     assert "shut the application down" in streams_cause(FIRST, stop).sentence
 
