@@ -191,7 +191,9 @@ class Prober:
         now_ms = facts.decided_at_ms
         if not facts.lags_known:
             return now_ms + RETRY_MS
-        times = [self._rates.near_at_ms(copy, now_ms) for copy in facts.copies if copy.warmup]
+        # Where nobody else has caught up, the process that a task is meant for gets a plain standby to warm up.
+        awaited = [copy for copy in facts.copies if copy.warmup or copy.lag > self._rates.acceptable_lag]
+        times = [self._rates.near_at_ms(copy, now_ms) for copy in awaited]
         known = sorted(t for t in times if t is not None and t != float("inf"))
         if not known:
             return now_ms + MEASURE_MS if None in times else None

@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -54,15 +55,7 @@ def with_notes(plan: StreamsPlan, notes: tuple[str, ...]) -> StreamsPlan:
     """The plan with these notes before its own."""
     if not notes:
         return plan
-    return StreamsPlan(
-        plan.active,
-        plan.standby_task,
-        plan.standby_process,
-        plan.warmup,
-        plan.probing,
-        (*notes, *plan.notes),
-        plan.deadlines,
-    )
+    return replace(plan, notes=(*notes, *plan.notes))
 
 
 def _racks(view: StreamsView, configs: AssignmentConfigs, policy: str) -> tuple[RackStage | None, tuple[str, ...]]:

@@ -184,7 +184,7 @@ def _sent(
     findings = validate_bytes(decoded, tasks, out, blobs)
     if findings:
         raise RefusalError(Cause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
-    before = _before(tasks, claims, crew)
+    before = np.append(crew.process, NOBODY)[view.running_on].astype(np.int32)
     return StreamsDecision(
         raw=work.raw,
         cluster=tasks.cluster,
@@ -284,13 +284,3 @@ def _blind(decoded: DecodedStreams, hosts: Collection[HostInfo]) -> BoolArray:
     texts = decoded.infos.end_point
     unseen = {text for text in set(texts) if text and end_point(text) not in hosts}
     return np.array([text in unseen for text in texts], dtype=np.bool_)
-
-
-def _before(tasks: TaskMap, claims: Claims, crew: Crew) -> IntArray:
-    """The process that runs each task now, by the latest claim on its partitions."""
-    before = np.full(tasks.table.size, NOBODY, dtype=np.int32)
-    task, thread = claims.tasks(tasks), crew.thread[claims.member]
-    inside = (task != NOBODY) & (thread >= 0)
-    order = np.argsort(claims.generation[claims.member[inside]], kind="stable")
-    before[task[inside][order]] = crew.process[thread[inside][order]]
-    return before

@@ -98,6 +98,8 @@ class StreamsView:
     `thread_task` (CSR with `thread_task_first`) are the stateful tasks that a thread itself reported, ascending: what
     step 4 of the reference calls the previous tasks of a member. Views made by hand may leave them out.
 
+    `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () where nobody knows.
+
     `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions.
     """
 
@@ -117,6 +119,7 @@ class StreamsView:
     lags_known: bool = True
     thread_task_first: LongArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     thread_task: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    running_on: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     now_ms: int = 0
     cluster: ClusterView | None = None
 
@@ -199,7 +202,8 @@ def _check_tags(tags: object) -> None:
 class StreamsPlan:
     """Where every task goes. `active[t]` is a process index. Standby replicas are parallel arrays sorted by task, then
     process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
-    `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance)."""
+    `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
+    `stays`: stateless tasks stay on the threads of the process that run them; Kafka deals them anew each time."""
 
     active: IntArray
     standby_task: IntArray
@@ -208,6 +212,7 @@ class StreamsPlan:
     probing: bool = False
     notes: tuple[str, ...] = field(default=())
     deadlines: tuple[tuple[int, int], ...] = ()
+    stays: bool = False
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":

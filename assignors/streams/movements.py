@@ -5,7 +5,8 @@ movement takes an active task or a standby back to a process that has its state 
 up, as long as the budget of warm-up replicas lasts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from assignors.streams.placement import Placement
 from assignors.streams.priority_set import PrioritySet
 
 Hashes = Callable[[], Sequence[int]]
+NOWHERE: Mapping[int, int] = MappingProxyType({})
 
 
 class WarmupBudget:
@@ -31,17 +33,29 @@ class WarmupBudget:
         return self._left >= 0
 
 
-def move_actives(place: Placement, tasks: IntArray, lags: Lags, budget: WarmupBudget, hashes: Hashes) -> int:
+def move_actives(
+    place: Placement,
+    tasks: IntArray,
+    lags: Lags,
+    budget: WarmupBudget,
+    hashes: Hashes,
+    running: Mapping[int, int] = NOWHERE,
+) -> int:
     """Moves each of these active tasks whose process lags behind to one that does not; returns how many it moved.
 
-    Pure swaps with a standby that has caught up count too.
+    Pure swaps with a standby that has caught up count too. Tasks in `running` (the process where each runs now) stay
+    there meanwhile; Java sends them to whoever has caught up and is the lightest, and later once more.
     """
     owners = place.owners(tasks)
     late = tasks[lags.behind(tasks, owners)]
     queue = late[np.lexsort((late, lags.caught_count[late]))]
     lightest = PrioritySet(place, hashes)
     for task in queue.tolist():
-        _move_active(place, task, lags, budget, lightest)
+        home = running.get(task)
+        if home is None:
+            _move_active(place, task, lags, budget, lightest)
+        else:
+            _stay_active(place, task, home, budget, lightest)
     return len(queue)
 
 
@@ -75,6 +89,23 @@ def _move_active(place: Placement, task: int, lags: Lags, budget: WarmupBudget, 
     lightest.offer(source, destination, gained=1, lost=1, polled=polled)
 
 
+def _stay_active(place: Placement, task: int, home: int, budget: WarmupBudget, lightest: PrioritySet) -> None:
+    destination, copies = place.active[task], place.standbys[task]
+    if home in copies:
+        _swap(place, task, home, destination)
+        lightest.offer(home, destination, polled=False)
+        return
+    place.active[task] = home
+    place.load[home] += 1
+    if budget.take():
+        copies.append(destination)
+        place.warmups.add((task, destination))
+        lightest.offer(home, destination, gained=1, polled=False)
+        return
+    place.load[destination] -= 1
+    lightest.offer(home, destination, gained=1, lost=1, polled=False)
+
+
 def _swap(place: Placement, task: int, source: int, destination: int) -> None:
     """The standby takes over, and the intended process keeps a standby instead: nothing that counts changes."""
     copies = place.standbys[task]
@@ -86,11 +117,19 @@ def _anybody(_process: int) -> bool:
     return True
 
 
-def move_standbys(place: Placement, lags: Lags, budget: WarmupBudget, hashes: Hashes, *, closer: bool = False) -> int:
+def move_standbys(
+    place: Placement,
+    lags: Lags,
+    budget: WarmupBudget,
+    hashes: Hashes,
+    *,
+    closer: bool = False,
+    urgent: Collection[int] = (),
+) -> int:
     """Does the same for standbys other than the warm-ups just made; returns how many moved.
 
     Where nobody else has caught up, Java moves a standby to whoever comes first by lag, also one that lags as much but
-    has a smaller id. With `closer` only strictly less lag counts.
+    has a smaller id. With `closer` only strictly less lag counts. Tasks in `urgent` get warm-ups before others.
     """
     task, process = place.replicas()
     late = lags.behind(task, process)
@@ -101,6 +140,8 @@ def move_standbys(place: Placement, lags: Lags, budget: WarmupBudget, hashes: Ha
     by_process = np.lexsort((task, process))
     task, process = task[by_process], process[by_process]
     keys = lags.caught_count[task] * lags.tasks + task
+    if urgent:
+        keys[np.isin(task, list(urgent))] -= (lags.processes + 1) * lags.tasks
     lightest = PrioritySet(place, hashes)
     moved = 0
     tasks, processes = task.tolist(), process.tolist()

@@ -4,11 +4,12 @@ import numpy as np
 
 from assignors.model import NOBODY, IntArray, LongArray
 from assignors.streams.model import StreamsPlan, StreamsView, ThreadPlan
+from assignors.streams.stay import stay
 from assignors.streams.threads import assign_threads
 
 
 def spread(view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
-    """Kafka's dealing of tasks to threads. Every copy in the plan gets a thread of its process."""
+    """Kafka's dealing of tasks to threads, unless the plan wants otherwise. Every copy gets a thread of its process."""
     dealt = assign_threads(view, plan)
     active = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     active[dealt.active] = _threads(dealt.active_first)
@@ -17,6 +18,8 @@ def spread(view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     given = _codes(view, dealt.standby, process[thread])
     order = np.argsort(given)
     at = np.searchsorted(given[order], _codes(view, plan.standby_task, plan.standby_process))
+    if plan.stays and len(view.running_on):
+        active = stay(view, plan, active)
     return ThreadPlan(active, thread[order][at])
 
 

@@ -1,11 +1,14 @@
 """The policy `streams-ha`: what KIP-441 and KIP-925 promise and the shipped HighAvailabilityTaskAssignor lacks.
 
-Tasks stay with whoever has them as long as that is balanced, subtopology by subtopology too. Standbys stay where they
-are, spread over racks where no tags say how to spread them. Everything else is HighAvailability's.
+Tasks stay with whoever has them as long as that is balanced, subtopology by subtopology too, and stateless ones on the
+very thread. An active task that waits for a warm-up waits where it runs. Standbys stay where they are, spread over
+racks where no tags say how to spread them. Everything else is HighAvailability's.
 
 With the rack optimisation on, its strategy decides whether subtopologies are to be even. It starts from the current
 placement, so it is repeated until it changes nothing: otherwise each rebalance would move a few tasks more.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +27,9 @@ _MOST_REPEATS = 10
 
 class StreamsHighAvailability(HighAvailability):
     """HighAvailability that starts from the current placement."""
+
+    def assign(self) -> StreamsPlan:
+        return replace(super().assign(), stays=True)
 
     def place_stateful(self) -> None:
         owner = current_owners(self.view, self.lags)
@@ -51,8 +57,12 @@ class StreamsHighAvailability(HighAvailability):
         budget = WarmupBudget(self.configs.max_warmup_replicas)
         hashes = hashes_of(self.view)
         self._aim = np.bincount(self.place.owners(self.stateful), minlength=self.view.size)
-        moved = move_actives(self.place, self.stateful, self.lags, budget, hashes)
-        return moved + move_standbys(self.place, self.lags, budget, hashes, closer=True)
+        place = self.place
+        aims = place.owners(self.stateful)
+        moved = move_actives(place, self.stateful, self.lags, budget, hashes, running_processes(self.view))
+        # A copy that will run its task is worth more than one that will stay a standby.
+        late = self.stateful[place.owners(self.stateful) != aims].tolist()
+        return moved + move_standbys(place, self.lags, budget, hashes, closer=True, urgent=late)
 
     def place_stateless(self) -> None:
         """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""
@@ -91,6 +101,13 @@ def current_owners(view: StreamsView, lags: Lags) -> IntArray:
     owner = np.full(table.size, NOBODY, dtype=np.int32)
     owner[task[order][::-1]] = holder[order][::-1]
     return owner
+
+
+def running_processes(view: StreamsView) -> dict[int, int]:
+    """The process where each stateful task runs, of those that run anywhere."""
+    process = np.repeat(np.arange(view.size), np.diff(view.report_first))
+    runs = view.report_lag == LATEST_OFFSET
+    return dict(zip(view.report_task[runs].tolist(), process[runs].tolist(), strict=True))
 
 
 def assign_streams_ha(view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None) -> StreamsPlan:

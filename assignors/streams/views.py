@@ -90,6 +90,7 @@ def streams_view(
         lags_known=lags_known,
         thread_task_first=starts(pairs // max(1, table.size), len(crew.member)),
         thread_task=(pairs % max(1, table.size)).astype(np.int32),
+        running_on=_running_on(crew, tasks, claims),
         now_ms=now_ms,
         cluster=tasks.cluster,
     )
@@ -161,6 +162,16 @@ def _previous(
     reported = process.astype(np.int64) * total + task
     active = distinct(np.concatenate([of_claims, reported[sums == LATEST_OFFSET]]))
     return active, reported[~among(reported, active)]
+
+
+def _running_on(crew: Crew, tasks: TaskMap, claims: Claims) -> IntArray:
+    """The thread that runs each task now, by the latest claim on its partitions."""
+    running = np.full(tasks.table.size, NOBODY, dtype=np.int32)
+    task, thread = claims.tasks(tasks), crew.thread[claims.member]
+    inside = (task != NOBODY) & (thread >= 0)
+    order = np.argsort(claims.generation[claims.member[inside]], kind="stable")
+    running[task[inside][order]] = thread[inside][order]
+    return running
 
 
 def _beyond(view: StreamsView, far: IntArray) -> tuple[str, ...]:

@@ -49,6 +49,17 @@ def test_without_rates_the_second_report_is_fetched_soon_and_then_it_is_known_wh
     assert (probe.due(second + 40_500) or "").startswith("early probe")
 
 
+def test_a_standby_that_is_to_take_over_is_a_warm_up_by_another_name() -> None:
+    """Seen in a scale-out: the process that had run the task before was the only other one with a copy, so the new one
+    got a plain standby, was ready in seconds and waited for Kafka's tick."""
+    probe = prober(lag=100)
+    probe.planned(facts(T0, standby(0, 10_000, None)))
+    assert probe.next_at_ms == T0 + MEASURE_MS
+    second = T0 + 10_000
+    probe.planned(facts(second, standby(2_000, 10_000, second)))
+    assert probe.next_at_ms == second + 39_500 + 1_000
+
+
 def test_a_growing_changelog_is_chased_and_one_that_grows_faster_is_never_caught() -> None:
     probe = prober(lag=100)
     probe.planned(facts(T0, warmup(0, 10_000, None)))

@@ -165,3 +165,57 @@ class TestEvener:
             owner = [random.randrange(len(threads)) for _ in range(random.randint(1, 60))]
             counts = np.bincount(self.even(owner, [0] * len(owner), threads), minlength=len(threads))
             assert max((counts - 1) / threads) < min((counts + 1) / threads)
+
+
+def scaled_out() -> Application:
+    """Two processes in balance with standbys of each other's tasks, and a third that has nothing yet.
+
+    Partitions 2 and 5 of each subtopology belong into the rack of the third: what is in none of the others has to go.
+    """
+    application = Application([(6, 10_000)], replicas=None)
+    for number, (mine, theirs) in enumerate((((0, 3, 5), (1, 2, 4)), ((1, 2, 4), (0, 3, 5))), start=1):
+        lags = {**dict.fromkeys(mine, LATEST_OFFSET), **dict.fromkeys(theirs, 0)}
+        application.instances.append(Instance(process_id(number), 1, lags=lags, active=list(mine)))
+    application.instances.append(Instance(process_id(3), 1))
+    return application
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_task_that_waits_for_a_warm_up_waits_where_it_runs(seed: int) -> None:
+    """Java sends it to a caught-up standby meanwhile if that is lighter: it moves, and so has no owner, twice."""
+    random = Random(seed)
+    application = scaled_out()
+    rack_of = [random.randrange(3) for _ in range(6)]
+    application.replicas = rack_of
+    for instance, rack in zip(application.instances, RACKS, strict=False):
+        instance.rack = rack
+    configs = AssignmentConfigs(
+        acceptable_recovery_lag=100, num_standby_replicas=1, rack_aware_assignment_strategy=MIN_TRAFFIC
+    )
+    view = application.view()
+    plan = assign_streams(view, configs, STREAMS_HA)
+    lags = Lags.of(view, 100)
+    before = [next(p for p, i in enumerate(application.instances) if t in i.active) for t in range(6)]
+    for task in range(6):
+        if plan.active[task] != before[task]:
+            assert int(lags.at(np.array([task]), plan.active[[task]])[0]) <= 100
+            warming = plan.standby_process[plan.warmup & (plan.standby_task == task)]
+            assert not len(warming), "it would move once more"
+
+
+def test_warm_ups_of_tasks_to_run_come_before_those_of_standbys() -> None:
+    """A standby that changes places can wait: until then it has a copy elsewhere that has caught up."""
+    application = scaled_out()
+    configs = AssignmentConfigs(acceptable_recovery_lag=100, num_standby_replicas=1, max_warmup_replicas=2)
+    final = scaled_out()
+    final.instances[2].lags = dict.fromkeys(range(6), 0)
+    aims = {t for t in range(6) if plan_of(final, configs).active[t] == 2}
+    assert len(aims) == 2
+    plan = plan_of(application, configs)
+    assert set(plan.standby_task[plan.warmup].tolist()) <= set(range(6))
+    assert (plan.active != 2).all()
+    assert np.count_nonzero(plan.warmup) == 2
+    again = scaled_out()
+    for task in plan.standby_task[plan.warmup].tolist():
+        again.instances[2].lags[task] = 0
+    assert np.count_nonzero(plan_of(again, configs).active == 2) == 2, "both ran after one round of warming up"

@@ -1,0 +1,65 @@
+"""Stateless tasks stay on the threads that run them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assignors.model import NOBODY
+from assignors.streams.model import StreamsPlan, StreamsView
+from assignors.streams.on_threads import spread
+from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+
+
+def view_of(capacities: list[int], running_on: list[int], stateful: int = 0) -> StreamsView:
+    """`stateful` tasks, then stateless ones; `running_on` has the thread of every task."""
+    application = Application([(stateful, 100), (len(running_on) - stateful, None)])
+    application.instances = [Instance(process_id(n), capacity) for n, capacity in enumerate(capacities, start=1)]
+    return replace(application.view(), running_on=np.array(running_on, dtype=np.int32))
+
+
+def threads(view: StreamsView, active: list[int]) -> list[int]:
+    plan = replace(StreamsPlan.of_active(np.array(active, dtype=np.int32)), stays=True)
+    return spread(view, plan).active.tolist()
+
+
+def test_tasks_stay_on_their_threads() -> None:
+    assert threads(view_of([2], [1, 1, 0, 0]), [0] * 4) == [1, 1, 0, 0]
+
+
+def test_kafka_would_deal_them_anew() -> None:
+    view = view_of([2], [1, 1, 0, 0])
+    assert spread(view, StreamsPlan.of_active(np.zeros(4, dtype=np.int32))).active.tolist() != [1, 1, 0, 0]
+
+
+def test_a_task_that_comes_goes_to_the_thread_with_the_least_active_tasks() -> None:
+    assert threads(view_of([2, 1], [0, 0, 1, 2]), [0, 0, 0, 0]) == [0, 0, 1, 1]
+
+
+def test_as_few_go_to_another_thread_as_make_it_even() -> None:
+    assert threads(view_of([2], [0, 0, 0, 0, 1]), [0] * 5) == [0, 0, 0, 1, 1]
+    assert threads(view_of([3], [0] * 6), [0] * 6) == [0, 0, 2, 1, 2, 1]
+
+
+def test_stateful_tasks_weigh_too_and_do_not_move() -> None:
+    assert threads(view_of([2], [0, 1, 0, 0, 0, NOBODY], stateful=2), [0] * 6) == [0, 1, 0, 0, 1, 1]
+
+
+def test_where_nothing_stays_it_is_dealt_as_in_kafka() -> None:
+    view = view_of([2], [NOBODY] * 4)
+    assert threads(view, [0] * 4) == spread(view, StreamsPlan.of_active(np.zeros(4, dtype=np.int32))).active.tolist()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_nothing_is_lost_and_threads_are_even(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    capacities = random.integers(1, 5, size=random.integers(1, 5)).tolist()
+    count, stateful = int(random.integers(1, 40)), 0
+    view = view_of(capacities, random.integers(NOBODY, sum(capacities), size=count).tolist(), stateful)
+    active = random.integers(0, len(capacities), size=count)
+    found = np.array(threads(view, active.tolist()))
+    process = np.repeat(np.arange(len(capacities)), capacities)
+    assert (process[found] == active).all()
+    tasks = np.bincount(found, minlength=sum(capacities))
+    for p in range(len(capacities)):
+        assert np.ptp(tasks[process == p]) <= 1
