@@ -380,6 +380,8 @@ class GroupMembership(Newcomer):
     def _heartbeat_answered(self, answer: HeartbeatAnswer) -> None:
         if answer.error in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
             self._alive_at = max(self._alive_at, self._heartbeat_sent_at)
+        if action_for(answer.error) is Action.REJOIN and self._heartbeat_generation != self.generation:
+            return  # of the generation before: the broker's answer to our JoinGroup has overtaken it
         if answer.error == Code.NONE:
             if self.state is State.STABLE:
                 self._attempts = 0

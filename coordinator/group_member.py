@@ -42,6 +42,7 @@ class Member:
         self._doubt_since: float | None = None
         self._alive_at = 0.0
         self._heartbeat_sent_at = 0.0
+        self._heartbeat_generation = NO_GENERATION
         self._reason = ""  # of the JoinGroup or LeaveGroup under way
         self._slot_taken = False  # our instance id was a member before we joined
         self._assignments: tuple[tuple[str, bytes], ...] = ()
@@ -118,6 +119,7 @@ class Member:
         self._set(Timer.HEARTBEAT, config.followup_heartbeat_ms if hurried else config.heartbeat_interval_ms)
         if self._requests.heartbeat():
             self._heartbeat_sent_at = self._now
+            self._heartbeat_generation = self.generation
 
     def _proceed(self) -> None:
         """Does what the present state waits for: at the start, after a back-off, with a new coordinator node."""

@@ -21,6 +21,7 @@ from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscr
 from tests.unit.coordinator.playbook import ME, Play, member, seen
 
 UNKNOWN_MEMBER_ID = 25
+ILLEGAL_GENERATION = 22
 REBALANCE_IN_PROGRESS = 27
 UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
 
@@ -236,6 +237,16 @@ def test_waking_after_the_session_in_stable_it_asks_before_it_disturbs_anybody()
     assert play.tell(Wake()).kinds() == ["Heartbeat"]
     assert play.heartbeat().state is State.STABLE
     assert play.later(11).wake().heartbeat(UNKNOWN_MEMBER_ID).state is State.WATCHING
+
+
+@pytest.mark.parametrize("error", [REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION])
+def test_a_heartbeat_of_the_last_generation_says_nothing_about_this_one(error: int) -> None:
+    """Seen on a busy machine: answered late, on its own connection, it made us start another round while deciding."""
+    play = Play().stable().wake().heartbeat(REBALANCE_IN_PROGRESS)
+    assert play.wake().kinds() == ["Heartbeat"]
+    play.joined(member(ME), member("a"), generation=2)
+    assert play.heartbeat(error).kinds() == []
+    assert play.state is State.DECIDING
 
 
 def test_a_short_pause_is_none() -> None:
