@@ -19,7 +19,7 @@ def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray) -> IntArray:
     Processes none of whose stateless tasks runs on one of their threads already keep what was dealt.
     """
     process_of = np.append(np.repeat(np.arange(view.size), view.capacity), NOBODY)
-    tasks = np.flatnonzero(~view.tasks.stateful & (plan.active != NOBODY))
+    tasks = np.flatnonzero(~view.tasks.stateful & (plan.active != NOBODY)).astype(np.int32)
     here = process_of[view.running_on[tasks]] == plan.active[tasks]
     if (dealt[tasks[here]] == view.running_on[tasks[here]]).all():
         return dealt
@@ -52,7 +52,7 @@ def _even(
     for task in tasks[np.isin(plan.active[tasks], uneven)].tolist():
         movable[int(threads[task])].append(task)
     for process in uneven:
-        mine = range(first[process], first[process + 1])
+        mine = list(range(first[process], first[process + 1]))
         while givers := [t for t in mine if movable[t]]:
             source, lightest = max(givers, key=counts.__getitem__), min(mine, key=counts.__getitem__)
             if counts[source] - counts[lightest] <= 1:
