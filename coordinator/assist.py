@@ -6,7 +6,7 @@ nothing before its round ends, and that is what the ghost holds up; DescribeGrou
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -14,6 +14,7 @@ from coordinator.coexistence import WedgeFinder
 from coordinator.commands import Describe, FindCoordinator, Note, NoteKind
 from coordinator.events import CoordinatorAnswer, DescribeAnswer, Node, RequestFailed
 from coordinator.ghosts import STABLE, Ghost, GhostFinder, GhostOptions, Proof
+from coordinator.group import GroupMembership, State
 from coordinator.group_errors import Code, name_of
 from coordinator.transport import Transport
 from coordinator.transport_remove import RemovedMembers, RemoveMembers
@@ -36,9 +37,8 @@ log = structlog.get_logger(__name__)
 class GhostWatch:
     """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of ours.
 
-    `unchanged` spares looks: while it returns the value that it had at the last look at a Stable group, nobody has
-    come or gone, as a leader knows; None means that nobody knows. `doubt_since` is the clock's second since which a
-    leader's requests fail without an explanation, None while they do not.
+    A leader's `membership` spares looks: while it is Stable in the generation of the last look, nobody has come or
+    gone. It also knows whether its own requests fail without an explanation. `clock` must be its clock.
     """
 
     def __init__(
@@ -47,8 +47,7 @@ class GhostWatch:
         transport: Transport,
         options: GhostOptions,
         *,
-        unchanged: Callable[[], Hashable | None] = lambda: None,
-        doubt_since: Callable[[], float | None] = lambda: None,
+        membership: GroupMembership | None = None,
         on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = (),
         on_note: Sequence[Callable[[str, Note], None]] = (),
         on_removal: Sequence[RemovalObserver] = (),
@@ -60,14 +59,13 @@ class GhostWatch:
         self._wedges = WedgeFinder()
         self._wedged = False
         self._transport = transport
-        self._unchanged = unchanged
-        self._doubt_since = doubt_since
+        self._membership = membership
         self._on_seen = on_seen
         self._on_note = on_note
         self._on_removal = on_removal
         self._clock = clock
         self._node: Node | None = None
-        self._stamp: Hashable | None = None
+        self._generation_seen: int | None = None
         self._trouble = ""
 
     async def run(self) -> None:
@@ -81,17 +79,23 @@ class GhostWatch:
 
     async def _turn(self) -> float:
         """One look; returns the seconds until the next."""
-        stamp = self._unchanged()
-        if stamp is not None and stamp == self._stamp:
+        settled = self._settled()
+        if settled is not None and settled == self._generation_seen:
             return WAITING_INTERVAL_S
-        self._stamp = None
+        self._generation_seen = None
         began = self._clock()
         seen = await self._describe()
         if seen is None:
             return TROUBLE_INTERVAL_S
         await self._act(seen)
-        self._stamp = stamp if seen.state == STABLE else None
+        self._generation_seen = settled if seen.state == STABLE else None
         return max(0.0, _interval_s(seen) - (self._clock() - began))
+
+    def _settled(self) -> int | None:
+        """The generation of a group at rest that we lead: our heartbeats tell when that ends."""
+        membership = self._membership
+        stable = membership is not None and membership.state is State.STABLE
+        return membership.generation if membership is not None and stable else None
 
     async def _act(self, seen: DescribeAnswer) -> None:
         ghosts = self._finder.look(seen, self._clock())
@@ -105,7 +109,8 @@ class GhostWatch:
         await self._unwedge(seen)
 
     async def _unwedge(self, seen: DescribeAnswer) -> None:
-        wedged = self._wedges.look(seen, self._doubt_since(), self._clock())
+        doubt_since = self._membership.doubt_since if self._membership is not None else None
+        wedged = self._wedges.look(seen, doubt_since, self._clock())
         if wedged is not None and not self._wedged:
             self._tell(Note(NoteKind.ALERT, wedged.reason))
         self._wedged = wedged is not None

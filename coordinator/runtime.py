@@ -460,25 +460,16 @@ class Service:
         return asyncio.create_task(between.run(runner.membership, runner.post))
 
     def _ghost_watch(self, group_id: str, transport: Transport, options: GhostOptions) -> GhostWatch:
-        def settled() -> int | None:
-            """The generation of a group at rest that we lead: our heartbeats tell when that ends."""
-            runner = self.runners.get(group_id)
-            stable = runner is not None and runner.membership.state is State.STABLE
-            return runner.membership.generation if runner is not None and stable else None
-
-        def doubt_since() -> float | None:
-            runner = self.runners.get(group_id)
-            return runner.membership.doubt_since if runner is not None else None
-
+        runner = self.runners.get(group_id)
+        observers = self._observers
         return GhostWatch(
             group_id,
             transport,
             options,
-            unchanged=settled,
-            doubt_since=doubt_since,
-            on_seen=self._observers.on_seen,
-            on_note=self._observers.on_note,
-            on_removal=self._observers.on_ghost,
+            membership=runner.membership if runner is not None else None,
+            on_note=observers.on_note,
+            on_removal=observers.on_ghost,
+            on_seen=observers.on_seen,
         )
 
     def _solver(self, subject: object, *, always: bool) -> Solver:

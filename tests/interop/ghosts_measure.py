@@ -88,7 +88,10 @@ def looked_after(cluster: KafkaCluster, how: str, app: Application) -> Iterator[
         process = Bellwether(cluster, [app.application_id], options=options)
         stack.callback(process.__exit__, None, None, None)
         process.start(wait=how == "lead")
-        yield process
+        try:
+            yield process
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nbellwether: {process.said_of(app.application_id, 60)}") from error
 
 
 def restart(app: StreamsApp, name: str) -> None:

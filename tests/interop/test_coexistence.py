@@ -1,0 +1,98 @@
+"""Beside other protocols, other brokers and broken clients: what Bellwether says, and that the members go on."""
+
+import threading
+
+import pytest
+
+from tests.interop.bellwether import Bellwether
+from tests.interop.brokers import KafkaCluster
+from tests.interop.jvm import BROKER_39
+from tests.interop.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.raw import RawError, RawMember, describe
+from tests.interop.rounds import last_round
+
+PARTITIONS = 4
+MALFORMED = b"\0\1\x7f\xff\xff\xff"  # a version, and an array that is longer than the request
+
+
+def pair(flock: Flock, name: str) -> list[Member]:
+    members = [flock.member("java", name, [name], ["range"]) for _ in range(2)]
+    wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
+    return members
+
+
+def test_a_conversion_to_kip_848_is_stepped_aside_for(kafka: KafkaCluster) -> None:
+    name = "coexist-allow"
+    kafka.create_topic(name, PARTITIONS)
+    with Bellwether(kafka, [name]) as lead, Flock(kafka.bootstrap) as flock:
+        members = pair(flock, name)
+        wait_until(lambda: bool(lead.log("online_conversion", group=name, ready=True)), 20, lead.tail)
+        members.append(flock.member("java", name, [name], [], protocol="consumer"))
+        wait_settled(members, partitions_of({name: PARTITIONS}))
+        wait_until(lambda: not lead.running, 40, lead.tail)
+        assert lead.stop() == 2
+        assert "converted to the KIP-848 protocol" in lead.text()
+        assert f"Group '{name}' is not a classic consumer group" in lead.tail(1)
+        wait_settled(members, partitions_of({name: PARTITIONS}))
+
+
+def test_a_conversion_is_blocked_where_the_operator_says_so(kafka: KafkaCluster) -> None:
+    name = "coexist-block"
+    kafka.create_topic(name, PARTITIONS)
+    with Bellwether(kafka, [name], options={"online_conversion": "block"}) as lead, Flock(kafka.bootstrap) as flock:
+        members = pair(flock, name)
+        wait_until(lambda: bool(lead.log("online_conversion", group=name, ready=False)), 20, lead.tail)
+        told = [member.count("assigned") for member in members]
+        newcomer = flock.member("java", name, [name], [], protocol="consumer")
+        wait_until(lambda: any(e.kind == "error" for e in newcomer.events), 30, lead.tail)
+        assert describe(kafka.bootstrap, name).protocol_type == "consumer"
+        assert lead.is_member(name)
+        assert [member.count("assigned") for member in members] == told
+
+
+@pytest.mark.parametrize("evict", [False, True])
+def test_a_wedged_round_is_named_and_ended_only_on_request(kafka: KafkaCluster, evict: bool) -> None:
+    name = f"coexist-wedge-{evict}".lower()
+    kafka.create_topic(name, PARTITIONS)
+    refused: list[int] = []
+
+    def join_with_nonsense() -> None:
+        try:
+            RawMember(kafka.bootstrap, name, [("range", MALFORMED)]).round()
+        except RawError as error:
+            refused.append(error.code)
+
+    with Bellwether(kafka, [name], options={"evict_malformed": evict}) as lead, Flock(kafka.bootstrap) as flock:
+        members = pair(flock, name)
+        wait_until(lambda: bool(lead.log("online_conversion", group=name)), 20, lead.tail)
+        threading.Thread(target=join_with_nonsense, daemon=True).start()
+        wait_until(lambda: "KAFKA-20570" in lead.text(), 30, lead.tail)
+        (alert,) = [entry for entry in lead.log("ghosts", what="ALERT") if "KAFKA-20570" in entry["reason"]]
+        assert "came raw-" in alert["reason"]
+        if evict:
+            wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
+            assert "to end the wedge" in lead.text()
+            assert last_round(kafka, name).leader.startswith("bellwether")
+        else:
+            assert "to end the wedge" not in lead.text()
+
+
+@pytest.mark.broker
+@pytest.mark.timeout(240)
+def test_a_broker_of_3_9_with_the_coordinator_in_scala_is_led_alike() -> None:
+    name = "coexist-39"
+    with KafkaCluster(nodes=1, racks=(), release=BROKER_39) as old, Flock(old.bootstrap) as flock:
+        old.create_topic(name, PARTITIONS)
+        with Bellwether(old, [name]) as lead:
+            members = pair(flock, name)
+            told = [member.count("assigned") for member in members]
+            lead.kill()
+            lead.start()
+            wait_until(lambda: "came back to our group without a rebalance" in lead.text(), 30, lead.tail)
+            members.append(flock.member("confluent", name, [name], ["range"]))
+            wait_settled(members, partitions_of({name: PARTITIONS}), spread=1)
+            assert [member.count("assigned") for member in members[:2]] == [count + 1 for count in told]
+            old.stop_node(1)
+            old.start_node(1)
+            wait_settled(members, partitions_of({name: PARTITIONS}), spread=1)
+            assert lead.is_member(name)
