@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from coordinator.client_config import librdkafka_properties
+from confluent_kafka import Producer
+
 from coordinator.orders import Order, OrderKind, encode
-from coordinator.orders_topic import write_now
 from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until
@@ -75,6 +75,7 @@ class SidecarSet:
         self._cluster = cluster
         self.topic = topic
         self.groups = tuple(groups)
+        self._producer: Producer | None = None
         self.processes = [
             Bellwether(
                 cluster,
@@ -119,9 +120,15 @@ class SidecarSet:
     def drain(self, target: str = "*") -> float:
         """Orders a hand-over; when, on the monotonic clock, it was sent."""
         now_ms = int(time.time() * 1000)
-        order = Order(OrderKind.DRAIN, target, "test", now_ms, now_ms + 60_000)
+        key, value = encode(Order(OrderKind.DRAIN, target, "test", now_ms, now_ms + 60_000))
+        if self._producer is None:
+            config = {**self._cluster.client_config("admin", "admin"), "linger.ms": 0}
+            self._producer = Producer(config)
+            self._producer.list_topics(self.topic, timeout=10)
+            self._producer.poll(0.5)  # it opens the connection to the leader of the partition
         began = time.monotonic()
-        write_now(librdkafka_properties(self._cluster.client_config("admin", "admin")), self.topic, *encode(order))
+        self._producer.produce(self.topic, key=key, value=value, partition=0)
+        assert self._producer.flush(10) == 0, "the order could not be written"
         return began
 
     def tails(self) -> str:
