@@ -79,9 +79,11 @@ class Bellwether:
         *,
         options: Mapping[str, Any] | None = None,
         user: str = "admin",
+        command: Sequence[str] = COMMAND,
         **settings: Any,
     ) -> None:
         self._cluster = cluster
+        self._command = tuple(command)
         self._groups = tuple(groups)
         config = cluster.client_config(user, user)
         config.pop("log_level")
@@ -120,7 +122,7 @@ class Bellwether:
         path = Path(self._directory.name) / "bellwether.toml"
         path.write_text(self._config)
         self._process = subprocess.Popen(
-            [*COMMAND, "run", "--config", str(path)],
+            [*self._command, "run", "--config", str(path)],
             cwd=ROOT,
             env=clean_environment({"BELLWETHER_LOG_FORMAT": "json"}),
             stdin=subprocess.DEVNULL,
@@ -144,6 +146,16 @@ class Bellwether:
                 return False
         described = self._cluster.admin.describe_consumer_groups([group])[group].result(timeout=10)
         return any(member.group_instance_id == INSTANCE for member in described.members)
+
+    def wait_for_end(self, limit_s: float) -> None:
+        """Until it has ended by itself. Raises AssertionError."""
+        wait_until(lambda: not self.running, limit_s, self.tail)
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """SIGTERM without waiting."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
 
     def stop(self) -> int:
         """SIGTERM; returns the exit code."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 from confluent_kafka import Producer
 
 from coordinator.orders import Order, OrderKind, encode
-from tests.interop.bellwether import INSTANCE, Bellwether
+from tests.interop.bellwether import COMMAND, INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until
 from tests.interop.raw import DESCRIBE, GroupState, connect_to_coordinator, read_description, request_description
@@ -70,7 +70,14 @@ class SidecarSet:
     """`count` processes that stand by for one another in these groups; a context manager. The first one begins."""
 
     def __init__(
-        self, cluster: KafkaCluster, groups: Sequence[str], topic: str, *, count: int = 2, **options: Any
+        self,
+        cluster: KafkaCluster,
+        groups: Sequence[str],
+        topic: str,
+        *,
+        count: int = 2,
+        command: Sequence[str] = COMMAND,
+        **options: Any,
     ) -> None:
         self._cluster = cluster
         self.topic = topic
@@ -84,6 +91,7 @@ class SidecarSet:
                 standby=True,
                 control_topic=topic,
                 sidecar_id=f"sidecar-{number}",
+                command=COMMAND if number else command,
             )
             for number in range(count)
         ]

@@ -1,0 +1,107 @@
+"""`python -m tests.interop.killed_at POINT HOW TRIGGER run ...`: Bellwether that, once the file TRIGGER exists, kills
+itself (HOW: kill) or waits a moment (HOW: hold) when it reaches POINT. It then makes the file TRIGGER.reached.
+
+The points stand around the steps of one round. The product knows nothing of this.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from coordinator import cli
+from coordinator.commands import Command, Decide, Heartbeat, Join, Leave, Request, Sync
+from coordinator.group import State
+from coordinator.runtime import GroupRunner
+
+POINTS = (
+    "before-join",
+    "join-sent",
+    "join-answered",
+    "deciding",
+    "before-sync",
+    "after-sync",
+    "stable",
+    "leaving",
+)
+HOLD_S = 1.0
+ON_ITS_WAY_S = 0.005  # a request that was handed over has left by then, and its answer rarely is there
+
+Hook = Callable[[str], Awaitable[None]]
+
+
+def _hook(point: str, how: str, trigger: Path) -> Hook:
+    reached = Path(f"{trigger}.reached")
+
+    def first_time() -> bool:
+        if not trigger.exists() or reached.exists():
+            return False
+        reached.touch()
+        return True
+
+    async def at(here: str) -> None:
+        if here != point or not first_time():
+            return
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        await asyncio.sleep(HOLD_S)
+
+    return at
+
+
+def install(at: Hook) -> None:
+    """Puts the hook around the requests and the plans of every group."""
+    plan = GroupRunner._plan
+
+    async def request(runner: GroupRunner[Any], command: Request) -> None:
+        await at(_before(runner, command))
+        asked = asyncio.ensure_future(runner._transport.request(command))
+        if isinstance(command, Join):
+            await asyncio.sleep(ON_ITS_WAY_S)
+            await at("join-sent")
+        answer = await asked
+        await at(_after(command))
+        runner.post(answer)
+
+    async def planned(runner: GroupRunner[Any], command: Decide) -> None:
+        await at("deciding")
+        await plan(runner, command)
+
+    setattr(GroupRunner, "_request", request)  # noqa: B010 - mypy would see methods assigned
+    setattr(GroupRunner, "_plan", planned)  # noqa: B010 - as above
+
+
+def _before(runner: GroupRunner[Any], command: Command) -> str:
+    match command:
+        case Join():
+            return "before-join"
+        case Sync():
+            return "before-sync"
+        case Leave():
+            return "leaving"
+        case Heartbeat() if runner.membership.state is State.STABLE:
+            return "stable"
+    return ""
+
+
+def _after(command: Command) -> str:
+    match command:
+        case Join():
+            return "join-answered"
+        case Sync():
+            return "after-sync"
+    return ""
+
+
+def main() -> None:
+    point, how, trigger, *arguments = sys.argv[1:]
+    assert point in POINTS, point
+    install(_hook(point, how, Path(trigger)))
+    cli.app(arguments)
+
+
+if __name__ == "__main__":
+    main()
