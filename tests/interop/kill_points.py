@@ -104,9 +104,9 @@ class Group:
             member.stop()
 
 
-def ordinary_round(cluster: KafkaCluster, flock: Flock) -> float:
+def ordinary_round(cluster: KafkaCluster, flock: Flock, name: str = "points-alone") -> float:
     """Seconds from the call to join until every partition has its owner, among members alone."""
-    group = Group(cluster, flock, "points-alone")
+    group = Group(cluster, flock, name)
     group.start()
     began = time.monotonic()
     group.members.append(group.member())
@@ -189,7 +189,7 @@ def armed(
         trigger = Path(directory) / "trigger"
         command = (sys.executable, "-m", "tests.interop.killed_at", point, how, str(trigger))
         if standby:
-            with SidecarSet(cluster, [group], f"{group}-control", command=command, **OPTIONS) as both:
+            with SidecarSet(cluster, [group], f"{group}-control", command=command, options=OPTIONS) as both:
                 yield both.processes[0], trigger
         else:
             with Bellwether(cluster, [group], command=command, options=OPTIONS) as alone:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -77,7 +77,7 @@ class SidecarSet:
         *,
         count: int = 2,
         command: Sequence[str] = COMMAND,
-        **options: Any,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._cluster = cluster
         self.topic = topic
@@ -87,7 +87,7 @@ class SidecarSet:
             Bellwether(
                 cluster,
                 groups,
-                options={"leave_on_stop": False, **options},
+                options={"leave_on_stop": False, **(options or {})},
                 standby=True,
                 control_topic=topic,
                 sidecar_id=f"sidecar-{number}",

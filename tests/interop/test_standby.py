@@ -1,0 +1,135 @@
+"""Sidecars that stand by for one another, and operators' orders, on real brokers. The long version with figures is
+`python -m tests.interop.failover` and `python -m tests.interop.kill_points`."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from coordinator.client_config import librdkafka_properties
+from coordinator.orders_topic import read_all
+from tests.interop.bellwether import Ended, run_to_end
+from tests.interop.brokers import KafkaCluster
+from tests.interop.failover import Stage, Trials
+from tests.interop.kill_points import OPTIONS, killed, ordinary_round
+from tests.interop.kill_points import PARTITIONS as POINT_PARTITIONS
+from tests.interop.kill_points import TOPIC as POINT_TOPIC
+from tests.interop.members import Flock, wait_until
+from tests.interop.raw import describe
+from tests.interop.rounds import last_round, rounds
+from tests.interop.sidecars import Seat, SidecarSet, strangers
+
+pytestmark = pytest.mark.broker
+
+GROUP, TOPIC, CONTROL = "failover", "failover", "failover-control"
+# What a busy machine may add to a hand-over that takes milliseconds.
+HAND_OVER_S_MAX = 2.0
+
+
+@pytest.fixture(scope="module")
+def stage(kafka: KafkaCluster) -> Iterator[Stage]:
+    kafka.create_topic(TOPIC, 12)
+    with (
+        SidecarSet(kafka, [GROUP], CONTROL, options=OPTIONS) as sidecars,
+        Flock(kafka.bootstrap) as flock,
+        Seat(kafka.bootstrap, GROUP) as seat,
+    ):
+        yield Stage(kafka, sidecars, flock, seat)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Gives orders on the command line."""
+
+    kafka: KafkaCluster
+
+    def orders(self, *arguments: str) -> Ended:
+        ended = run_to_end([*arguments, "--bootstrap", self.kafka.bootstrap, "--topic", CONTROL])
+        assert ended.code == 0, ended.text
+        return ended
+
+
+@pytest.fixture
+def operator(kafka: KafkaCluster) -> Operator:
+    return Operator(kafka)
+
+
+def test_the_lead_passes_when_the_leader_is_killed_and_nobody_notices(stage: Stage) -> None:
+    trials = Trials("killed", OPTIONS["session_timeout_ms"] / 1000 + 1)
+    stage.killed_at_rest(trials)
+    assert trials.passed(), trials
+
+
+def test_no_member_leads_when_the_leader_is_killed_in_a_rebalance(stage: Stage) -> None:
+    trials = Trials("killed in a rebalance", OPTIONS["session_timeout_ms"] / 1000 + 5)
+    stage.killed_in_a_rebalance(trials)
+    assert trials.passed(), trials
+
+
+def test_a_drain_hands_the_lead_over(stage: Stage, operator: Operator) -> None:
+    trials = Trials("drained", HAND_OVER_S_MAX)
+    stage.drained(trials)
+    assert trials.passed(), trials
+    holder = stage.seat.holder
+    assert "hands its groups over" in operator.orders("drain").stdout
+    stage.seat.next_holder(holder, 10)
+
+
+def test_a_rolling_restart_costs_no_rebalance(stage: Stage) -> None:
+    trials = Trials("rolled", HAND_OVER_S_MAX)
+    stage.rolled(trials)
+    assert trials.passed(), trials
+
+
+def test_orders_are_obeyed_and_outlive_the_leader(stage: Stage, kafka: KafkaCluster, operator: Operator) -> None:
+    generation = last_round(kafka, GROUP).generation
+    operator.orders("rebalance", GROUP, "--reason", "test")
+    wait_until(lambda: bool(rounds(kafka, GROUP, generation)), 20, stage.sidecars.tails)
+    stage.settle()
+    control = read_all(librdkafka_properties(kafka.client_config("admin", "admin")), CONTROL, 10)
+    assert f"rebalance/{GROUP}" not in control, "withdrawn by whoever began it"
+
+    operator.orders("leave", GROUP, "--for", "10m", "--reason", "offset reset")
+    wait_until(lambda: last_round(kafka, GROUP).leader.startswith(f"{GROUP}-java"), 20, stage.sidecars.tails)
+    stage.settle()
+    assert "has ordered leave of 'failover' (offset reset)" in operator.orders("orders").stdout
+    restarted = stage.sidecars.processes[0]
+    restarted.stop()
+    stage.sidecars.start(restarted)
+    wait_until(
+        lambda: bool(restarted.log("orders_stand")) and "offset reset" in restarted.log("orders_stand")[-1]["leave"],
+        20,
+        restarted.tail,
+    )
+    assert not strangers_of_ours(kafka), "it stays out although it has just come"
+    operator.orders("resume", GROUP)
+    assert "offset reset" not in operator.orders("orders").stdout
+
+
+def strangers_of_ours(kafka: KafkaCluster) -> list[str]:
+    """Members of the group under our instance id."""
+    return [m.member_id for m in describe(kafka.bootstrap, GROUP).members if m.instance_id is not None]
+
+
+@pytest.mark.parametrize("point", ["deciding", "before-sync"])
+def test_a_sidecar_killed_between_join_and_sync_stalls_the_group_no_longer_than_promised(
+    kafka: KafkaCluster, point: str, request: pytest.FixtureRequest
+) -> None:
+    if POINT_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
+        kafka.create_topic(POINT_TOPIC, POINT_PARTITIONS)
+    with Flock(kafka.bootstrap) as flock:
+        ordinary_s = ordinary_round(kafka, flock, f"points-{point}-ordinary")
+        outcome = killed(kafka, flock, point, ordinary_s, standby=False)
+    assert outcome.passed, outcome
+
+
+def test_the_order_on_the_wire_is_documented_json(stage: Stage, kafka: KafkaCluster, operator: Operator) -> None:
+    operator.orders("pause", GROUP, "--for", "30s")
+    record = read_all(librdkafka_properties(kafka.client_config("admin", "admin")), CONTROL, 10)[f"pause/{GROUP}"]
+    value = json.loads(json.dumps(record.to_json()))
+    assert value["v"] == 1
+    assert value["kind"] == "pause"
+    assert value["expires_ms"] - value["at_ms"] == 30_000
+    operator.orders("resume", GROUP)
+    assert not strangers(kafka, GROUP, 1 << 30)
