@@ -138,6 +138,28 @@ def test_a_changelog_that_grows_disturbs_nobody(kafka: KafkaCluster, tmp_path: P
         app.wait_counted(load.expected)
         assert app.owners() == before
         assert generation_of(kafka, common.application_id) == generation
+
+
+def test_a_changelog_that_is_deleted_is_made_again(kafka: KafkaCluster, tmp_path: Path) -> None:
+    common = application(kafka, "bad-deleted")
+    changelog = f"{common.application_id}-windowed-changelog"
+    with (
+        led(kafka, common, tmp_path) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(500)
+        app.add("one")
+        before = app.wait_settled()
+        app.wait_counted(load.expected)
+        kafka.delete_topic(changelog)
+        wait_until(lambda: lead.log("internal_topics_created", topics=[changelog]), 30, app.tell)
+        kafka.wait_for_topic(changelog, PARTITIONS)
+        load.produce(500)
+        app.wait_counted(load.expected)
+        assert app.wait_settled() == before
+        assert strangers(kafka, common.application_id) == []
         assert failures(app) == []
 
 
@@ -190,6 +212,7 @@ def test_while_end_offsets_cannot_be_read_everything_stays(kafka: KafkaCluster, 
         assert failures(app) == []
 
 
+@pytest.mark.proof
 def test_a_wrong_topology_that_is_attested_kills_nothing_for_long(kafka: KafkaCluster, tmp_path: Path) -> None:
     """Two equal subtopologies in the wrong order: a Streams thread dies at once of a task of the other one. Whoever
     starts it again, as an orchestrator would, finds a Java leader after a few times."""
