@@ -122,7 +122,7 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
     tasks, trouble = build_tasks(topology, cluster, ends)
     claims = read_claims(decoded, tasks, memory)
     reports = read_reports(decoded, tasks)
-    wrong = contradictions(decoded, tasks, claims, reports)
+    wrong = contradictions(decoded, tasks, claims, reports, memory)
     if wrong:
         raise RefusalError(Cause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}")
     dated = streams_view(decoded, crew, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)

@@ -99,13 +99,18 @@ def streams_view(
     return DatedView(view, joined[said_by], _beyond(view, far))
 
 
-def contradictions(decoded: DecodedStreams, tasks: TaskMap, claims: Claims, reports: Reports) -> tuple[str, ...]:
+def contradictions(
+    decoded: DecodedStreams, tasks: TaskMap, claims: Claims, reports: Reports, memory: StreamsMemory
+) -> tuple[str, ...]:
     """Sentence parts on running tasks that the topology cannot explain; () where it explains all.
 
     A running task (sum -2) is in the topology, is stateful, and its thread owns partitions of it. State on disk of
-    tasks that the topology does not know may be old; it says nothing.
+    tasks that the topology does not know may be old; it says nothing. Nor does a newcomer to a group that we lead: a
+    thread has closed what it ran before it joins under a new id, so it runs nothing, whatever it says.
     """
     speaks = (decoded.infos.version >= _RUNNING_SINCE) & ~claims.silent & ~decoded.infos.future
+    if memory.led:
+        speaks &= np.array([m.key in memory.threads for m in decoded.members], dtype=np.bool_)
     running: LongArray = np.flatnonzero((reports.offset_sum == LATEST_OFFSET) & speaks[reports.member])
     member, task = reports.member[running], reports.task[running]
     infos, table = decoded.infos, tasks.table

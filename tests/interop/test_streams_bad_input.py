@@ -32,7 +32,7 @@ from tests.interop.streams_load import Load
 
 pytestmark = pytest.mark.timeout(600)
 GOOD = SubscriptionInfo(process_id=ProcessId(0, 7)).encode()
-EVERYTHING = tuple((TaskId(s, p), LATEST_OFFSET) for s in (1, 2) for p in range(PARTITIONS))
+EVERYTHING = tuple((TaskId(s, p), LATEST_OFFSET) for s in (0, 1, 2, 77) for p in range(PARTITIONS))
 # A member that cannot be read gets nothing; Java's leader dies of each of these, and the next one after it. Named
 # topologies can be read, but not beside threads without any.
 UNREADABLE: dict[str, bytes | None] = {
@@ -49,9 +49,7 @@ UNREADABLE: dict[str, bytes | None] = {
 # These can be read, and are threads like any other, as they are for Java: they may get tasks while they stay.
 READABLE: dict[str, bytes] = {
     "newer than we are": (12).to_bytes(4) + (12).to_bytes(4),
-    "runs every task that has state": SubscriptionInfo(
-        process_id=ProcessId(0, 8), task_offset_sums=EVERYTHING
-    ).encode(),
+    "runs every task and more": SubscriptionInfo(process_id=ProcessId(0, 8), task_offset_sums=EVERYTHING).encode(),
     "tasks that are not there": SubscriptionInfo(
         process_id=ProcessId(0, 9), task_offset_sums=((TaskId(77, 5), 10), (TaskId(1, 2**31 - 1), 2**62))
     ).encode(),

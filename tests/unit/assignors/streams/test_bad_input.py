@@ -193,6 +193,16 @@ def test_a_running_task_that_the_topology_cannot_explain_is_refused(task: tuple[
     assert (step.cause, text in step.reason) == (Cause.TOPOLOGY, True)
 
 
+def test_a_newcomer_that_says_it_runs_tasks_is_not_believed() -> None:
+    """One lie of one stranger made us step aside from an application that was led well."""
+    first = led(group(A, B))
+    liar = Thread("x", 9, sums={(7, 0): -2, (0, 0): -2, (1, 1): -2}, owned=(TopicPartition(REPARTITION, 0),))
+    second = led(group(A.after(first), B.after(first), liar, generation=2), memory=first.memory)
+    assert second.view.size == 3
+    known = replace(A.after(first), sums={(7, 0): -2})
+    assert refused(group(known, B.after(first), generation=2), memory=first.memory).cause is Cause.TOPOLOGY
+
+
 def test_swapped_subtopologies_are_noticed() -> None:
     """Two equal subtopologies change numbers in an upgrade: the running tasks own the partitions of the other one."""
     one = Subtopology(0, ("t",), changelogs=("app-s-changelog",))
