@@ -3,7 +3,7 @@ a stage before them reached (DESIGN: the chain).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -38,7 +38,10 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StageReport:
-    """What one stage did: its own score before and after, whether its plan was taken, and why in one sentence."""
+    """What one stage did: its own score before and after, whether its plan was taken, and why in one sentence.
+
+    `owner` is where everything was after it, so that people can be told which stage moved what.
+    """
 
     stage: str
     hard: bool
@@ -46,6 +49,7 @@ class StageReport:
     after: float
     taken: bool
     reason: str
+    owner: IntArray | None = field(default=None, compare=False, repr=False)
 
 
 class StageError(Exception):
@@ -58,7 +62,7 @@ def run(stages: Sequence[Stage], problem: Problem) -> tuple[Plan, tuple[StageRep
     reports: list[StageReport] = []
     for i, stage in enumerate(stages):
         plan, report = _hard(stage, problem, plan) if stage.hard else _soft(stage, stages[:i], problem, plan)
-        reports.append(report)
+        reports.append(replace(report, owner=plan.owner))
     return plan, tuple(reports)
 
 

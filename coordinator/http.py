@@ -1,25 +1,21 @@
-"""Read-only HTTP for Prometheus and for probes: /metrics, /livez, /readyz. GET and HEAD, nothing else.
+"""The HTTP server: Hypercorn around the ASGI application of `web`, on loopback unless told otherwise.
 
-Loopback unless told otherwise. A request has a few seconds and a few kilobytes, connections are few, bodies are not
-read: whoever can reach the port can learn what the metrics say and can do nothing.
+A request has a few seconds and connections are few, so that whoever can reach the port cannot use the process up.
 """
 
 import asyncio
-from collections.abc import Callable
-from http import HTTPStatus
+import socket
 
-import structlog
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
 
-REQUEST_SECONDS = 5.0
+from coordinator.web import Web
+
+READ_TIMEOUT_S = 5
+KEEP_ALIVE_TIMEOUT_S = 15
 HEAD_BYTES_MAX = 8_192
-CONNECTIONS_MAX = 32
-PLAIN = "text/plain; charset=utf-8"
-
-Answer = tuple[HTTPStatus, str, bytes]
-
-log = structlog.get_logger(__name__)
+BACKLOG = 64
+STOP_TIMEOUT_S = 1
 
 
 class HttpAddressError(Exception):
@@ -27,70 +23,51 @@ class HttpAddressError(Exception):
 
 
 class HttpServer:
-    """Serves one registry. `ready` says why the service is not ready, None if it is; it must answer at once.
+    """Serves one application. Start and stop once."""
 
-    Alive means that the event loop turns. A leader that waits in JoinGroup is alive and may be not ready.
-    """
-
-    def __init__(self, registry: CollectorRegistry, ready: Callable[[], str | None]) -> None:
-        self._registry = registry
-        self._ready = ready
-        self._server: asyncio.Server | None = None
-        self._open = 0
+    def __init__(self, web: Web) -> None:
+        self._web = web
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
 
     async def start(self, address: str) -> str:
         """Listens on "host:port" and returns the address with the real port. Raises HttpAddressError."""
         host, _, port = address.rpartition(":")
         try:
-            self._server = await asyncio.start_server(self._serve, host.strip("[]"), int(port), limit=HEAD_BYTES_MAX)
+            listening = await asyncio.to_thread(_listen, host.strip("[]"), int(port))
         except OSError as error:
             raise HttpAddressError(
                 f"The HTTP server cannot listen on {address} ({error.strerror}); change http_address."
             ) from None
-        return f"{host}:{self._server.sockets[0].getsockname()[1]}"
+        found = f"{host}:{listening.getsockname()[1]}"
+        config = Config()
+        config.bind = [f"fd://{listening.detach()}"]
+        config.accesslog = config.errorlog = None
+        config.include_server_header = False
+        config.read_timeout = READ_TIMEOUT_S
+        config.keep_alive_timeout = KEEP_ALIVE_TIMEOUT_S
+        config.h11_max_incomplete_size = HEAD_BYTES_MAX
+        config.graceful_timeout = STOP_TIMEOUT_S
+        config.shutdown_timeout = STOP_TIMEOUT_S
+        # Our own trigger: the process has its own idea of what SIGTERM means.
+        self._task = asyncio.create_task(serve(self._web, config, shutdown_trigger=self._stop.wait))  # type: ignore[arg-type]  # its types ask for one class per ASGI scope
+        return found
 
     async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        self._stop.set()
+        if self._task is not None:
+            await self._task
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
-        try:
-            if self._open <= CONNECTIONS_MAX:
-                async with asyncio.timeout(REQUEST_SECONDS):
-                    await self._exchange(reader, writer)
-        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # a client that is slow, gone or too long: there is nobody to tell
-        finally:
-            self._open -= 1
-            writer.close()
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        request, *lines = head.split("\r\n")
-        method, path = (*request.split(" "), "", "")[:2]
-        accept = next((line.split(":", 1)[1] for line in lines if line.lower().startswith("accept:")), "")
-        status, kind, body = self._answer(method, path.split("?", 1)[0], accept.strip())
-        allow = "Allow: GET, HEAD\r\n" if status is HTTPStatus.METHOD_NOT_ALLOWED else ""
-        writer.write(
-            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
-            f"{allow}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n".encode()
-        )
-        writer.write(b"" if method == "HEAD" else body)
-        await writer.drain()
-
-    def _answer(self, method: str, path: str, accept: str) -> Answer:
-        if method not in ("GET", "HEAD"):
-            return (HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"Only GET and HEAD.\n")
-        if path == "/metrics":
-            encode, kind = choose_encoder(accept)
-            return (HTTPStatus.OK, kind, encode(self._registry))
-        if path == "/livez":
-            return (HTTPStatus.OK, PLAIN, b"ok\n")
-        if path == "/readyz":
-            reason = self._ready()
-            if reason is None:
-                return (HTTPStatus.OK, PLAIN, b"ok\n")
-            return (HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, f"{reason}\n".encode())
-        return (HTTPStatus.NOT_FOUND, PLAIN, b"There are /metrics, /livez and /readyz.\n")
+def _listen(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening

@@ -1,0 +1,84 @@
+"""What the process remembers of rounds for people: the newest one of each group in full, those before as one line."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from assignors.decide import Decision
+from assignors.streams.result import StreamsDecision
+from coordinator.causes import cause
+from coordinator.picture import Picture, consumer_picture, streams_picture
+from coordinator.planner import Planned
+from coordinator.planner_streams import PlannedTasks
+from coordinator.planning import Timings
+from coordinator.streams_report import streams_cause
+
+LINES_MAX = 200  # of all groups together
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One round in short. Counts are of partitions or tasks."""
+
+    group: str
+    generation: int
+    decided_at_ms: int
+    cause: str
+    source: str
+    kept: int
+    moved: int
+    new: int
+    lost: int
+    plan_ms: float
+
+
+class Rounds:
+    """An observer of decisions. Pictures are drawn when somebody looks: a round must not wait for them."""
+
+    def __init__(self) -> None:
+        self._consumers: dict[str, tuple[Planned, Decision | None]] = {}
+        self._streams: dict[str, tuple[PlannedTasks, StreamsDecision | None]] = {}
+        self._lines: deque[Line] = deque(maxlen=LINES_MAX)
+
+    def on_decision(self, planned: Planned) -> None:
+        decision = planned.chosen.decision
+        before = self._consumers.get(decision.raw.group_id)
+        previous = before[0].chosen.decision if before else None
+        self._consumers[decision.raw.group_id] = planned, previous
+        why = cause(previous, decision).sentence
+        self._lines.appendleft(_line(decision, why, planned.chosen.source.value, planned.timings))
+
+    def on_streams_decision(self, planned: PlannedTasks) -> None:
+        decision = planned.chosen.decision
+        before = self._streams.get(decision.raw.group_id)
+        previous = before[0].chosen.decision if before else None
+        self._streams[decision.raw.group_id] = planned, previous
+        why = streams_cause(previous, decision).sentence
+        self._lines.appendleft(_line(decision, why, planned.chosen.source.value, planned.timings))
+
+    def lines(self) -> tuple[Line, ...]:
+        """The newest first."""
+        return tuple(self._lines)
+
+    def picture(self, group: str) -> Picture | None:
+        """The newest round of this group, None where we have led none."""
+        if group in self._consumers:
+            return consumer_picture(*self._consumers[group])
+        if group in self._streams:
+            return streams_picture(*self._streams[group])
+        return None
+
+
+def _line(decision: Decision | StreamsDecision, why: str, source: str, timings: Timings) -> Line:
+    moves = decision.moves
+    return Line(
+        decision.raw.group_id,
+        decision.raw.generation,
+        decision.decided_at_ms,
+        why,
+        source,
+        moves.kept,
+        moves.moved,
+        moves.new,
+        moves.lost,
+        round(timings.plan_s * 1000, 2),
+    )
