@@ -12,16 +12,12 @@ that command, so that `--help` and `decode` start at once.
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from coordinator import cli_orders
 from coordinator.cli_topology import topology_app
-
-if TYPE_CHECKING:
-    from coordinator.runtime import Service
-    from coordinator.settings import Settings
 
 EXIT_INPUT = 2
 DISTRIBUTION = "bellwether-kafka"
@@ -67,6 +63,7 @@ def run(
     import asyncio
 
     from coordinator import logs
+    from coordinator.process import serve
     from coordinator.settings import SettingsError, load
 
     given: dict[str, Any] = {}
@@ -81,89 +78,10 @@ def run(
     except SettingsError as error:
         _fail(str(error))
     logs.configure(settings.log_level, settings.log_format)
-    code, messages = asyncio.run(_lead(settings))
-    for message in messages:
+    outcome = asyncio.run(serve(settings, _version()))
+    for message in outcome.messages:
         typer.echo(message, err=True)
-    raise typer.Exit(code)
-
-
-async def _lead(settings: "Settings") -> tuple[int, tuple[str, ...]]:
-    """Runs the service beside its HTTP server. Returns the exit code and sentences for people."""
-    import asyncio
-
-    from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy
-    from coordinator.applications import ApplicationError, load_application
-    from coordinator.coexistence_watch import ConversionWatch
-    from coordinator.decision_log import DecisionLog, StreamsDecisionLog
-    from coordinator.events_out import EventsOut
-    from coordinator.http import HttpAddressError, HttpServer
-    from coordinator.metrics import Metrics
-    from coordinator.metrics_streams import StreamsMetrics
-    from coordinator.runtime import Observers, Service
-
-    metrics = Metrics()
-    metrics.info.info({"version": _version()})
-    for group in settings.groups:
-        metrics.wanted.labels(group.name).set(group.mode == "lead")
-    consumers = [group for group in settings.groups if group.streams is None]
-    try:
-        plugins = load_plugins(sorted({group.policy for group in consumers} - set(POLICIES)))
-        policies = {group.name: policy(group.policy, plugins) for group in consumers}
-        applications = {group.name: load_application(group.streams) for group in settings.groups if group.streams}
-    except ApplicationError as error:
-        return EXIT_INPUT, (str(error),)
-    except UnknownNameError as error:
-        return EXIT_INPUT, (f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}.",)
-    try:
-        # A name that nobody here can plan for would lock every other member out of the group.
-        for group in consumers:
-            for protocol in group.protocols:
-                policies[group.name].chain(protocol)
-    except UnknownNameError as error:
-        return EXIT_INPUT, (f"The setting protocols of group {group.name} cannot be used: {error}.",)
-    events = EventsOut.of(settings, metrics.registry)
-    service = Service(
-        settings.properties,
-        settings.memberships,
-        Policy(),
-        policies=policies,
-        applications=applications,
-        ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
-        observers=Observers(
-            on_decision=(metrics.on_decision, DecisionLog().on_decision, *events.on_decision),
-            on_streams_decision=(
-                StreamsMetrics(metrics).on_decision,
-                StreamsDecisionLog().on_decision,
-                *events.on_streams_decision,
-            ),
-            on_note=(metrics.on_note, *events.on_note),
-            on_ghost=(metrics.on_ghost,),
-            beside=events.beside,
-            on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
-        ),
-        control=settings.control,
-        watch_interval_ms=settings.metadata_interval_ms,
-    )
-    server = HttpServer(metrics.registry, lambda: _not_ready(service))
-    try:
-        if settings.http_address:
-            await server.start(settings.http_address)
-    except HttpAddressError as error:
-        return EXIT_INPUT, (str(error),)
-    try:
-        outcome = await service.run()
-    finally:
-        await server.stop()
-        await asyncio.to_thread(events.close)
-    return outcome.exit_code, outcome.messages
-
-
-def _not_ready(service: "Service") -> str | None:
-    """Why the service is not ready: it has no groups yet, or one of them has been given up."""
-    if not (service.runners or service.observed):
-        return "not connected yet"
-    given_up = sorted(group for group, runner in service.runners.items() if runner.fatal is not None)
-    return f"given up: {', '.join(given_up)}" if given_up else None
+    raise typer.Exit(outcome.exit_code)
 
 
 @app.command(epilog=EXIT_CODES)

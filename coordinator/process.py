@@ -1,0 +1,112 @@
+"""The process behind `bellwether run`: settings become a service with its observers, beside its HTTP server."""
+
+import asyncio
+from collections.abc import Mapping
+
+from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy
+from coordinator.applications import ApplicationError, load_application
+from coordinator.coexistence_watch import ConversionWatch
+from coordinator.decision_log import DecisionLog, StreamsDecisionLog
+from coordinator.events_out import EventsOut
+from coordinator.group import State
+from coordinator.group_errors import EXIT_CONFIG
+from coordinator.http import HttpAddressError, HttpServer
+from coordinator.metrics import Metrics
+from coordinator.metrics_streams import StreamsMetrics
+from coordinator.rounds import Rounds
+from coordinator.runtime import Observers, Outcome, Service
+from coordinator.settings import GroupSettings, Settings
+from coordinator.web import GroupStatus, Web
+
+
+async def serve(settings: Settings, version: str) -> Outcome:
+    """Runs until SIGTERM. What a setting can spoil is an outcome with a sentence, not an exception."""
+    metrics, rounds = Metrics(), Rounds()
+    metrics.info.info({"version": version})
+    for group in settings.groups:
+        metrics.wanted.labels(group.name).set(group.mode == "lead")
+    try:
+        policies = _policies([group for group in settings.groups if group.streams is None])
+        applications = {group.name: load_application(group.streams) for group in settings.groups if group.streams}
+    except (ApplicationError, UnknownNameError) as error:
+        return Outcome(EXIT_CONFIG, (str(error),))
+    events = EventsOut.of(settings, metrics.registry)
+    service = Service(
+        settings.properties,
+        settings.memberships,
+        Policy(),
+        policies=policies,
+        applications=applications,
+        ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
+        observers=_observers(metrics, rounds, events),
+        control=settings.control,
+        watch_interval_ms=settings.metadata_interval_ms,
+    )
+    server = HttpServer(Web(metrics.registry, lambda: not_ready(service), lambda: statuses(settings, service), rounds))
+    try:
+        if settings.http_address:
+            await server.start(settings.http_address)
+        return await service.run()
+    except HttpAddressError as error:
+        return Outcome(EXIT_CONFIG, (str(error),))
+    finally:
+        await server.stop()
+        await asyncio.to_thread(events.close)
+
+
+def _observers(metrics: Metrics, rounds: Rounds, events: EventsOut) -> Observers:
+    streams = StreamsMetrics(metrics).on_decision, StreamsDecisionLog().on_decision, rounds.on_streams_decision
+    return Observers(
+        on_decision=(metrics.on_decision, DecisionLog().on_decision, rounds.on_decision, *events.on_decision),
+        on_streams_decision=(*streams, *events.on_streams_decision),
+        on_note=(metrics.on_note, *events.on_note),
+        on_ghost=(metrics.on_ghost,),
+        beside=events.beside,
+        on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
+    )
+
+
+def _policies(groups: list[GroupSettings]) -> Mapping[str, Policy]:
+    """Raises UnknownNameError with a sentence for people."""
+    try:
+        plugins = load_plugins(sorted({group.policy for group in groups} - set(POLICIES)))
+        policies = {group.name: policy(group.policy, plugins) for group in groups}
+    except UnknownNameError as error:
+        text = f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}."
+        raise UnknownNameError(text) from None
+    for group in groups:
+        try:
+            # A name that nobody here can plan for would lock every other member out of the group.
+            for protocol in group.protocols:
+                policies[group.name].chain(protocol)
+        except UnknownNameError as error:
+            text = f"The setting protocols of group {group.name} cannot be used: {error}."
+            raise UnknownNameError(text) from None
+    return policies
+
+
+def statuses(settings: Settings, service: Service) -> list[GroupStatus]:
+    """Every configured group, as the page lists it."""
+    return [_status(group, service) for group in settings.groups]
+
+
+def _status(group: GroupSettings, service: Service) -> GroupStatus:
+    runner = service.runners.get(group.name)
+    if runner is not None:
+        membership = runner.membership
+        leading = membership.state is not State.WATCHING and membership.generation >= 0
+        others = max(0, len(membership.members) - 1)
+        state = membership.state.name.lower()
+        return GroupStatus(group.name, group.mode, state, leading, membership.generation, others)
+    observer = service.observed.get(group.name)
+    seen = observer.last if observer else None
+    state = "not seen yet" if seen is None else seen.state.lower() or "does not exist"
+    return GroupStatus(group.name, group.mode, state, False, -1, len(seen.members) if seen else 0)
+
+
+def not_ready(service: Service) -> str | None:
+    """Why the service is not ready: it has no groups yet, or one of them has been given up."""
+    if not (service.runners or service.observed):
+        return "not connected yet"
+    given_up = sorted(group for group, runner in service.runners.items() if runner.fatal is not None)
+    return f"given up: {', '.join(given_up)}" if given_up else None
