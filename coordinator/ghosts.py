@@ -12,8 +12,8 @@ client id   Where the operator vouches that no two live members of a host share 
             the same host, and the older one was in a generation at rest before the newer one came.
 
 Never named: static members (they replace themselves), the newest member of a client id, and every member of a client id
-that was caught being shared: two of its members in one finished generation, or a new one right after a removal, which
-is what a removed live member does.
+that was caught being shared: two of its members were in one finished generation. A new one right after a removal is
+what a removed live member looks like: such a client id is left alone until the group rests and shows whether both live.
 """
 
 import re
@@ -92,7 +92,8 @@ class GhostFinder:
         self._first_seen: dict[str, int] = {}  # member id -> the look that saw it first, departed ones too
         self._at_rest: dict[str, None] = {}  # member ids that were in a Stable generation
         self._proven: dict[str, bool] = {}  # client id -> its process id is that of its member's subscription
-        self._shared: dict[str, str] = {}  # client id -> how it was caught
+        self._shared: dict[str, None] = {}  # client ids that two members had in one generation
+        self._doubted: dict[str, None] = {}  # client ids that came right back after a removal
         self._removed_at: dict[str, float] = {}  # client id -> when one of its ghosts was removed
         self._warnings: list[str] = []
 
@@ -108,8 +109,9 @@ class GhostFinder:
         for client_id, members in by_client.items():
             self._meet(client_id, members, now)
             if seen.state in FINISHED and len(members) > 1:
-                self._bar(client_id, "two members of it were in one generation")
+                self._bar(client_id)
             if seen.state == STABLE:
+                self._doubted.pop(client_id, None)
                 self._at_rest |= dict.fromkeys(m.member_id for m in members)
                 self._prove(client_id, members[0])
         ghosts = tuple(ghost for members in by_client.values() for ghost in self._dead(members))
@@ -131,16 +133,25 @@ class GhostFinder:
                 continue
             self._first_seen[member.member_id] = self._looks
             if now - self._removed_at.get(client_id, float("-inf")) < RETURN_S:
-                self._bar(client_id, f"it came back within {RETURN_S:.0f} s after a removal")
+                self._doubt(client_id)
 
-    def _bar(self, client_id: str, why: str) -> None:
+    def _doubt(self, client_id: str) -> None:
+        if client_id in self._doubted:
+            return
+        self._doubted[client_id] = None
+        self._warnings.append(
+            f"the client id '{client_id}' came back within {RETURN_S:.0f} s after one of its ghosts was removed: its"
+            " process crashes again and again, or two live ones share it; nobody of it is removed until the group rests"
+        )
+
+    def _bar(self, client_id: str) -> None:
         if client_id in self._shared:
             return
-        self._shared[client_id] = why
+        self._shared[client_id] = None
         if self._client_ids_unique or process_of(client_id, self._group_id):
             self._warnings.append(
-                f"the client id '{client_id}' seems to be shared by live members ({why}): its ghosts are left to their"
-                " sessions; give every instance a client.id and a state directory of its own"
+                f"the client id '{client_id}' is shared by live members: its ghosts are left to their sessions; give"
+                " every instance a client.id and a state directory of its own"
             )
 
     def _prove(self, client_id: str, member: DescribedMember) -> None:
@@ -151,7 +162,7 @@ class GhostFinder:
 
     def _dead(self, members: list[DescribedMember]) -> list[Ghost]:
         client_id = members[0].client_id
-        if len(members) < 2 or client_id in self._shared:
+        if len(members) < 2 or client_id in self._shared or client_id in self._doubted:
             return []
         *older, newest = sorted(members, key=lambda m: self._first_seen[m.member_id])
         if self._first_seen[older[-1].member_id] == self._first_seen[newest.member_id]:
@@ -177,7 +188,7 @@ class GhostFinder:
             surplus = len(store) - len(here) - REMEMBERED_MAX
             for name in [name for name in store if name not in here][: max(0, surplus)]:
                 del store[name]
-        for table in (self._proven, self._shared, self._removed_at):
+        for table in (self._proven, self._shared, self._doubted, self._removed_at):
             for client_id in list(table)[: max(0, len(table) - len(here) - REMEMBERED_MAX)]:
                 del table[client_id]
 

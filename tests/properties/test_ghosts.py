@@ -205,5 +205,11 @@ def test_where_the_word_of_the_operator_or_the_lock_is_wrong_one_removal_is_the_
     for number, gap in enumerate(later):
         now += gap
         look("PreparingRebalance", "b", "a-again", f"c{number}")
+    look("Stable", "b", "a-again")
+    for number, gap in enumerate(later):
+        now += gap
+        look("PreparingRebalance", "b", "a-again", f"d{number}")
+        look("Stable", "b")
+        look("PreparingRebalance", "b", f"e{number}")
     assert removals == 1
     assert finder.warnings()

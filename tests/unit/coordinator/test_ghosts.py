@@ -129,13 +129,28 @@ def test_two_that_share_a_client_id_in_one_generation_are_left_alone_for_ever() 
     assert story.waiting(thread("a"), thread("a2")) == ()
 
 
-def test_who_comes_right_back_after_a_removal_was_alive() -> None:
-    story = Story()
+def bounced(story: Story) -> None:
     story.stable(thread("a"))
-    ghosts = story.waiting(thread("a"), thread("clone"))
-    story.finder.removed(ghosts, story.now)
-    assert story.waiting(thread("clone"), thread("a-again")) == ()
-    assert "came back" in story.finder.warnings()[0]
+    story.finder.removed(story.waiting(thread("a"), thread("b")), story.now)
+    assert story.waiting(thread("b"), thread("a-again")) == ()
+    assert "came back within" in story.finder.warnings()[0]
+    story.now += RETURN_S
+    assert story.waiting(thread("b"), thread("a-again"), thread("c")) == ()
+
+
+def test_who_comes_right_back_and_rests_beside_the_other_was_alive() -> None:
+    story = Story()
+    bounced(story)
+    assert story.stable(thread("b"), thread("a-again")) == ()
+    assert "shared by live members" in story.finder.warnings()[0]
+    assert story.waiting(thread("b"), thread("d")) == ()
+
+
+def test_who_comes_right_back_and_rests_alone_had_crashed() -> None:
+    story = Story()
+    bounced(story)
+    story.stable(thread("a-again"))
+    assert [g.member_id for g in story.waiting(thread("a-again"), thread("d"))] == ["a-again"]
 
 
 def test_a_group_id_with_dashes_is_not_confused_with_a_shorter_one() -> None:
