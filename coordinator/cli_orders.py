@@ -21,6 +21,7 @@ DEFAULT_TOPIC = "bellwether-control"
 READ_S = 10.0
 POLL_S = 0.3
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+UNHEARD_MS = 10_000
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
 
 Group = Annotated[str, typer.Argument(help="The group.")]
@@ -53,6 +54,7 @@ def leave(
     properties, topic = _connection(bootstrap, config, topic)
     _write(properties, topic, _order(OrderKind.LEAVE, group, _duration_ms(for_), reason))
     typer.echo(f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that.")
+    _say_if_unheard(properties, topic, group)
 
 
 def pause(
@@ -67,6 +69,7 @@ def pause(
     properties, topic = _connection(bootstrap, config, topic)
     _write(properties, topic, _order(OrderKind.PAUSE, group, _duration_ms(for_), reason))
     typer.echo(f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that.")
+    _say_if_unheard(properties, topic, group)
 
 
 def resume(group: Group, bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None) -> None:
@@ -160,6 +163,19 @@ def _read(properties: Mapping[str, str], topic: str) -> Mapping[str, object]:
         return read_all(properties, topic, READ_S)
     except ControlTopicError as error:
         _fail(str(error))
+
+
+def _say_if_unheard(properties: Mapping[str, str], topic: str, group: str) -> None:
+    """An order that nobody hears looks like one that is obeyed, so we say so."""
+    since_ms = int(time.time() * 1000) - UNHEARD_MS
+    beats = [r for r in _read(properties, topic).values() if isinstance(r, Beat) and r.at_ms >= since_ms]
+    if any(group in (*beat.leads, *beat.claims, *beat.stands_by) for beat in beats):
+        return
+    typer.echo(
+        f"But no sidecar that looks after {group} has been heard in the control topic '{topic}' for"
+        f" {UNHEARD_MS // 1000} s; check control_topic in its settings.",
+        err=True,
+    )
 
 
 def _await_taken(properties: Mapping[str, str], topic: str, key: str, wait_s: float) -> None:

@@ -92,8 +92,7 @@ class ControlDesk:
             self.review()
 
     async def close(self) -> None:
-        if self._standby:
-            self._topic.withdraw(beat_key(self.sidecar_id))
+        self._topic.withdraw(beat_key(self.sidecar_id))
         await self._topic.close()
 
     # ---- what comes from the topic -------------------------------------------------------------------------------
@@ -214,7 +213,7 @@ class ControlDesk:
     # ---- beats ---------------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
-        if not self._caught_up.is_set() or not self._standby:
+        if not self._caught_up.is_set():
             return
         posts = self._posts.items()
         self._topic.write(
@@ -229,7 +228,7 @@ class ControlDesk:
         )
 
     def _housekeeping(self) -> None:
-        for sidecar in self._succession.forgotten() if self._standby else ():
+        for sidecar in self._succession.forgotten():
             self._succession.gone(sidecar)
             self._topic.withdraw(beat_key(sidecar))
 

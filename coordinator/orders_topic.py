@@ -26,6 +26,12 @@ TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleana
 # Of consumers librdkafka wants a group, though nothing here joins one or commits.
 READER_GROUP = "bellwether-control"
 
+# It looks for the coordinator node of that group all the same, which is no trouble of ours.
+NO_READERS_BUSINESS = frozenset(
+    {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
+HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
+
 log = structlog.get_logger(__name__)
 
 OnRecord = Callable[[str, Record | None], None]
@@ -166,6 +172,8 @@ class ControlTopic:
                 trouble = message.error()
                 if trouble is None:
                     self._hand_over(message, tell, on_record)
+                elif trouble.code() in NO_READERS_BUSINESS:
+                    continue
                 elif trouble.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so the library spells its constant
                     self._troubled(f"cannot be read: {trouble.str()}")
                 elif not caught_up:
@@ -201,7 +209,7 @@ def read_all(properties: Mapping[str, str], topic: str, limit_s: float) -> dict[
                 _keep(found, message)
             elif trouble.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so the library spells its constant
                 return found
-            else:
+            elif trouble.code() in HOPELESS:
                 raise ControlTopicError(f"The control topic '{topic}' cannot be read: {trouble.str()}.")
     finally:
         consumer.close()
