@@ -37,7 +37,7 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
         load.start(100)
         began_ms = now_ms()
         for _ in range(TURNS):
-            with led(kafka, common, tmp_path, adopt="take-over") as lead, telling(lead, app):
+            with led(kafka, common, tmp_path, adopt="take-over", stores="persistent") as lead, telling(lead, app):
                 wait_until(ours, 30, app.tell)
                 assert app.wait_settled(quiet_s=1.0) == before
                 assert lead.stop() == 0
