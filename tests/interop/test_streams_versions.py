@@ -160,7 +160,8 @@ def test_a_new_version_is_learned_from_java_and_led_again(kafka: KafkaCluster, t
         app.wait_counted(load.expected)
         app.add("two")
         app.wait_settled(spread=1)
-        with led(kafka, old, tmp_path, learned=True, adopt="take-over", stores="persistent") as lead, telling(lead, app):
+        again = {"adopt": "take-over", "stores": "persistent"}
+        with led(kafka, old, tmp_path, learned=True, **again) as lead, telling(lead, app):
             wait_until(ours, 60, app.tell)
             app.wait_settled()
             generation = generation_of(kafka, group)
