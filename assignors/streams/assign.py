@@ -16,6 +16,7 @@ from assignors.streams.high_availability import RackStage, assign_high_availabil
 from assignors.streams.keeping import rack_disagreement
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.rack_aware import RackOptimiser, is_pointless
+from assignors.streams.stages.configs import NO_STAGES, StageConfigs
 from assignors.streams.sticky_task import assign_sticky, previous_owners
 from assignors.streams.streams_ha import assign_streams_ha
 
@@ -34,8 +35,10 @@ class UnknownPolicyError(ValueError):
     """No stock policy has this name; the message lists those that there are."""
 
 
-def assign_streams(view: StreamsView, configs: AssignmentConfigs, policy: str = KAFKA) -> StreamsPlan:
-    """The plan of a stock policy. Raises UnknownPolicyError.
+def assign_streams(
+    view: StreamsView, configs: AssignmentConfigs, policy: str = KAFKA, stages: StageConfigs = NO_STAGES
+) -> StreamsPlan:
+    """The plan of a stock policy; `stages` are for `streams-ha`. Raises UnknownPolicyError.
 
     While lags are unknown every policy is FallbackPrior, as in Kafka (streams-protocol reference §2, step 2.6).
     Without processes nothing is placed.
@@ -48,6 +51,8 @@ def assign_streams(view: StreamsView, configs: AssignmentConfigs, policy: str = 
     if not view.lags_known:
         return assign_fallback_prior(view, configs)
     racks, notes = _racks(view, configs, policy)
+    if policy == STREAMS_HA:
+        return with_notes(assign_streams_ha(view, configs, racks, stages), notes)
     return with_notes(assign(view, configs, racks), notes)
 
 

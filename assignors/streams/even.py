@@ -39,7 +39,7 @@ class Evener:
 
     def run(self, *, subtopologies: bool = True) -> None:
         """Evens out the totals, then each of the subtopologies without unsettling the totals."""
-        if not self._uneven(self._total) and not (subtopologies and any(map(self._uneven, self._count))):
+        if self._next_pair() is None and not (subtopologies and any(map(self._uneven, self._count))):
             return
         for task, row, process in zip(
             self._tasks.tolist(), self._row[self._tasks].tolist(), self.owner[self._tasks].tolist(), strict=True
@@ -60,10 +60,9 @@ class Evener:
 
     def _even_totals(self) -> None:
         """Tasks that somebody has warmed up for go there first, whoever else could take them too."""
-        spread = (self._total - 1) / self._capacity
-        for process in np.flatnonzero((self._total + 1) / self._capacity <= spread.max()).tolist():
+        for process in self._takers():
             self._take_warm(process)
-        while (pair := self._worst_pair(self._total)) is not None:
+        while (pair := self._next_pair()) is not None:
             source, destination = pair
             held = np.flatnonzero(self._count[:, source])
             if not len(held):
@@ -79,9 +78,24 @@ class Evener:
             row, source = int(self._row[task]), int(self.owner[task])
             if row < 0 or source == process:
                 continue
-            spare = (self._total[source] - 1) / self._capacity[source] >= (self._total[process] + 1) / room
-            if spare and self._count[row, source] / self._capacity[source] > self._count[row, process] / room:
+            lead = self._count[row, source] / self._capacity[source] > self._count[row, process] / room
+            if lead and self._can_move(source, process):
                 self._move(task, source, process)
+
+    def _next_pair(self) -> tuple[int, int] | None:
+        """Between whom a task is to be moved for the sake of totals; None where they are even."""
+        return self._worst_pair(self._total)
+
+    def _takers(self) -> list[int]:
+        """Who could take a task from anybody for the sake of totals."""
+        most = ((self._total - 1) / self._capacity).max()
+        takers: list[int] = np.flatnonzero((self._total + 1) / self._capacity <= most).tolist()
+        return takers
+
+    def _can_move(self, source: int, destination: int) -> bool:
+        """Whether totals are not less even after moving a task between these."""
+        spare = (self._total[source] - 1) / self._capacity[source]
+        return bool(spare >= (self._total[destination] + 1) / self._capacity[destination])
 
     def _even_subtopology(self, row: int) -> bool:
         """Moves tasks of one subtopology; returns whether it moved any."""

@@ -53,6 +53,7 @@ class HighAvailability:
         self.place_stateful()
         if self.racks is not None:
             self.optimize_actives(self.stateful, *self.stateful_costs)
+        self.refine(self.stateful)
         if self.configs.num_standby_replicas:
             self.place_standbys()
             wanted = self.configs.num_standby_replicas
@@ -61,7 +62,11 @@ class HighAvailability:
         self.place_stateless()
         if self.racks is not None:
             self.optimize_actives(self.stateless, STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST)
+        self.refine(self.stateless)
         return self.place.plan(probing=moved > 0, notes=tuple(self.notes))
+
+    def refine(self, tasks: IntArray) -> None:
+        """What a policy has to say about these active tasks once they are placed: Kafka's has nothing."""
 
     @cached_property
     def lags(self) -> Lags:

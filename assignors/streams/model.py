@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from assignors.chain import StageReport
 from assignors.model import NOBODY, BoolArray, ClusterView, IntArray, LongArray
 from protocol.types import HostInfo, ProcessId, TaskId
 
@@ -100,7 +101,8 @@ class StreamsView:
 
     `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () where nobody knows.
 
-    `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions.
+    `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions. `home[t]` is the
+    process that ran task t before it went away, and that has come back in time; NOBODY for none, empty for none at all.
     """
 
     group_id: str
@@ -122,6 +124,7 @@ class StreamsView:
     running_on: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     now_ms: int = 0
     cluster: ClusterView | None = None
+    home: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @property
     def size(self) -> int:
@@ -203,7 +206,8 @@ class StreamsPlan:
     """Where every task goes. `active[t]` is a process index. Standby replicas are parallel arrays sorted by task, then
     process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
     `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
-    `stays`: stateless tasks stay on the threads of the process that run them; Kafka deals them anew each time."""
+    `stays`: stateless tasks stay on the threads of the process that run them; Kafka deals them anew each time.
+    `stages` tell what each configured stage did; `deferred` tasks wait for a later round because of one of them."""
 
     active: IntArray
     standby_task: IntArray
@@ -213,6 +217,8 @@ class StreamsPlan:
     notes: tuple[str, ...] = field(default=())
     deadlines: tuple[tuple[int, int], ...] = ()
     stays: bool = False
+    stages: tuple[StageReport, ...] = ()
+    deferred: int = 0
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":

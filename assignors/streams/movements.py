@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from assignors.model import IntArray
+from assignors.model import BoolArray, IntArray
 from assignors.streams.java_queue import drain_order
 from assignors.streams.lags import Lags
 from assignors.streams.placement import Placement
@@ -40,15 +40,18 @@ def move_actives(
     budget: WarmupBudget,
     hashes: Hashes,
     running: Mapping[int, int] = NOWHERE,
+    first: BoolArray | None = None,
 ) -> int:
     """Moves each of these active tasks whose process lags behind to one that does not; returns how many it moved.
 
     Pure swaps with a standby that has caught up count too. Tasks in `running` (the process where each runs now) stay
-    there meanwhile; Java sends them to whoever has caught up and is the lightest, and later once more.
+    there meanwhile; Java sends them to whoever has caught up and is the lightest, and later once more. Tasks in `first`
+    (per task) are asked for warm-ups first.
     """
     owners = place.owners(tasks)
     late = tasks[lags.behind(tasks, owners)]
-    queue = late[np.lexsort((late, lags.caught_count[late]))]
+    later = np.zeros(len(late), dtype=np.bool_) if first is None else ~first[late]
+    queue = late[np.lexsort((late, lags.caught_count[late], later))]
     lightest = PrioritySet(place, hashes)
     for task in queue.tolist():
         home = running.get(task)

@@ -6,6 +6,9 @@ racks where no tags say how to spread them. Everything else is HighAvailability'
 
 With the rack optimisation on, its strategy decides whether subtopologies are to be even. It starts from the current
 placement, so it is repeated until it changes nothing: otherwise each rebalance would move a few tasks more.
+
+The stages of `stages/` come in where actives have been placed: capacity weighs the balance, and then host affinity,
+co-location and the budget of moves refine it.
 """
 
 from dataclasses import replace
@@ -13,12 +16,14 @@ from dataclasses import replace
 import numpy as np
 
 from assignors.model import NOBODY, IntArray, LongArray
-from assignors.streams.even import Evener
 from assignors.streams.high_availability import HighAvailability, RackStage, deal, hashes_of
 from assignors.streams.keeping import KeepingRule, spread_by
 from assignors.streams.lags import Lags, has_state, is_caught_up
 from assignors.streams.model import LATEST_OFFSET, AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.movements import WarmupBudget, move_actives, move_standbys
+from assignors.streams.stages.capacity import deal_to_quotas
+from assignors.streams.stages.configs import NO_STAGES, StageConfigs
+from assignors.streams.stages.steps import Steps
 from assignors.streams.standby import LabelRule, StandbyRule, task_hashes
 from assignors.streams.sticky_task import previous_owners
 
@@ -28,12 +33,53 @@ _MOST_REPEATS = 10
 class StreamsHighAvailability(HighAvailability):
     """HighAvailability that starts from the current placement."""
 
+    def __init__(
+        self,
+        view: StreamsView,
+        configs: AssignmentConfigs,
+        racks: RackStage | None = None,
+        stages: StageConfigs = NO_STAGES,
+    ) -> None:
+        self.steps = Steps(view, stages, racks=racks is not None)
+        self._target: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+        super().__init__(self.steps.view, configs, racks)
+
     def assign(self) -> StreamsPlan:
-        return replace(super().assign(), stays=True)
+        plan, steps = super().assign(), self.steps
+        return replace(
+            plan,
+            stays=True,
+            probing=plan.probing or steps.deferred > 0,
+            notes=(*steps.notes, *plan.notes),
+            stages=tuple(steps.reports),
+            deferred=steps.deferred,
+        )
 
     def place_stateful(self) -> None:
         owner = current_owners(self.view, self.lags)
+        self._live = self._running(owner)
         self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
+
+    def _running(self, owner: IntArray) -> IntArray:
+        """Who runs each task now and could go on with it."""
+        view, total = self.view, max(1, self.view.tasks.size)
+        process = np.repeat(np.arange(view.size, dtype=np.int64), np.diff(view.previous_active_first))
+        runs = np.isin(owner.astype(np.int64) * total + np.arange(len(owner)), process * total + view.previous_active)
+        live = previous_owners(view)
+        live[self.stateful] = np.where(runs, owner, NOBODY)[self.stateful]
+        return live
+
+    def refine(self, tasks: IntArray) -> None:
+        """Runs the stages. Stateless tasks are placed beside where stateful ones will end up."""
+        owner = np.array(self.place.active, dtype=np.int32)
+        if tasks is self.stateless:
+            owner[self.stateful] = self._target[self.stateful]
+        wanted, now = self.steps.refine(tasks, owner, self._live, self.lags)
+        if tasks is self.stateful:
+            self._target = wanted
+            self._aim = np.bincount(wanted[tasks], minlength=self.view.size)
+        if now is not owner:
+            self.place.replace_actives(tasks, now[tasks])
 
     def place_standbys(self) -> None:
         """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
@@ -56,10 +102,10 @@ class StreamsHighAvailability(HighAvailability):
     def move(self) -> int:
         budget = WarmupBudget(self.configs.max_warmup_replicas)
         hashes = hashes_of(self.view)
-        self._aim = np.bincount(self.place.owners(self.stateful), minlength=self.view.size)
         place = self.place
         aims = place.owners(self.stateful)
-        moved = move_actives(place, self.stateful, self.lags, budget, hashes, running_processes(self.view))
+        running = running_processes(self.view)
+        moved = move_actives(place, self.stateful, self.lags, budget, hashes, running, self.steps.reserved)
         # A copy that will run its task is worth more than one that will stay a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
         return moved + move_standbys(place, self.lags, budget, hashes, closer=True, urgent=late)
@@ -75,8 +121,9 @@ class StreamsHighAvailability(HighAvailability):
         orphans = tasks[owner[tasks] == NOBODY]
         if len(orphans):
             held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
-            owner[orphans] = deal(held + others, self.view.capacity, len(orphans))
-        Evener(tasks, owner, self.view.tasks.subtopology, others, self.view.capacity, self.lags).run(
+            dealt = deal_to_quotas if self.steps.weighs else deal
+            owner[orphans] = dealt(held + others, self.view.capacity, len(orphans))
+        self.steps.evener(tasks, owner, self.view.tasks.subtopology, others, self.view.capacity, self.lags).run(
             subtopologies=self.racks is None
         )
         self.place.place_actives(tasks, owner[tasks])
@@ -110,6 +157,8 @@ def running_processes(view: StreamsView) -> dict[int, int]:
     return dict(zip(view.report_task[runs].tolist(), process[runs].tolist(), strict=True))
 
 
-def assign_streams_ha(view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None) -> StreamsPlan:
-    """KIP-441 and KIP-925 as promised."""
-    return StreamsHighAvailability(view, configs, racks).assign()
+def assign_streams_ha(
+    view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None, stages: StageConfigs = NO_STAGES
+) -> StreamsPlan:
+    """KIP-441 and KIP-925 as promised, and the stages that are configured."""
+    return StreamsHighAvailability(view, configs, racks, stages).assign()

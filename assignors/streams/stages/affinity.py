@@ -1,0 +1,66 @@
+"""Host affinity, after Samza: a process that comes back in time gets back the tasks that it had, if it still has their
+state. Its warm-ups come before those of others (`reserved`), because they have the least to catch up.
+
+Only a preference: meanwhile others run these tasks, and they go back by exchange, so that balance stays as it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignors.model import NOBODY, BoolArray, IntArray
+from assignors.streams.stages.chain import Exchange, Problem
+from protocol.types import ProcessId, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The process that ran a task until it went, and when it was first missed (epoch milliseconds)."""
+
+    process_id: ProcessId
+    left_at_ms: int
+
+
+Homes = Mapping[TaskId, Home]
+
+
+@dataclass(frozen=True, slots=True)
+class HostAffinity:
+    """Scored by the tasks that are not at home though their process is back and has their state."""
+
+    name: str = "host affinity"
+    delays: bool = False
+
+    def apply(self, problem: Problem, owner: IntArray) -> IntArray:
+        exchange = Exchange(problem, owner)
+        home = problem.home
+        for task in problem.tasks[_astray(problem, owner)].tolist():
+            there = int(home[task])
+            other = next((t for t in exchange.offers(task, there) if home[t] != there), None)
+            if other is not None:
+                exchange.swap(task, other)
+        return exchange.owner
+
+    def score(self, problem: Problem, owner: IntArray) -> float:
+        return float(_astray(problem, owner).sum())
+
+
+def _astray(problem: Problem, owner: IntArray) -> BoolArray:
+    home = problem.home[problem.tasks]
+    astray: BoolArray = (home != NOBODY) & (owner[problem.tasks] != home)
+    return astray
+
+
+def reserved(problem: Problem, owner: IntArray) -> BoolArray:
+    """Per task of the application: it is on its way home, so a warm-up of it comes before others."""
+    result: BoolArray = (problem.home != NOBODY) & (owner == problem.home) & (problem.live != problem.home)
+    return result
+
+
+def with_state(home: IntArray, problem_state: Mapping[int, Mapping[int, int]]) -> IntArray:
+    """Homes of which the process still has the state. `problem_state`: process -> task -> lag."""
+    known = [task in problem_state[process] for task, process in enumerate(home.tolist()) if process != NOBODY]
+    kept = home.copy()
+    kept[np.flatnonzero(home != NOBODY)[~np.array(known, dtype=np.bool_)]] = NOBODY
+    return kept

@@ -1,0 +1,126 @@
+"""A budget of concurrent moves, after Elasticsearch: so many active tasks at once may be on their way from one live
+process to another. The rest waits for a later round. A task that nobody runs is placed at once, whatever the budget.
+
+Moves are taken in units that leave the group no less even than it was: a path from a process with too many tasks to one
+with too few, or an exchange in a ring. Half an exchange would be evened out again by the next round, for ever.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from assignors.model import NOBODY, IntArray, LongArray
+from assignors.streams.stages.affinity import reserved
+from assignors.streams.stages.chain import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBudget:
+    """Scored by the moves beyond the budget. `most` is for one round, `left` what is left of it."""
+
+    most: int
+    left: int
+    name: str = "moves budget"
+    delays: bool = True
+
+    def apply(self, problem: Problem, owner: IntArray) -> IntArray:
+        chosen = choose(problem, owner, self.most, self.left)
+        held_back = np.array([*chosen.waiting, *chosen.given_up], dtype=np.int64)
+        owner[held_back] = problem.live[held_back]
+        for task, process in chosen.detours.items():
+            owner[task] = process
+        return owner
+
+    def score(self, problem: Problem, owner: IntArray) -> float:
+        return float(max(0, len(moves(problem, owner)) - self.left))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Tasks that move now, that wait for a later round, and that belong to rings larger than the whole budget. Some
+    move elsewhere than was wanted: `detours`."""
+
+    now: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    given_up: list[int] = field(default_factory=list)
+    detours: dict[int, int] = field(default_factory=dict)
+
+
+def moves(problem: Problem, owner: IntArray) -> LongArray:
+    """The tasks that would leave a live process for another."""
+    live = problem.live[problem.tasks]
+    found: LongArray = problem.tasks[(live != NOBODY) & (owner[problem.tasks] != live)].astype(np.int64)
+    return found
+
+
+def choose(problem: Problem, owner: IntArray, most: int, left: int) -> Chosen:
+    """First the tasks on their way home, then those whose new process has the least to catch up."""
+    moving = moves(problem, owner)
+    lag = problem.lags.at(moving.astype(np.int32), owner[moving])
+    order = np.lexsort((moving, lag, ~reserved(problem, owner)[moving]))
+    units = _Units(problem, owner, moving[order].tolist())
+    chosen = Chosen()
+    for unit in units.paths():
+        # Of a path that is too long for any round, the first task goes all the way at once: balance comes first.
+        fitting = unit if len(unit) <= most else unit[:1]
+        taken = len(chosen.now) + len(fitting) <= left
+        (chosen.now if taken else chosen.waiting).extend(fitting)
+        chosen.waiting.extend(unit[len(fitting) :])
+        if taken and len(fitting) < len(unit):
+            chosen.detours[unit[0]] = int(owner[unit[-1]])
+    for unit in units.rings():
+        if len(unit) > most:
+            chosen.given_up.extend(unit)
+        else:
+            (chosen.now if len(chosen.now) + len(unit) <= left else chosen.waiting).extend(unit)
+    return chosen
+
+
+class _Units:
+    """Takes the moves apart: each is an edge from the process that runs a task to the one that shall."""
+
+    def __init__(self, problem: Problem, owner: IntArray, ordered: list[int]) -> None:
+        self._from, self._to = problem.live, owner
+        self._leaving: dict[int, list[int]] = defaultdict(list)
+        self._spare: dict[int, int] = defaultdict(int)
+        for task in reversed(ordered):
+            self._leaving[int(self._from[task])].append(task)  # the first in order is the last of its list
+            self._spare[int(self._from[task])] += 1
+            self._spare[int(self._to[task])] -= 1
+        self._ordered = ordered
+        self._used: set[int] = set()
+
+    def paths(self) -> list[list[int]]:
+        """From processes that lose more than they get to those that get more than they lose."""
+        found: list[list[int]] = []
+        for task in self._ordered:
+            source = int(self._from[task])
+            while self._spare[source] > 0 and task not in self._used:
+                self._leaving[source].remove(task)
+                path = self._follow(task, until=None)
+                self._spare[source] -= 1
+                self._spare[int(self._to[path[-1]])] += 1
+                found.append(path)
+        return found
+
+    def rings(self) -> list[list[int]]:
+        """What is left once there are no paths: each process gets as many as it loses."""
+        found: list[list[int]] = []
+        for task in self._ordered:
+            if task not in self._used:
+                self._leaving[int(self._from[task])].remove(task)
+                found.append(self._follow(task, until=int(self._from[task])))
+        return found
+
+    def _follow(self, task: int, until: int | None) -> list[int]:
+        """Edge after edge, to a process that has room, or back to where it began."""
+        path = [task]
+        self._used.add(task)
+        while (at := int(self._to[path[-1]])) != until and (until is not None or self._spare[at] >= 0):
+            leaving = self._leaving[at]
+            back = next((t for t in leaving if until is not None and self._to[t] == until), leaving[-1])
+            leaving.remove(back)
+            self._used.add(back)
+            path.append(back)
+        return path

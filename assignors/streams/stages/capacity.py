@@ -1,0 +1,92 @@
+"""Capacity, after YARN and Heron: what a process says of itself in a client tag (cores, memory, ...) weighs the balance
+instead of its threads. Every process then has within one task of its weighted share of the stateful tasks, and of all
+tasks too, unless it cannot have both.
+"""
+
+import numpy as np
+
+from assignors.model import IntArray, LongArray
+from assignors.streams.even import Evener
+from assignors.streams.lags import Lags
+from assignors.streams.model import StreamsView
+
+WEIGHT_MAX = 2**31 - 1
+_LISTED = 3
+
+
+def weights(view: StreamsView, tag: str) -> IntArray | str:
+    """The weights of all processes, or why threads must count instead: as long as one process has no usable tag (in a
+    rolling change of tags, say), weights would compare cores with threads."""
+    found: list[int] = []
+    wrong: list[str] = []
+    for process in view.processes:
+        text = dict(process.tags).get(tag, "")
+        weight = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
+        found.append(weight)
+        if not 0 < weight <= WEIGHT_MAX:
+            wrong.append(f"{process.process_id} ({f'{tag}={text}' if text else 'no tag'})")
+    if wrong:
+        more = f" and {len(wrong) - _LISTED} more" if len(wrong) > _LISTED else ""
+        return (
+            f"threads weigh instead of the client tag {tag}, which must be a whole number from 1 to {WEIGHT_MAX} on"
+            f" every process, but is not on {', '.join(wrong[:_LISTED])}{more}"
+        )
+    return np.array(found, dtype=np.int32)
+
+
+def quotas(total: int, weight: IntArray, held: LongArray, least: LongArray) -> LongArray:
+    """How many of `total` tasks each process shall have: its exact share rounded down or up.
+
+    Rounded up are those that must have so many (`least`), then those that have so many now (`held`), then those that
+    lose most by rounding. Where `least` is more than that allows, others have less.
+    """
+    exact = [total * w for w in weight.tolist()]
+    whole = sum(weight.tolist())
+    floor = np.array([e // whole for e in exact], dtype=np.int64)
+    rest = np.array([e % whole for e in exact], dtype=np.int64)
+    order = np.lexsort((np.arange(len(floor)), -rest, held <= floor, least <= floor, rest == 0))
+    quota = floor
+    quota[order[: total - int(floor.sum())]] += 1
+    quota = np.maximum(quota, least)
+    while (excess := int(quota.sum()) - total) > 0:
+        spare = np.flatnonzero(quota > least)
+        order = np.argsort(-(quota[spare] - np.array(exact, dtype=np.float64)[spare] / whole), kind="stable")
+        quota[spare[order[:excess]]] -= 1
+    return quota
+
+
+def deviation(view: StreamsView, count: LongArray) -> float:
+    """The largest distance of a process from its weighted share, in tasks; `view.capacity` holds the weights."""
+    share = int(count.sum()) * view.capacity / max(1, int(view.capacity.sum(dtype=np.int64)))
+    return float(np.abs(count - share).max(initial=0.0))
+
+
+class QuotaEvener(Evener):
+    """Evens out to quotas: totals first, then subtopologies by exchange only."""
+
+    def __init__(
+        self, tasks: IntArray, owner: IntArray, subtopology: IntArray, others: LongArray, capacity: IntArray, lags: Lags
+    ) -> None:
+        super().__init__(tasks, owner, subtopology, others, capacity, lags)
+        self._quota = quotas(int(self._total.sum()), capacity, self._total, others)
+
+    def _next_pair(self) -> tuple[int, int] | None:
+        over, under = self._total - self._quota, self._quota - self._total
+        return (int(over.argmax()), int(under.argmax())) if over.max(initial=0) > 0 else None
+
+    def _takers(self) -> list[int]:
+        takers: list[int] = np.flatnonzero(self._total < self._quota).tolist()
+        return takers
+
+    def _can_move(self, source: int, destination: int) -> bool:
+        return bool(self._total[source] > self._quota[source] and self._total[destination] < self._quota[destination])
+
+    def _settled_after(self, source: int, destination: int) -> bool:  # noqa: ARG002 - totals have their quotas
+        return False
+
+
+def deal_to_quotas(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
+    """The owners of `tasks` tasks that nobody has, beside `counts` that are placed; see `high_availability.deal`."""
+    quota = quotas(int(counts.sum()) + tasks, capacity, counts, np.zeros(len(counts), dtype=np.int64))
+    room = np.maximum(quota - counts, 0)
+    return np.repeat(np.arange(len(counts), dtype=np.int32), room)[:tasks]

@@ -1,0 +1,172 @@
+"""Runs stages over the owners of active tasks: each may only improve its own score, and may not worsen that of a stage
+before it. (`assignors.chain` is the same for consumers' partitions.)
+
+The owners that come in are a placement in which every task has a process; exchanging and delaying is all that stages
+can do, so none of them can leave a task without one. What they decide is where tasks should end up: tasks go on running
+where their state is, and movements with warm-ups take them there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from assignors.chain import StageReport
+from assignors.model import NOBODY, BoolArray, IntArray, LongArray
+from assignors.streams.lags import Lags
+from assignors.streams.model import StreamsView
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """What a stage sees. `tasks` are those that it may touch, all stateful or all stateless; owners of others only tell
+    where these are. `live[t]` is the process that runs task t and could go on with it, NOBODY where there is none.
+    `home[t]` is the process that shall have it back, NOBODY for none. `racks`: the rack optimisation is on.
+    """
+
+    view: StreamsView
+    lags: Lags
+    tasks: IntArray
+    live: IntArray
+    home: IntArray
+    racks: bool
+
+    def remote(self, task: IntArray | int, process: IntArray | int) -> LongArray:
+        """How many source partitions of the task have no replica in the rack of the process."""
+        table = self.view.tasks
+        found: LongArray = table.source_remote[table.source_signature[task], self.view.rack[process]]
+        return found
+
+
+class Stage(Protocol):
+    """`score` is lower for better owners. A stage that `delays` holds gains of earlier soft stages back for later
+    rounds, and so may worsen their scores for now."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def delays(self) -> bool: ...
+    def apply(self, problem: Problem, owner: IntArray) -> IntArray: ...
+    def score(self, problem: Problem, owner: IntArray) -> float: ...
+
+
+def run(stages: Sequence[Stage], problem: Problem, owner: IntArray) -> tuple[IntArray, tuple[StageReport, ...]]:
+    """The owners after all stages, and a report of each. The array that is given is not changed."""
+    reports: list[StageReport] = []
+    guards: list[Stage] = [SubtopologyCounts(owner), *([RackTraffic()] if problem.racks else [])]
+    for stage in stages:
+        owner, report = _step(stage, guards, problem, owner)
+        reports.append(report)
+        guards.append(stage)
+    return owner, tuple(reports)
+
+
+def _step(stage: Stage, guards: Sequence[Stage], problem: Problem, owner: IntArray) -> tuple[IntArray, StageReport]:
+    before = stage.score(problem, owner)
+    proposal = stage.apply(problem, owner.copy())
+    after = stage.score(problem, proposal)
+    if np.array_equal(proposal, owner):
+        reason = "It holds." if before == 0 else "It found nothing to improve."
+        return owner, StageReport(stage.name, False, before, before, True, reason)
+    if not after < before:
+        reason = f"Its plan was no better: {before:g} to {after:g}."
+        return owner, StageReport(stage.name, False, before, after, False, reason)
+    refused = _refused(problem, owner, proposal) or _worsened(stage, guards, problem, owner, proposal)
+    if refused:
+        return owner, StageReport(stage.name, False, before, after, False, refused)
+    moved = int((proposal != owner).sum())
+    return proposal, StageReport(
+        stage.name, False, before, after, True, f"It went from {before:g} to {after:g} with {moved} tasks placed anew."
+    )
+
+
+def _refused(problem: Problem, owner: IntArray, proposal: IntArray) -> str:
+    """The hard stage is the placement: every task that had a process has one, and only these tasks were touched."""
+    touched: BoolArray = proposal != owner
+    touched[problem.tasks] = False
+    mine = proposal[problem.tasks]
+    if touched.any() or (mine <= NOBODY).any() or (mine >= problem.view.size).any():
+        return "Its plan would break the placement."
+    return ""
+
+
+def _worsened(stage: Stage, guards: Sequence[Stage], problem: Problem, owner: IntArray, proposal: IntArray) -> str:
+    if stage.delays:
+        return ""
+    for guard in guards:
+        was, would_be = guard.score(problem, owner), guard.score(problem, proposal)
+        if would_be > was:
+            return f"Its plan would worsen {guard.name} from {was:g} to {would_be:g}."
+    return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubtopologyCounts:
+    """Changes nothing: what each process has of each subtopology, which is all that balance and capacity look at, must
+    stay as it was when the stages began."""
+
+    began: IntArray
+    name: str = "balance"
+    delays: bool = False
+
+    def apply(self, problem: Problem, owner: IntArray) -> IntArray:  # noqa: ARG002 - the interface of all stages
+        return owner
+
+    def score(self, problem: Problem, owner: IntArray) -> float:
+        table, size = problem.view.tasks, problem.view.size
+        row = np.unique(table.subtopology, return_inverse=True)[1].reshape(-1)
+        cells = [np.bincount(row[problem.tasks] * size + o[problem.tasks]) for o in (self.began, owner)]
+        width = max(map(len, cells))
+        then, now = (np.pad(cell, (0, width - len(cell))) for cell in cells)
+        return float(np.abs(then - now).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class RackTraffic:
+    """Changes nothing: source partitions read across racks."""
+
+    name: str = "rack traffic"
+    delays: bool = False
+
+    def apply(self, problem: Problem, owner: IntArray) -> IntArray:  # noqa: ARG002 - the interface of all stages
+        return owner
+
+    def score(self, problem: Problem, owner: IntArray) -> float:
+        return float(problem.remote(problem.tasks, owner[problem.tasks]).sum())
+
+
+class Exchange:
+    """Exchanges tasks of one subtopology between processes, in place: nobody has more or less of anything after it."""
+
+    def __init__(self, problem: Problem, owner: IntArray) -> None:
+        self.owner = owner
+        self._problem = problem
+        self._subtopology = problem.view.tasks.subtopology.tolist()
+        self._mine: dict[tuple[int, int], set[int]] = {}
+        for task in problem.tasks.tolist():
+            self._at(task, int(owner[task])).add(task)
+
+    def _at(self, task: int, process: int) -> set[int]:
+        return self._mine.setdefault((self._subtopology[task], process), set())
+
+    def offers(self, task: int, process: int) -> list[int]:
+        """What `process` could give for `task`: those first of which its owner has state, as long as the exchange costs
+        no rack traffic."""
+        here = int(self.owner[task])
+        state = self._problem.lags.state_of(here)
+        mine = [other for other in self._at(task, process) if self._no_worse(task, here, other, process)]
+        return sorted(mine, key=lambda other: (other not in state, other))
+
+    def swap(self, task: int, other: int) -> None:
+        here, there = int(self.owner[task]), int(self.owner[other])
+        for moved, source, destination in ((task, here, there), (other, there, here)):
+            self._at(moved, source).remove(moved)
+            self._at(moved, destination).add(moved)
+            self.owner[moved] = destination
+
+    def _no_worse(self, task: int, here: int, other: int, there: int) -> bool:
+        if not self._problem.racks:
+            return True
+        cost = self._problem.remote
+        return bool(cost(task, there) + cost(other, here) <= cost(task, here) + cost(other, there))

@@ -1,0 +1,112 @@
+"""The configured stages in the course of one assignment: what they need to know, and what they have done so far."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from assignors.chain import StageReport
+from assignors.model import NOBODY, BoolArray, IntArray, LongArray
+from assignors.streams.even import Evener
+from assignors.streams.lags import Lags
+from assignors.streams.model import StreamsView
+from assignors.streams.stages.affinity import HostAffinity, reserved, with_state
+from assignors.streams.stages.budget import MoveBudget, choose
+from assignors.streams.stages.capacity import QuotaEvener, deviation, weights
+from assignors.streams.stages.chain import Problem, Stage, run
+from assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
+from assignors.streams.stages.configs import StageConfigs
+
+
+class Steps:
+    """One assignment's. `view` is the one to be used: with the stage "capacity" its capacities are weights.
+
+    `reserved[t]`: a warm-up of task t comes first. `deferred` counts the tasks that wait for the moves budget.
+    """
+
+    def __init__(self, view: StreamsView, configs: StageConfigs, *, racks: bool) -> None:
+        self.view = view
+        self.notes: list[str] = []
+        self.reports: list[StageReport] = []
+        self.reserved: BoolArray | None = None
+        self.deferred = 0
+        self._configs = configs
+        self._racks = racks
+        self._moves_left = configs.max_concurrent_moves
+        self.weighs = False
+        if configs.capacity_tag:
+            self._weigh(configs.capacity_tag)
+        unknown = unknown_subtopologies(view, configs.colocate)
+        self.notes += [unknown] if unknown else []
+
+    @property
+    def evener(self) -> type[Evener]:
+        return QuotaEvener if self.weighs else Evener
+
+    def refine(self, tasks: IntArray, owner: IntArray, live: IntArray, lags: Lags) -> tuple[IntArray, IntArray]:
+        """(where these tasks shall end up, which of the way they go in this round) for the whole array `owner`."""
+        if not self._configs.any or not len(tasks):
+            return owner, owner
+        problem = Problem(self.view, lags, tasks, live, self._homes(lags), self._racks)
+        kind = "stateful" if self.view.tasks.stateful[tasks[0]] else "stateless"
+        if self.weighs:
+            self.reports.append(_capacity_report(problem, owner, kind))
+        wanted, reports = run(self._stages(), problem, owner)
+        self._say(reports, kind)
+        if kind == "stateful":
+            self.reserved = reserved(problem, wanted)
+        return wanted, self._within_budget(problem, wanted, kind)
+
+    def _weigh(self, tag: str) -> None:
+        found = weights(self.view, tag)
+        if isinstance(found, str):
+            self.notes.append(found)
+            self.reports.append(StageReport("capacity", False, 0.0, 0.0, False, f"{found[0].upper()}{found[1:]}."))
+            return
+        self.weighs = True
+        self.view = replace(self.view, capacity=found)
+
+    def _stages(self) -> list[Stage]:
+        stages: list[Stage] = []
+        if self._configs.host_affinity_ms:
+            stages.append(HostAffinity())
+        if self._configs.colocate:
+            stages.append(CoLocation(self._configs.colocate))
+        return stages
+
+    def _within_budget(self, problem: Problem, wanted: IntArray, kind: str) -> IntArray:
+        most = self._configs.max_concurrent_moves
+        if not most:
+            return wanted
+        chosen = choose(problem, wanted, most, self._moves_left)
+        owner, reports = run([MoveBudget(most, self._moves_left)], problem, wanted)
+        self._say(reports, kind)
+        self.deferred += len(chosen.waiting)
+        self._moves_left -= len(chosen.now)
+        if chosen.given_up:
+            self.notes.append(
+                f"{len(chosen.given_up)} {kind} tasks stay where they are: to exchange them takes more moves at once"
+                f" than max_concurrent_moves ({most})"
+            )
+        return owner
+
+    def _homes(self, lags: Lags) -> IntArray:
+        """Homes whose process has the state of the task."""
+        home = self.view.home
+        if not len(home) or not self._configs.host_affinity_ms:
+            return np.full(self.view.tasks.size, NOBODY, dtype=np.int32)
+        return with_state(home, {p: lags.state_of(p) for p in set(home.tolist()) - {NOBODY}})
+
+    def _say(self, reports: tuple[StageReport, ...], kind: str) -> None:
+        self.reports += [replace(report, stage=f"{report.stage}, {kind} tasks") for report in reports]
+
+
+def _capacity_report(problem: Problem, owner: IntArray, kind: str) -> StageReport:
+    """How far processes are from their weighted share: with what runs now, and with what was placed."""
+    view = problem.view
+    before, after = (deviation(view, _counts(o[problem.tasks], view.size)) for o in (problem.live, owner))
+    reason = f"The furthest process is {after:.2f} tasks from its weighted share, it was {before:.2f}."
+    return StageReport(f"capacity, {kind} tasks", False, before, after, True, reason)
+
+
+def _counts(owner: IntArray, size: int) -> LongArray:
+    return np.bincount(owner[owner != NOBODY], minlength=size).astype(np.int64)
