@@ -6,7 +6,7 @@ Everything that can be wrong with the settings is found here, before the service
 from dataclasses import asdict, dataclass, replace
 
 from assignors.streams.assign import STREAMS_POLICIES
-from assignors.streams.decide import STOCK, Assignors
+from assignors.streams.decide import STOCK, Assignors, stock
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.plugins import PluginError, PluginHealth, load_task_assignor, run_plugin
 from assignors.streams.topology import Topology, TopologyError
@@ -81,7 +81,7 @@ def _topology(config: StreamsConfig) -> Topology | None:
 
 def _assignors(config: StreamsConfig) -> Assignors:
     if config.policy in STREAMS_POLICIES:
-        return STOCK
+        return stock(config.stages)
     try:
         return replace(STOCK, assign=PluginPolicy(config), copes=True)
     except PluginError as error:

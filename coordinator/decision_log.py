@@ -85,6 +85,7 @@ class StreamsDecisionLog:
             standby_lag_age_ms=found.standby_lag_age_ms,
             lags_known=decision.lags_known,
             cross_rack=found.cross_rack,
+            stages=[f"{stage.stage}: {stage.reason}" for stage in decision.stages],
             probing_in_ms=found.probing_at_ms and found.probing_at_ms - decision.decided_at_ms,
             read_ms=round(timings.metadata_s * 1000, 1),
             plan_ms=round(timings.plan_s * 1000, 1),

@@ -49,13 +49,20 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one delivered plan says. `probing_at_ms`: Kafka's own tick, None when nothing is to be promoted."""
+    """What one delivered plan says. `probing_at_ms`: Kafka's own tick, None when nothing is to be promoted. `deferred`
+    tasks wait for nothing but their turn."""
 
     decided_at_ms: int
     probing_at_ms: int | None
     unsettled: bool
     copies: tuple[Copy, ...]
     lags_known: bool = True
+    deferred: int = 0
+
+    @property
+    def only_deferred(self) -> bool:
+        """The next round need not wait for any warm-up."""
+        return self.deferred > 0 and not any(copy.warmup for copy in self.copies)
 
     @classmethod
     def of(cls, decision: StreamsDecision) -> "Facts":
@@ -74,7 +81,8 @@ class Facts:
             if UNKNOWN_OFFSET_SUM not in (lag.lag, end)
         ]
         known = decision.lags_known
-        return cls(decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies), known)
+        deferred = decision.plan.deferred
+        return cls(decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies), known, deferred)
 
 
 @dataclass(slots=True)
@@ -180,15 +188,19 @@ class Prober:
             return "probe: see which warm-ups have caught up"
         if self._early_at_ms is not None and now_ms >= self._early_at_ms:
             self._early_at_ms = None
+            if facts.only_deferred:
+                return "next moves: the budget has room again"
             self._early_used += 1
             known = facts.lags_known
             return "early probe: warm-ups should have caught up" if known else "probe: see whether lags are known again"
         return self._fallen_behind(facts, now_ms, ends or {})
 
     def _early(self, facts: Facts) -> float | None:
+        now_ms = facts.decided_at_ms
+        if facts.only_deferred:
+            return now_ms + QUIET_MS
         if self._early_used >= EARLY_MAX:
             return None
-        now_ms = facts.decided_at_ms
         if not facts.lags_known:
             return now_ms + RETRY_MS
         # Where nobody else has caught up, the process that a task is meant for gets a plain standby to warm up.

@@ -112,7 +112,7 @@ class GroupSettings(StreamsSettings):
             )
         trouble = check_timing(self.membership(None))
         if trouble is None and self.kind == "streams":
-            trouble = trouble_for_streams(self.protocols, self.session_timeout_ms)
+            trouble = trouble_for_streams(self.protocols, self.session_timeout_ms) or self.stage_trouble(self.policy)
         if trouble:
             raise ValueError(trouble)
         return self

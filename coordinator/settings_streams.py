@@ -12,6 +12,13 @@ so it is said here again, by Kafka's own names:
     stores = "persistent"                      # with the line above: what adopt = "take-over" has to know
     "num.standby.replicas" = 1
     "rack.aware.assignment.strategy" = "min_traffic"
+
+The policy "streams-ha" knows more stages, which Kafka has not; each is off unless it is set:
+
+    host_affinity_ms = 300000                  # so long a process that went is expected back for its tasks
+    colocate = [[0, 2], [1, 3]]                # subtopologies whose tasks of one partition share a process
+    capacity_tag = "cores"                     # the client tag that weighs a process, instead of its threads
+    max_concurrent_moves = 4                   # active tasks that may move between live processes at once
 """
 
 from pathlib import Path
@@ -19,7 +26,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from assignors.streams.assign import STREAMS_HA
 from assignors.streams.model import AssignmentConfigs
+from assignors.streams.stages.configs import StageConfigs
 from coordinator.group_config import STREAMS_PROTOCOL
 from coordinator.streams_config import TASK_STALL_MS, StreamsConfig
 
@@ -64,6 +73,11 @@ class StreamsSettings(BaseModel):
     rack_aware_traffic_cost: int | None = Field(default=None, alias="rack.aware.assignment.traffic_cost")
     rack_aware_non_overlap_cost: int | None = Field(default=None, alias="rack.aware.assignment.non_overlap_cost")
 
+    host_affinity_ms: int = 0
+    colocate: tuple[tuple[int, ...], ...] = ()
+    capacity_tag: str = ""
+    max_concurrent_moves: int = 0
+
     @model_validator(mode="before")
     @classmethod
     def _takes_kafka_names(cls, value: Any) -> Any:
@@ -74,6 +88,7 @@ class StreamsSettings(BaseModel):
     def _fits_its_kind(self) -> Self:
         if self.kind == "streams":
             self.assignment_configs()  # raises what Kafka would not take
+            self.stage_configs()
             return self
         given = sorted(_shown(name) for name in self.model_fields_set & STREAMS_FIELDS)
         if given:
@@ -96,6 +111,17 @@ class StreamsSettings(BaseModel):
             return 'stores = "persistent" is not declared, and in-memory stores would have to be restored'
         return ""
 
+    def stage_configs(self) -> StageConfigs:
+        """Raises AssignmentConfigError."""
+        return StageConfigs(**{name: getattr(self, name) for name in STAGE_FIELDS})
+
+    def stage_trouble(self, policy: str) -> str | None:
+        """Why the stages that are set cannot be used with this policy, as a part of a sentence."""
+        given = sorted(name for name in STAGE_FIELDS if getattr(self, name))
+        if not given or policy == STREAMS_HA:
+            return None
+        return f'{given[0]} is a stage of the policy "{STREAMS_HA}"; set policy = "{STREAMS_HA}" or remove {given[0]}'
+
     def streams_config(self, name: str, policy: str) -> StreamsConfig | None:
         """None for a group of plain consumers."""
         if self.kind != "streams":
@@ -109,10 +135,12 @@ class StreamsSettings(BaseModel):
             configs=self.assignment_configs(),
             task_stall_ms=self.task_stall_ms,
             standby_lag_max=self.standby_lag_max,
+            stages=self.stage_configs(),
         )
 
 
 CONFIG_FIELDS = frozenset(AssignmentConfigs.__dataclass_fields__)
+STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__)
 STREAMS_FIELDS = frozenset(StreamsSettings.model_fields) - {"kind"}
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from assignors.streams.model import AssignmentConfigs
+from assignors.streams.stages.configs import NO_STAGES, StageConfigs
 
 TASK_STALL_MS = 600_000
 
@@ -21,3 +22,4 @@ class StreamsConfig:
     configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
     task_stall_ms: int = TASK_STALL_MS
     standby_lag_max: int | None = None
+    stages: StageConfigs = NO_STAGES

@@ -5,6 +5,7 @@ It never raises: where no valid plan can be sent, the answer is a StepAside with
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from assignors.streams.offsets import EndOffsets
 from assignors.streams.on_threads import spread
 from assignors.streams.remember import remember
 from assignors.streams.result import Cause, RefusalError, StepAside, StreamsDecision
+from assignors.streams.stages.configs import StageConfigs
+from assignors.streams.stages.homes import NO_HOMES, Homes, home_of, known_homes
 from assignors.streams.tasks import TaskMap, build_tasks
 from assignors.streams.topology import Topology
 from assignors.streams.validate import validate_bytes, validate_own, validate_plan, validate_threads
@@ -43,16 +46,25 @@ _LISTED = 5
 class Assignors:
     """Who places tasks: the policy by name, what serves where it fails or lags are unknown, and threads.
 
-    `copes` with unknown lags: a custom assignor is asked even then, as in Java; the stock policies need lags.
+    `copes` with unknown lags: a custom assignor is asked even then, as in Java; the stock policies need lags. Processes
+    that went less than `affinity_ms` ago are remembered with their tasks.
     """
 
     assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
     fallback: Callable[[StreamsView, AssignmentConfigs], StreamsPlan]
     spread: Callable[[StreamsView, StreamsPlan], ThreadPlan]
     copes: bool = False
+    affinity_ms: int = 0
 
 
 STOCK = Assignors(assign_streams, assign_fallback_prior, spread)
+
+
+def stock(stages: StageConfigs) -> Assignors:
+    """The stock policies with these stages."""
+    if not stages.any:
+        return STOCK
+    return replace(STOCK, assign=partial(assign_streams, stages=stages), affinity_ms=stages.host_affinity_ms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,10 +138,13 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
     if wrong:
         raise RefusalError(Cause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}")
     dated = streams_view(decoded, crew, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
+    homes = known_homes(memory, tasks, crew, work.now_ms, work.assignors.affinity_ms)
+    home, homes = home_of(dated.view, homes)
+    dated = replace(dated, view=replace(dated.view, home=home))
     work.warnings.extend((*dated.warnings, *state_warnings(claims, decoded, trouble)))
     plan = _plan(work, dated.view)
     threads = _threads(work, dated.view, plan)
-    return _sent(work, tasks, claims, dated, plan, threads)
+    return _sent(work, tasks, claims, dated, plan, threads, homes)
 
 
 def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
@@ -159,7 +174,13 @@ def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
 
 
 def _sent(
-    work: _Round, tasks: TaskMap, claims: Claims, dated: DatedView, plan: StreamsPlan, threads: ThreadPlan
+    work: _Round,
+    tasks: TaskMap,
+    claims: Claims,
+    dated: DatedView,
+    plan: StreamsPlan,
+    threads: ThreadPlan,
+    homes: Homes = NO_HOMES,
 ) -> StreamsDecision:
     """What of the target can be sent now, encoded, read back and found right."""
     decoded, crew, view = work.decoded, work.crew, dated.view
@@ -207,7 +228,7 @@ def _sent(
         moves=moves(before, plan.active),
         probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
         warnings=(*work.warnings, *plan.notes),
-        memory=remember(decoded, tasks, out, work.memory, work.now_ms),
+        memory=remember(decoded, tasks, out, work.memory, work.now_ms, homes),
     )
 
 

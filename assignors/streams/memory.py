@@ -30,12 +30,21 @@ class ThreadRecord:
     joined_at_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The process that ran a task until it went, and when it was first missed (epoch milliseconds)."""
+
+    process_id: ProcessId
+    left_at_ms: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamsMemory:
     """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
 
     `led` tells whether that plan was ours; otherwise it was read from the group, and `standbys` counts the processes
-    that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology used.
+    that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology used. `homes`
+    are the tasks of processes that went not long ago (host affinity).
     """
 
     plan: Memory
@@ -44,6 +53,7 @@ class StreamsMemory:
     standbys: Mapping[TaskId, int] = field(default_factory=dict)
     processes: int = 0
     topology: str = ""
+    homes: Mapping[TaskId, Home] = field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> "StreamsMemory":

@@ -102,7 +102,7 @@ class StreamsView:
     `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () where nobody knows.
 
     `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions. `home[t]` is the
-    process that ran task t before it went away, and that has come back in time; NOBODY for none, empty for none at all.
+    process that ran task t before it went away, and that is back in time with its state; NOBODY for none.
     """
 
     group_id: str

@@ -7,11 +7,19 @@ from assignors.memory import Memory, digest
 from assignors.model import MemberView
 from assignors.streams.crew import DecodedStreams
 from assignors.streams.encode import Outgoing
-from assignors.streams.memory import StreamsMemory, ThreadRecord
+from assignors.streams.memory import Home, StreamsMemory, ThreadRecord
 from assignors.streams.tasks import TaskMap
+from protocol.types import TaskId
 
 
-def remember(decoded: DecodedStreams, tasks: TaskMap, out: Outgoing, last: StreamsMemory, now_ms: int) -> StreamsMemory:
+def remember(
+    decoded: DecodedStreams,
+    tasks: TaskMap,
+    out: Outgoing,
+    last: StreamsMemory,
+    now_ms: int,
+    homes: Mapping[TaskId, Home],
+) -> StreamsMemory:
     """The memory of what `out` sends; to be kept once it has been delivered."""
     threads = _records(decoded, last, now_ms)
     return StreamsMemory(
@@ -20,6 +28,7 @@ def remember(decoded: DecodedStreams, tasks: TaskMap, out: Outgoing, last: Strea
         led=True,
         processes=len({record.process_id for record in threads.values()}),
         topology=tasks.topology.digest,
+        homes=homes,
     )
 
 

@@ -5,6 +5,7 @@ from enum import Enum
 
 import numpy as np
 
+from assignors.chain import StageReport
 from assignors.cost import Moves
 from assignors.model import BoolArray, ClusterView, IntArray, LongArray
 from assignors.streams.crew import Crew
@@ -114,6 +115,11 @@ class StreamsDecision:
     def followup(self) -> bool:
         """Something is withheld, so another round must follow; the members that wait for it rejoin by themselves."""
         return bool(self.withheld.any())
+
+    @property
+    def stages(self) -> tuple[StageReport, ...]:
+        """What each configured stage did, with its score before and after."""
+        return self.plan.stages
 
     @property
     def lags_known(self) -> bool:

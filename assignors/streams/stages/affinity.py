@@ -1,28 +1,13 @@
 """Host affinity, after Samza: a process that comes back in time gets back the tasks that it had, if it still has their
-state. Its warm-ups come before those of others (`reserved`), because they have the least to catch up.
+state (`homes` knows which). Its warm-ups come before those of others (`reserved`): they have the least to catch up.
 
 Only a preference: meanwhile others run these tasks, and they go back by exchange, so that balance stays as it is.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from assignors.model import NOBODY, BoolArray, IntArray
 from assignors.streams.stages.chain import Exchange, Problem
-from protocol.types import ProcessId, TaskId
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """The process that ran a task until it went, and when it was first missed (epoch milliseconds)."""
-
-    process_id: ProcessId
-    left_at_ms: int
-
-
-Homes = Mapping[TaskId, Home]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +41,3 @@ def reserved(problem: Problem, owner: IntArray) -> BoolArray:
     """Per task of the application: it is on its way home, so a warm-up of it comes before others."""
     result: BoolArray = (problem.home != NOBODY) & (owner == problem.home) & (problem.live != problem.home)
     return result
-
-
-def with_state(home: IntArray, problem_state: Mapping[int, Mapping[int, int]]) -> IntArray:
-    """Homes of which the process still has the state. `problem_state`: process -> task -> lag."""
-    known = [task in problem_state[process] for task, process in enumerate(home.tolist()) if process != NOBODY]
-    kept = home.copy()
-    kept[np.flatnonzero(home != NOBODY)[~np.array(known, dtype=np.bool_)]] = NOBODY
-    return kept

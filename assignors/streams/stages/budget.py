@@ -55,13 +55,14 @@ def moves(problem: Problem, owner: IntArray) -> LongArray:
 
 
 def choose(problem: Problem, owner: IntArray, most: int, left: int) -> Chosen:
-    """First the tasks on their way home, then those whose new process has the least to catch up."""
+    """First what evens out most, then tasks on their way home, then those that have the least to catch up."""
     moving = moves(problem, owner)
     lag = problem.lags.at(moving.astype(np.int32), owner[moving])
     order = np.lexsort((moving, lag, ~reserved(problem, owner)[moving]))
     units = _Units(problem, owner, moving[order].tolist())
     chosen = Chosen()
-    for unit in units.paths():
+    load = _loads(problem)
+    for unit in sorted(units.paths(), key=lambda path: load[owner[path[-1]]] - load[problem.live[path[0]]]):
         # Of a path that is too long for any round, the first task goes all the way at once: balance comes first.
         fitting = unit if len(unit) <= most else unit[:1]
         taken = len(chosen.now) + len(fitting) <= left
@@ -75,6 +76,15 @@ def choose(problem: Problem, owner: IntArray, most: int, left: int) -> Chosen:
         else:
             (chosen.now if len(chosen.now) + len(unit) <= left else chosen.waiting).extend(unit)
     return chosen
+
+
+def _loads(problem: Problem) -> list[float]:
+    """How many of the tasks each process runs now, by its threads or weight."""
+    live = problem.live[problem.tasks]
+    load: list[float] = (
+        np.bincount(live[live != NOBODY], minlength=problem.view.size) / problem.view.capacity
+    ).tolist()
+    return load
 
 
 class _Units:

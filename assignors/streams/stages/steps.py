@@ -9,7 +9,7 @@ from assignors.model import NOBODY, BoolArray, IntArray, LongArray
 from assignors.streams.even import Evener
 from assignors.streams.lags import Lags
 from assignors.streams.model import StreamsView
-from assignors.streams.stages.affinity import HostAffinity, reserved, with_state
+from assignors.streams.stages.affinity import HostAffinity, reserved
 from assignors.streams.stages.budget import MoveBudget, choose
 from assignors.streams.stages.capacity import QuotaEvener, deviation, weights
 from assignors.streams.stages.chain import Problem, Stage, run
@@ -32,6 +32,9 @@ class Steps:
         self._configs = configs
         self._racks = racks
         self._moves_left = configs.max_concurrent_moves
+        self._home: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+        if configs.host_affinity_ms and len(view.home):
+            self._home = view.home
         self.weighs = False
         if configs.capacity_tag:
             self._weigh(configs.capacity_tag)
@@ -46,7 +49,7 @@ class Steps:
         """(where these tasks shall end up, which of the way they go in this round) for the whole array `owner`."""
         if not self._configs.any or not len(tasks):
             return owner, owner
-        problem = Problem(self.view, lags, tasks, live, self._homes(lags), self._racks)
+        problem = Problem(self.view, lags, tasks, live, self._home, self._racks)
         kind = "stateful" if self.view.tasks.stateful[tasks[0]] else "stateless"
         if self.weighs:
             self.reports.append(_capacity_report(problem, owner, kind))
@@ -88,13 +91,6 @@ class Steps:
                 f" than max_concurrent_moves ({most})"
             )
         return owner
-
-    def _homes(self, lags: Lags) -> IntArray:
-        """Homes whose process has the state of the task."""
-        home = self.view.home
-        if not len(home) or not self._configs.host_affinity_ms:
-            return np.full(self.view.tasks.size, NOBODY, dtype=np.int32)
-        return with_state(home, {p: lags.state_of(p) for p in set(home.tolist()) - {NOBODY}})
 
     def _say(self, reports: tuple[StageReport, ...], kind: str) -> None:
         self.reports += [replace(report, stage=f"{report.stage}, {kind} tasks") for report in reports]

@@ -60,6 +60,17 @@ def test_a_standby_that_is_to_take_over_is_a_warm_up_by_another_name() -> None:
     assert probe.next_at_ms == second + 39_500 + 1_000
 
 
+def test_tasks_that_wait_for_their_turn_only_need_no_patience_and_no_early_probes() -> None:
+    probe = prober()
+    for number in range(EARLY_MAX + 2):
+        at_ms = T0 + number * 10_000
+        probe.planned(replace(facts(at_ms), deferred=3))
+        assert probe.next_at_ms == at_ms + QUIET_MS
+        assert (probe.due(at_ms + QUIET_MS) or "").startswith("next moves")
+    probe.planned(replace(facts(T0, warmup(0, 10_000, None)), deferred=3))
+    assert probe.next_at_ms == T0 + MEASURE_MS, "first the warm-ups that are under way"
+
+
 def test_a_growing_changelog_is_chased_and_one_that_grows_faster_is_never_caught() -> None:
     probe = prober(lag=100)
     probe.planned(facts(T0, warmup(0, 10_000, None)))

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from assignors.streams.model import AssignmentConfigs
+from assignors.streams.stages.configs import StageConfigs
 from coordinator.settings import GroupSettings, SettingsError, load
 
 ENVIRONMENT = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 HEAD = '[[groups]]\nname = "app"\nkind = "streams"\n'
+HA = HEAD + 'policy = "streams-ha"\n'
 
 
 def group(folder: Path, text: str) -> GroupSettings:
@@ -57,6 +59,16 @@ def test_kafkas_names_may_have_quotes_or_not(tmp_path: Path) -> None:
     assert streams.configs == AssignmentConfigs(5, 3, 1, 60_000, ("zone", "cluster"), 7, 2, "min_traffic")
 
 
+def test_stages_of_streams_ha_are_off_unless_set(tmp_path: Path) -> None:
+    streams = group(tmp_path, HA).streams
+    assert streams is not None
+    assert streams.stages == StageConfigs()
+    text = 'host_affinity_ms = 1000\ncolocate = [[0, 2], [1, 3]]\ncapacity_tag = "cores"\nmax_concurrent_moves = 4'
+    streams = group(tmp_path, HA + text).streams
+    assert streams is not None
+    assert streams.stages == StageConfigs(1000, ((0, 2), (1, 3)), "cores", 4)
+
+
 def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:
     found = group(tmp_path, '[[groups]]\nname = "orders"\n')
     assert found.streams is None
@@ -76,6 +88,11 @@ def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:
         (HEAD + 'processing.guarantee = "exactly_once"', "processing.guarantee cannot be used"),
         ('[[groups]]\nname = "a"\nkind = "stream"', "groups[0].kind cannot be used"),
         ('[[groups]]\nname = "a"\nnum.standby.replicas = 1', "num.standby.replicas is for Streams applications only"),
+        (HEAD + "max_concurrent_moves = 2", 'max_concurrent_moves is a stage of the policy "streams-ha"; set policy ='),
+        (HA + "max_concurrent_moves = -2", "max_concurrent_moves must be 0 to 2147483647, but it is -2"),
+        (HA + "colocate = [[1]]", "colocate must hold groups of two or more subtopology ids"),
+        (HA + 'colocate = [[1, "x"]]', "groups[0].colocate[0][1] cannot be used"),
+        ('[[groups]]\nname = "a"\ncapacity_tag = "x"', "capacity_tag is for Streams applications only"),
         ('[[groups]]\nname = "a"\ntopology = "x"', 'topology is for Streams applications only; add kind = "streams"'),
     ],
 )

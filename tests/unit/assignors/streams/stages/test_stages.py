@@ -1,0 +1,253 @@
+"""Each stage on a small application: what it does, what it must not do, and what it says about it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assignors.chain import StageReport
+from assignors.model import NOBODY, IntArray
+from assignors.streams.assign import KAFKA, STREAMS_HA, assign_streams
+from assignors.streams.lags import Lags
+from assignors.streams.model import (
+    LATEST_OFFSET,
+    MIN_TRAFFIC,
+    AssignmentConfigError,
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+)
+from assignors.streams.stages.capacity import quotas
+from assignors.streams.stages.chain import Problem, run
+from assignors.streams.stages.configs import StageConfigs
+from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
+
+CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)
+Shape = Sequence[tuple[int, int | None]]
+
+
+def running(shape: Shape, owned: Sequence[Sequence[int]], tags: Sequence[Mapping[str, str]] = ()) -> Application:
+    """Processes that run these tasks, whole."""
+    application = Application(shape)
+    stateful = application.table().stateful
+    for number, tasks in enumerate(owned):
+        lags = {task: LATEST_OFFSET for task in tasks if stateful[task]}
+        mine = tags[number] if tags else {}
+        application.instances.append(Instance(process_id(number + 1), tags=mine, lags=lags, active=list(tasks)))
+    return application
+
+
+def with_copies(application: Application) -> Application:
+    """Everybody has a whole copy of whatever others run."""
+    for instance in application.instances:
+        instance.lags = {t: LATEST_OFFSET if t in instance.active else 0 for t in range(application.table().size)}
+    return application
+
+
+def plan_of(application: Application, stages: StageConfigs, home: Mapping[int, int] | None = None) -> StreamsPlan:
+    view = application.view()
+    homes = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    homes[list(home or {})] = list((home or {}).values())
+    return assign_streams(replace(view, home=homes), CONFIGS, STREAMS_HA, stages)
+
+
+def report_of(plan: StreamsPlan, name: str) -> StageReport:
+    return next(report for report in plan.stages if report.stage.startswith(name))
+
+
+class TestHostAffinity:
+    ON = StageConfigs(host_affinity_ms=60_000)
+
+    def returned(self) -> Application:
+        """The second process ran 2 and 3, is back with nearly all of their state, and with a fresher copy of 0."""
+        application = running([(4, 100_000)], [[0, 1, 2, 3], []])
+        application.instances[1].lags = {0: 10, 1: 20, 2: 50, 3: 60}
+        return application
+
+    def test_a_process_that_is_back_gets_back_what_it_had(self) -> None:
+        assert plan_of(self.returned(), StageConfigs()).active.tolist() == [1, 1, 0, 0]
+        plan = plan_of(self.returned(), self.ON, {2: 1, 3: 1})
+        assert plan.active.tolist() == [0, 0, 1, 1]
+        assert report_of(plan, "host affinity").after == 0
+
+    def test_its_warm_ups_come_first(self) -> None:
+        """Two warm-ups are allowed and three processes want some: those of the one that is back are reserved."""
+        application = running([(6, 100_000)], [[0, 1, 2, 3, 4, 5], [], []])
+        application.instances[2].lags = {4: 5000, 5: 5000}
+        plan = plan_of(application, self.ON, {4: 2, 5: 2})
+        assert plan.standby_task[plan.warmup].tolist() == [4, 5]
+        assert plan.standby_process[plan.warmup].tolist() == [2, 2]
+        assert plan.active.tolist() == [0] * 6, "every task goes on running meanwhile"
+
+    def test_while_it_is_away_others_run_its_tasks(self) -> None:
+        application = running([(4, 100_000)], [[0], [1]])
+        plan = plan_of(application, self.ON, {2: NOBODY, 3: NOBODY})
+        assert plan.placed
+        assert np.bincount(plan.active).tolist() == [2, 2]
+
+    def test_balance_goes_before_home(self) -> None:
+        """All four tasks have their home on the second process, which gets no more than its half for it."""
+        application = self.returned()
+        plan = plan_of(application, self.ON, dict.fromkeys(range(4), 1))
+        assert np.bincount(plan.active).tolist() == [2, 2]
+        assert report_of(plan, "host affinity").after == 2
+
+
+class TestCoLocation:
+    ON = StageConfigs(colocate=((0, 1),))
+
+    def test_tasks_of_one_partition_share_a_process(self) -> None:
+        plan = plan_of(with_copies(running([(2, 100), (2, 100)], [[0, 3], [1, 2]])), self.ON)
+        assert plan.active.tolist() == [0, 1, 0, 1]
+        report = report_of(plan, "co-location")
+        assert (report.before, report.after, report.taken) == (2, 0, True)
+        assert "from 2 to 0 with 2 tasks" in report.reason
+
+    def test_stateless_tasks_follow_stateful_ones_whatever_the_order_of_the_group(self) -> None:
+        application = running([(2, None), (2, 100)], [[0, 3], [1, 2]])
+        plan = plan_of(application, self.ON)
+        assert plan.active.tolist() == [1, 0, 1, 0]
+
+    def test_partitions_that_the_anchor_has_not_are_free(self) -> None:
+        application = running([(1, 100), (3, 100)], [[0, 1], [2, 3]])
+        assert plan_of(application, self.ON).active.tolist() == [0, 0, 1, 1]
+
+    def test_unknown_subtopologies_are_named(self) -> None:
+        plan = plan_of(running([(2, 100)], [[0], [1]]), StageConfigs(colocate=((0, 7), (1, 9))))
+        assert plan.notes == ("colocate names subtopologies that the application does not have: 1, 7, 9",)
+
+    def test_rack_traffic_is_not_given_up_for_it(self) -> None:
+        """Each process is in the only rack that has its partitions: to exchange them would cost."""
+        application = running([(2, 100), (2, 100)], [[0, 3], [1, 2]])
+        application.replicas = [1, 0, 0, 1]  # the rack that lacks the task
+        for number, instance in enumerate(application.instances):
+            instance.rack = RACKS[number]
+        configs = AssignmentConfigs(acceptable_recovery_lag=100, rack_aware_assignment_strategy=MIN_TRAFFIC)
+        plan = assign_streams(application.view(), configs, STREAMS_HA, self.ON)
+        assert plan.active.tolist() == [0, 1, 1, 0]
+
+
+class TestCapacity:
+    ON = StageConfigs(capacity_tag="cores")
+
+    def cores(self, *numbers: str) -> list[dict[str, str]]:
+        return [{"cores": number} for number in numbers]
+
+    def test_weights_weigh_instead_of_threads(self) -> None:
+        plan = plan_of(running([(8, 0)], [[], [], []], self.cores("1", "2", "5")), self.ON)
+        assert np.bincount(plan.active).tolist() == [1, 2, 5]
+        assert report_of(plan, "capacity").after == 0
+
+    def test_only_what_must_move_moves(self) -> None:
+        application = running([(6, 0)], [[0, 1, 2], [3, 4, 5]], self.cores("1", "2"))
+        assert plan_of(application, self.ON).active.tolist() == [1, 0, 0, 1, 1, 1]
+
+    def test_stateless_tasks_make_up_for_stateful_ones(self) -> None:
+        plan = plan_of(running([(3, 0), (3, None)], [[], []], self.cores("1", "2")), self.ON)
+        assert np.bincount(plan.active[:3]).tolist() == [1, 2]
+        assert np.bincount(plan.active).tolist() == [2, 4]
+
+    @pytest.mark.parametrize("odd", ["", "0", "-1", "2.5", "many", "4294967296", "²"])
+    def test_threads_weigh_as_long_as_one_process_has_no_usable_tag(self, odd: str) -> None:
+        plan = plan_of(running([(8, 0)], [[], []], self.cores("7", odd)), self.ON)
+        assert np.bincount(plan.active).tolist() == [4, 4]
+        assert "threads weigh instead of the client tag cores" in plan.notes[0]
+        assert not report_of(plan, "capacity").taken
+
+    def test_quotas_are_exact_shares_rounded(self) -> None:
+        none = np.zeros(3, dtype=np.int64)
+        weight = np.array([1, 1, 2], dtype=np.int32)
+        assert quotas(7, weight, none, none).tolist() == [2, 2, 3]
+        assert quotas(7, weight, np.array([0, 0, 4]), none).tolist() == [2, 1, 4], "who has more keeps it"
+        assert quotas(7, weight, none, np.array([3, 0, 0])).tolist() == [3, 1, 3], "who must have more gets it"
+        assert quotas(0, weight, none, none).tolist() == [0, 0, 0]
+
+
+class TestMovesBudget:
+    def test_so_many_tasks_move_at_once_and_the_rest_waits(self) -> None:
+        application = running([(6, None)], [[0, 1, 2, 3, 4, 5], []])
+        plan = plan_of(application, StageConfigs(max_concurrent_moves=2))
+        assert np.bincount(plan.active).tolist() == [4, 2]
+        assert (plan.deferred, plan.probing) == (1, True)
+        assert report_of(plan, "moves budget, stateless").before == 1
+
+    def test_stateful_tasks_go_first(self) -> None:
+        application = running([(2, 0), (2, None)], [[0, 1, 2, 3], []])
+        application.instances[1].lags = {0: 0, 1: 0}
+        plan = plan_of(application, StageConfigs(max_concurrent_moves=1))
+        moved = np.flatnonzero(plan.active == 1).tolist()
+        assert len(moved) == 1
+        assert moved[0] < 2
+
+    def test_tasks_that_nobody_runs_are_placed_whatever_the_budget(self) -> None:
+        plan = plan_of(running([(6, None)], [[], []]), StageConfigs(max_concurrent_moves=1))
+        assert np.bincount(plan.active).tolist() == [3, 3]
+        assert (plan.deferred, plan.probing) == (0, False)
+
+    def test_an_exchange_that_no_round_can_make_is_given_up_and_said(self) -> None:
+        application = with_copies(running([(2, 100), (2, 100)], [[0, 3], [1, 2]]))
+        plan = plan_of(application, StageConfigs(colocate=((0, 1),), max_concurrent_moves=1))
+        assert plan.active.tolist() == [0, 1, 1, 0]
+        assert (plan.deferred, plan.probing) == (0, False)
+        assert "2 stateful tasks stay where they are" in plan.notes[0]
+
+
+def test_policy_kafka_knows_no_stages() -> None:
+    application = running([(4, 0)], [[], []], [{"cores": "1"}, {"cores": "3"}])
+    plan = assign_streams(application.view(), CONFIGS, KAFKA, StageConfigs(capacity_tag="cores"))
+    assert np.bincount(plan.active).tolist() == [2, 2]
+    assert plan.stages == ()
+
+
+class Wild:
+    """A stage that is nobody's friend."""
+
+    name = "wild"
+    delays = False
+
+    def __init__(self, owner: list[int]) -> None:
+        self.owner = owner
+
+    def apply(self, problem: Problem, owner: IntArray) -> IntArray:
+        return np.array(self.owner, dtype=np.int32)
+
+    def score(self, problem: Problem, owner: IntArray) -> float:
+        return float(owner.tolist() != self.owner)
+
+
+@pytest.mark.parametrize(
+    ("owner", "reason"),
+    [
+        ([0, NOBODY, 1, 1], "Its plan would break the placement."),
+        ([0, 2, 1, 1], "Its plan would break the placement."),
+        ([0, 0, 1, 0], "Its plan would break the placement."),
+        ([0, 0, 0, 1], "Its plan would worsen balance from 0 to 2."),
+        ([0, 1, 0, 1], "It went from 1 to 0 with 2 tasks placed anew."),
+    ],
+)
+def test_no_stage_may_break_the_placement_or_the_balance(owner: list[int], reason: str) -> None:
+    view: StreamsView = running([(3, 0), (1, None)], [[0, 1], [2, 3]]).view()
+    nobody = np.full(4, NOBODY, dtype=np.int32)
+    tasks = np.arange(3, dtype=np.int32)
+    problem = Problem(view, Lags.of(view, 0), tasks, nobody, nobody, racks=False)
+    start = np.array([0, 0, 1, 1], dtype=np.int32)
+    found, (report,) = run([Wild(owner)], problem, start)
+    assert report.reason == reason
+    assert found.tolist() == (owner if report.taken else start.tolist())
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"host_affinity_ms": -1}, "host_affinity_ms must be 0 to 2147483647, but it is -1"),
+        ({"max_concurrent_moves": -3}, "max_concurrent_moves must be 0 to 2147483647, but it is -3"),
+        ({"capacity_tag": "x" * 21}, "capacity_tag must be a client tag key of at most 20 characters"),
+        ({"colocate": ((0,),)}, r"groups of two or more subtopology ids, but it holds \[0\]"),
+        ({"colocate": ((0, 1), (1, 2))}, "each subtopology once and none below 0, but it holds 1 twice"),
+        ({"colocate": ((0, -1),)}, "each subtopology once and none below 0, but it holds -1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(values: dict[str, object], sentence: str) -> None:
+    with pytest.raises(AssignmentConfigError, match=sentence):
+        StageConfigs(**values)  # type: ignore[arg-type]  # wrong values are the point
