@@ -75,7 +75,7 @@ def bellwether_options(
 ) -> dict[str, Any]:
     """Bellwether's settings for the group of this application: the same values that the application itself has.
 
-    `ghosts`: whether dead members are removed; then it vouches for client ids, of which each instance has one of its own.
+    `ghosts`: whether dead members are removed; then it vouches that each instance has a client id of its own.
     """
     vouched = {} if ghosts is None else {"ghosts": ghosts, "client_ids_unique": ghosts}
     told = application.arguments("", Path())
