@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from coordinator.events import DescribeAnswer, DescribedMember
 from coordinator.ghosts import STABLE
+from coordinator.group_config import STREAMS_PROTOCOL
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.errors import RemoteProtocolError
 
@@ -40,6 +41,8 @@ def conversion(seen: DescribeAnswer) -> Conversion | None:
         return None
     if seen.protocol_type != PROTOCOL_TYPE:
         return Conversion((f"it is of type '{seen.protocol_type}', not '{PROTOCOL_TYPE}'",))
+    if seen.protocol == STREAMS_PROTOCOL:
+        return Conversion(("it is a Kafka Streams application: its assignments carry userData",))
     carrying = [m for m in seen.members if _carries_user_data(m)]
     broken = [m for m in seen.members if not _parses(m)]
     obstacles = []

@@ -18,8 +18,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -75,6 +77,24 @@ def application(name: str, threads: int, heartbeat_ms: int) -> Application:
 
 
 @contextmanager
+def assisting(cluster: KafkaCluster, group: str, **options: Any) -> Iterator[Bellwether]:
+    """Bellwether in the mode `assist`, which joins nothing that one could wait for."""
+    process = Bellwether(cluster, [group], options={"mode": "assist", **options})
+    try:
+        process.start(wait=False)
+        yield process
+    finally:
+        process.__exit__(None, None, None)
+
+
+def create_topics(cluster: KafkaCluster, app: Application) -> None:
+    """All of them: a leader that was told too little about internal topics would leave their creation to Java."""
+    internal = [app.sources[s] + app.changelogs[s] for s in app.changelogs]
+    for topic in (*app.topics, app.output, *chain.from_iterable(internal)):
+        cluster.create_topic(topic, PARTITIONS)
+
+
+@contextmanager
 def looked_after(cluster: KafkaCluster, how: str, app: Application) -> Iterator[Bellwether | None]:
     """Bellwether in the mode of this name while the block runs; nobody for java."""
     if how == "java":
@@ -83,11 +103,9 @@ def looked_after(cluster: KafkaCluster, how: str, app: Application) -> Iterator[
     with TemporaryDirectory(prefix="bellwether-topology-") as directory, ExitStack() as stack:
         if how == "lead":
             options = bellwether_options(app, write_topology(app, Path(directory)), "kafka")
+            process = stack.enter_context(Bellwether(cluster, [app.application_id], options=options))
         else:
-            options = {"mode": "assist"}
-        process = Bellwether(cluster, [app.application_id], options=options)
-        stack.callback(process.__exit__, None, None, None)
-        process.start(wait=how == "lead")
+            process = stack.enter_context(assisting(cluster, app.application_id))
         try:
             yield process
         except AssertionError as error:
@@ -107,8 +125,7 @@ def measure(
     app_config = application(f"ghosts-{how}-{int(time.time())}", threads, heartbeat_ms)
     group = app_config.application_id
     with ExitStack() as stack:
-        for topic in (*app_config.topics, app_config.output):
-            cluster.create_topic(topic, PARTITIONS)
+        create_topics(cluster, app_config)
         load = stack.enter_context(Load(cluster, app_config.topics[0], KEYS))
         load.produce(RECORDS)
         bellwether = stack.enter_context(looked_after(cluster, how, app_config))

@@ -1,6 +1,8 @@
 """Beside other protocols, other brokers and broken clients: what Bellwether says, and that the members go on."""
 
+import socket
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.interop.raw import RawError, RawMember, describe
 from tests.interop.rounds import last_round
 
 PARTITIONS = 4
+UNKNOWN_MEMBER_ID = 25
 MALFORMED = b"\0\1\x7f\xff\xff\xff"  # a version, and an array that is longer than the request
 
 
@@ -56,22 +59,34 @@ def test_a_wedged_round_is_named_and_ended_only_on_request(kafka: KafkaCluster, 
     kafka.create_topic(name, PARTITIONS)
     refused: list[int] = []
 
-    def join_with_nonsense() -> None:
+    def join_with_nonsense(raw: RawMember) -> None:
         try:
-            RawMember(kafka.bootstrap, name, [("range", MALFORMED)]).round()
+            raw.round()
         except RawError as error:
             refused.append(error.code)
+        except OSError:
+            pass  # the test has ended
 
-    with Bellwether(kafka, [name], options={"evict_malformed": evict}) as lead, Flock(kafka.bootstrap) as flock:
+    with (
+        ExitStack() as stack,
+        Bellwether(kafka, [name], options={"evict_malformed": evict}) as lead,
+        Flock(kafka.bootstrap) as flock,
+    ):
         members = pair(flock, name)
         wait_until(lambda: bool(lead.log("online_conversion", group=name)), 20, lead.tail)
-        threading.Thread(target=join_with_nonsense, daemon=True).start()
+        raw = RawMember(kafka.bootstrap, name, [("range", MALFORMED)])
+        joining = threading.Thread(target=join_with_nonsense, args=(raw,), daemon=True)
+        stack.callback(raw._connection.close)
+        stack.callback(joining.join, 20)
+        stack.callback(raw._connection._socket.shutdown, socket.SHUT_RDWR)
+        joining.start()
         wait_until(lambda: "KAFKA-20570" in lead.text(), 30, lead.tail)
         (alert,) = [entry for entry in lead.log("ghosts", what="ALERT") if "KAFKA-20570" in entry["reason"]]
         assert "came raw-" in alert["reason"]
         if evict:
             wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
             assert "to end the wedge" in lead.text()
+            assert refused == [UNKNOWN_MEMBER_ID]
             assert last_round(kafka, name).leader.startswith("bellwether")
         else:
             assert "to end the wedge" not in lead.text()

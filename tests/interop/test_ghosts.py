@@ -5,7 +5,7 @@ import pytest
 from protocol.consumer import ConsumerProtocolSubscription
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster
-from tests.interop.ghosts_measure import measure
+from tests.interop.ghosts_measure import assisting, measure
 from tests.interop.members import wait_until
 from tests.interop.raw import RawMember, describe
 
@@ -33,9 +33,7 @@ def left_behind(kafka: KafkaCluster, group: str, bellwether: Bellwether) -> None
 
 def test_a_vouched_client_id_frees_a_group_of_plain_consumers(kafka: KafkaCluster) -> None:
     group = "ghosts-vouched"
-    assist = Bellwether(kafka, [group], options={"mode": "assist", "client_ids_unique": True})
-    assist.start(wait=False)
-    try:
+    with assisting(kafka, group, client_ids_unique=True) as assist:
         left_behind(kafka, group, assist)
         with RawMember(kafka.bootstrap, group, PROTOCOLS, session_ms=SESSION_MS) as successor:
             successor.round(FAR_BELOW_THE_SESSION_S)
@@ -43,5 +41,3 @@ def test_a_vouched_client_id_frees_a_group_of_plain_consumers(kafka: KafkaCluste
         (note,) = assist.log("ghosts", group=group, what="GHOST")
         assert "its client id has joined again" in note["reason"]
         assert not assist.is_member(group)
-    finally:
-        assist.stop()

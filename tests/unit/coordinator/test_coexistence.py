@@ -15,8 +15,10 @@ def member(name: str, user_data: bytes | None = None, metadata: bytes = SUBSCRIB
     return DescribedMember(name, None, metadata, assignment, client_id=name, client_host="/10.0.0.1")
 
 
-def group(*members: DescribedMember, state: str = "Stable", kind: str = "consumer", error: int = 0) -> DescribeAnswer:
-    return DescribeAnswer(0, error, state, kind, "range", members)
+def group(
+    *members: DescribedMember, state: str = "Stable", kind: str = "consumer", protocol: str = "range", error: int = 0
+) -> DescribeAnswer:
+    return DescribeAnswer(0, error, state, kind, protocol, members)
 
 
 def obstacles(found: Conversion | None) -> str:
@@ -45,6 +47,10 @@ def test_what_does_not_parse_is_named() -> None:
 
 def test_groups_of_other_types_cannot_be_converted() -> None:
     assert "'connect'" in obstacles(conversion(group(member("a"), kind="connect")))
+
+
+def test_streams_applications_are_named_as_what_they_are() -> None:
+    assert "Streams" in obstacles(conversion(group(member("a", b"x"), protocol="stream")))
 
 
 def test_an_unfinished_round_says_nothing() -> None:
