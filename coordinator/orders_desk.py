@@ -54,12 +54,14 @@ class ControlDesk:
         settings: ControlSettings,
         runners: Mapping[str, Runner],
         *,
+        beat_s: float = BEAT_S,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.sidecar_id = settings.sidecar_id
         self._topic = topic
         self._standby = settings.standby
+        self._beat_s = beat_s
         self._clock = clock
         self._wall_clock = wall_clock
         self._book = OrderBook()
@@ -79,7 +81,7 @@ class ControlDesk:
                 self._beat()
             except Exception:
                 log.exception("control_desk_stumbled")
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(self._beat_s)
 
     async def hand_all_over(self) -> None:
         """Before an orderly end: returns when standbys have taken our groups, or nobody has for `HAND_OVER_S`."""
