@@ -34,7 +34,6 @@ OPTIONS = {
     "session_timeout_ms": 6_000,
     "heartbeat_interval_ms": 500,
     "decision_deadline_ms": 2_000,
-    "readopt_ms": 1_000,
 }
 SHORTEST_ASSIGNMENT = 10
 LIMIT_S = 60.0
