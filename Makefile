@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline check check-deploy test demo demo-streams prove-streams bench soak lock format clean
+.PHONY: setup setup-pipeline check check-deploy test demo demo-streams prove-streams bench bench-live soak lock format clean
 
 setup: $(STAMP)
 
@@ -53,8 +53,11 @@ demo-streams: setup  ## real brokers and a real Streams application; needs a JDK
 prove-streams: setup  ## a million records and more through a Streams application, and every accident; a quarter of an hour
 	$(BIN)/python -m pytest -m proof -s tests/interop
 
-bench: setup  ## the JVM's assignors and ours on the same bytes, in one run
+bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
 	$(BIN)/python -m tests.bench
+
+bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; into docs/benchmarks.md
+	$(BIN)/python -m tests.bench.live
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
 	$(BIN)/python -m tests.soak

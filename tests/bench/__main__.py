@@ -1,24 +1,28 @@
-"""`make bench`: a group leader's whole work, the JVM's own assignors beside ours, on the same bytes in one run.
+"""`make bench`: a group leader's whole work, our peers beside us, on the same bytes in one run.
 
-Both sides are warmed (the JVM longer) and measured for the same time; both answers go through the same validator.
+All are warmed and measured for the same time (the JVM warmed longer), and all answers go through the same validator.
+Figures, table and plot go to docs/benchmarks.*; what was not measured this time stays there as it was.
 """
 
 import argparse
-import json
+import subprocess
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
+import time
+from collections.abc import Callable
+from dataclasses import asdict
 
 from rich.console import Console
-from rich.table import Table
 
 from assignors.model import IntArray
 from protocol.bulk import owner_of
-from tests.bench.jvm import run_jvm
+from protocol.errors import ProtocolError
+from tests.bench import streams
+from tests.bench.jvm import run_franz, run_jvm
 from tests.bench.ours import run_ours
 from tests.bench.outcome import Outcome
+from tests.bench.report import FRANZ, JVM, OURS, UNIFORM, Figures, ms, save, stamp, total
 from tests.bench.scenario import Scenario, Shape, disturbed, fresh
-from tests.bench.validate import Verdict, check
+from tests.bench.validate import check
 from tests.interop.jvm import MissingToolError
 
 COOPERATIVE = "cooperative-sticky"
@@ -26,6 +30,8 @@ SMALL = (
     Shape(COOPERATIVE, 2_100, 1, 2_100),
     Shape(COOPERATIVE, 2_100, 100, 21),
     Shape(COOPERATIVE, 100, 10, 100),
+    Shape(COOPERATIVE, 100, 10, 100, "leave"),
+    Shape(COOPERATIVE, 100, 10, 100, "churn"),
     Shape(COOPERATIVE, 100, 10, 100, racks=True),
     Shape("sticky", 100, 10, 100),
     Shape("sticky", 100, 10, 100, "leave"),
@@ -35,40 +41,86 @@ SMALL = (
     Shape("roundrobin", 100, 10, 100, "fresh"),
 )
 LARGE = (
-    Shape(COOPERATIVE, 1_000, 100, 1_000),
     Shape(COOPERATIVE, 1_000, 100, 1_000, "leave"),
     Shape(COOPERATIVE, 1_000, 100, 1_000, "fresh"),
+    Shape(COOPERATIVE, 1_000, 100, 1_000, "churn"),
     Shape(COOPERATIVE, 1_000, 100, 1_000, racks=True),
     Shape(COOPERATIVE, 1_000, 100, 1_000, racks=True, replicas=1),
+    Shape(COOPERATIVE, 1_000, 100, 1_000, racks=True, skewed=True),
+    Shape(COOPERATIVE, 500, 200, 100, subscribe="mixed"),
+    Shape(COOPERATIVE, 500, 200, 100, "churn", subscribe="mixed"),
+    Shape(COOPERATIVE, 500, 200, 100, subscribe="disjoint"),
     Shape("sticky", 1_000, 100, 1_000),
     Shape("range", 1_000, 100, 1_000, "fresh"),
     Shape("range", 1_000, 100, 1_000, "fresh", racks=True),
     Shape("roundrobin", 1_000, 100, 1_000, "fresh"),
-    Shape(COOPERATIVE, 2_000, 500, 2_000),
 )
+# The same members and ever more partitions: what the plot shows.
+GROWTH = tuple(Shape(COOPERATIVE, 1_000, 100, size) for size in (100, 300, 1_000, 3_000, 10_000))
+MILLION = (
+    Shape(COOPERATIVE, 2_000, 500, 2_000),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, "leave"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, "fresh"),
+)
+SHAPES = (*SMALL, *GROWTH, *LARGE, *MILLION)
+READ_ONCE_RUNS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table."""
-
-    shape: Shape
-    jvm: Outcome
-    ours: Outcome
-    jvm_verdict: Verdict
-    our_verdict: Verdict
-
-    @property
-    def ratio(self) -> float:
-        """How many times as long the JVM takes, best against best."""
-        return self.jvm.best.total / self.ours.best.total
-
-
-def measure(shape: Shape, warm_s: float, measure_s: float) -> Row:
+def measure(shape: Shape, warm_s: float, measure_s: float) -> Figures:
+    """One row: every engine that knows this protocol, one after the other."""
     scenario = _scenario(shape)
-    jvm = run_jvm(scenario, warm_s=warm_s, measure_s=measure_s)
+    seconds = {"warm_s": warm_s, "measure_s": measure_s}
+    engines: dict[str, Callable[[], Outcome]] = {JVM: lambda: run_jvm(scenario, **seconds)}
+    if shape.protocol == COOPERATIVE:
+        engines[UNIFORM] = lambda: run_jvm(scenario, uniform=True, **seconds)
+    if not shape.racks:
+        engines[FRANZ] = lambda: run_franz(scenario, **seconds)
+    found = {name: _peer(scenario, engine) for name, engine in engines.items()}
     ours = run_ours(scenario, warm_s=min(warm_s, 1.0), measure_s=measure_s)
-    return Row(shape, jvm, ours, check(scenario, jvm.assignments), check(scenario, ours.assignments))
+    found[OURS] = _figures(scenario, ours)
+    return {
+        "row": str(shape),
+        "members": shape.members,
+        "partitions": shape.partitions,
+        "growth": shape in GROWTH,
+        "input_bytes": sum(map(len, scenario.metadata)),
+        "read_once_ms": _read_once(scenario),
+        "engines": found,
+        **stamp(),
+    }
+
+
+def _peer(scenario: Scenario, engine: Callable[[], Outcome]) -> Figures:
+    """What a peer did; where it gave no valid plan or no plan in time, that is the figure."""
+    try:
+        return _figures(scenario, engine())
+    except (AssertionError, ProtocolError) as error:
+        return {"failed": f"not valid: {error}"}
+    except RuntimeError as error:
+        return {"failed": str(error).splitlines()[0]}
+    except subprocess.TimeoutExpired as error:
+        return {"failed": f"not done in {error.timeout:.0f} s"}
+
+
+def _figures(scenario: Scenario, outcome: Outcome) -> Figures:
+    verdict = check(scenario, outcome.assignments)
+    return {
+        "best": asdict(outcome.best),
+        "median": outcome.median.total,
+        "first": outcome.first,
+        "runs": len(outcome.runs),
+        **asdict(verdict),
+    }
+
+
+def _read_once(scenario: Scenario) -> float:
+    """Milliseconds to copy all subscription bytes once: nobody can be faster."""
+    least = float("inf")
+    for _ in range(READ_ONCE_RUNS):
+        started = time.perf_counter()
+        b"".join(scenario.metadata)
+        least = min(least, time.perf_counter() - started)
+    return least * 1e3
 
 
 def _scenario(shape: Shape) -> Scenario:
@@ -81,75 +133,42 @@ def _scenario(shape: Shape) -> Scenario:
     return disturbed(shape, settled)
 
 
-def table(rows: list[Row]) -> Table:
-    shown = Table(title="Milliseconds of a leader's whole work: decode + assign + encode, best of all runs (median)")
-    shown.add_column("protocol, event, members x partitions", overflow="fold")
-    for name in ("JVM", "ours"):
-        shown.add_column(f"{name} decode + assign + encode", justify="right", overflow="fold")
-        shown.add_column("total", justify="right", overflow="fold")
-        shown.add_column("first run", justify="right")
-    shown.add_column("JVM / ours", justify="right")
-    shown.add_column("moved, cross-rack: JVM", justify="right", overflow="fold")
-    shown.add_column("ours", justify="right", overflow="fold")
-    for row in rows:
-        cells = [str(row.shape)]
-        for outcome in (row.jvm, row.ours):
-            best = outcome.best
-            cells.append(f"{_ms(best.decode)} + {_ms(best.assign)} + {_ms(best.encode)}")
-            cells.append(f"{_ms(best.total)} ({_ms(outcome.median.total)})")
-            cells.append(_ms(outcome.first))
-        colour = "green" if row.ratio >= 1 else "red"
-        cells.append(f"[{colour}]{row.ratio:.1f}x[/{colour}]")
-        cells += [f"{v.moved:,}, {v.foreign:,}" for v in (row.jvm_verdict, row.our_verdict)]
-        shown.add_row(*cells)
-    return shown
-
-
-def _ms(value: float) -> str:
-    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def _write(path: Path, rows: list[Row]) -> None:
-    said = [
-        {
-            "row": str(row.shape),
-            "jvm_best_ms": asdict(row.jvm.best),
-            "jvm_median_ms": row.jvm.median.total,
-            "jvm_first_ms": row.jvm.first,
-            "our_best_ms": asdict(row.ours.best),
-            "our_median_ms": row.ours.median.total,
-            "our_first_ms": row.ours.first,
-            "ratio": row.ratio,
-        }
-        for row in rows
+def _said(row: Figures) -> str:
+    each = [
+        f"{name} {found['failed'] if 'failed' in found else ms(total(found)) + ' ms'}"
+        for name, found in row["engines"].items()
     ]
-    path.write_text(json.dumps(said, indent=1))
+    return f"{', '.join(each)} (load {row['load']})"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes only")
-    parser.add_argument("--only", default="", help="rows whose name contains this")
-    parser.add_argument("--warm", type=float, default=5.0, help="seconds of warm-up of the JVM per row")
-    parser.add_argument("--measure", type=float, default=4.0, help="seconds of measuring per row and side")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--only", default="", help='rows whose name contains this; "streams" for the Streams rows')
+    parser.add_argument("--warm", type=float, default=5.0, help="seconds of warm-up of the peers per row")
+    parser.add_argument("--measure", type=float, default=4.0, help="seconds of measuring per row and engine")
     options = parser.parse_args()
-    shapes = [s for s in (SMALL if options.quick else SMALL + LARGE) if options.only in str(s)]
-    console = Console(width=None if sys.stdout.isatty() else 180)
-    rows: list[Row] = []
+    console = Console(soft_wrap=True)
+    shapes = [s for s in (SMALL if options.quick else SHAPES) if options.only in str(s)]
+    rows: list[Figures] = []
+    tasks: list[Figures] = []
+    order = [str(shape) for shape in SHAPES]
     try:
         with console.status("") as status:
             for number, shape in enumerate(shapes, 1):
                 status.update(f"{number}/{len(shapes)} {shape}")
                 rows.append(measure(shape, options.warm, options.measure))
-                totals = f"JVM {_ms(rows[-1].jvm.best.total)} ms, ours {_ms(rows[-1].ours.best.total)} ms"
-                console.print(f"[dim]{number}/{len(shapes)}[/dim] {shape}: {totals}", highlight=False)
+                console.print(f"{number}/{len(shapes)} {shape}: {_said(rows[-1])}", highlight=False)
+                save(rows, [], order)
+            if options.only in ("", "streams"):
+                for task in streams.rows(options.quick):
+                    tasks.append(asdict(task))
+                    console.print(f"{task.row}: {ms(task.our_ms)} ms, {task.outcome}", highlight=False)
+                    save([], tasks, order)
     except MissingToolError as missing:
-        console.print(f"The benchmark runs the JVM beside us, and {missing}.")
+        console.print(f"The benchmark runs our peers beside us, and {missing}.")
         return 2
-    console.print(table(rows))
-    if options.json is not None:
-        _write(options.json, rows)
+    console.print("Written to docs/benchmarks.md.")
     return 0
 
 

@@ -1,33 +1,59 @@
-"""Runs the JVM's own assignors on a scenario, in a JVM of its own, warmed."""
+"""Runs our peers on a scenario, each in a process of its own, warmed: the JVM's assignors and franz-go's."""
 
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases
 from tests.bench.scenario import Scenario
+from tests.interop.golang import go_members
 from tests.interop.jvm import java
 
-TIMEOUT_S = 1_800
+TIMEOUT_S = 600
 # With less, Java's million rows spend their time in garbage collection, which is not what is compared.
 LARGE_PARTITIONS, LARGE_HEAP = 500_000, ("-Xms10g", "-Xmx10g")
 HEAP = ("-Xms2g", "-Xmx5g")
 
 
-def run_jvm(scenario: Scenario, *, warm_s: float, measure_s: float, once: bool = False) -> Outcome:
-    """Measures Java's leader on the scenario's bytes; `once`: runs it cold, for its answer only."""
+def run_jvm(
+    scenario: Scenario, *, warm_s: float, measure_s: float, once: bool = False, uniform: bool = False
+) -> Outcome:
+    """Measures Java's leader on the scenario's bytes; `once`: runs it cold, for its answer only.
+
+    `uniform`: the broker's uniform assignor instead, and only its assigning.
+    """
+    heap = LARGE_HEAP if scenario.shape.partitions >= LARGE_PARTITIONS else HEAP
+
+    def command(*arguments: str) -> list[str]:
+        return java().command("bellwether.BenchMain", *arguments, *["uniform"] * uniform, options=heap)
+
+    return run_peer(command, scenario, (warm_s, measure_s), (0, 1) if once else (LEAST_WARM_RUNS, LEAST_RUNS))
+
+
+def run_franz(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
+    """Measures franz-go's leader on the scenario's bytes. It knows no racks under the sticky protocols."""
+    program = str(go_members())
+    return run_peer(
+        lambda *arguments: [program, "bench", *arguments],
+        scenario,
+        (warm_s, measure_s),
+        (LEAST_WARM_RUNS, LEAST_RUNS),
+    )
+
+
+def run_peer(
+    command: Callable[..., list[str]], scenario: Scenario, seconds: tuple[float, float], runs: tuple[int, int]
+) -> Outcome:
+    """Runs another leader in a process of its own; `seconds` and least `runs` of warming and of measuring."""
     with TemporaryDirectory(prefix="bellwether-bench-") as name:
         source, answer = Path(name) / "scenario", Path(name) / "assignments"
         scenario.write(source)
-        runs = (0, 1) if once else (LEAST_WARM_RUNS, LEAST_RUNS)
-        arguments = (str(source), str(answer), str(warm_s), str(measure_s), *map(str, runs), str(MOST_RUNS))
-        heap = LARGE_HEAP if scenario.shape.partitions >= LARGE_PARTITIONS else HEAP
-        command = java().command("bellwether.BenchMain", *arguments, options=heap)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        line = command(*map(str, (source, answer, *seconds, *runs, MOST_RUNS)))
+        done = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         if done.returncode != 0:
-            raise RuntimeError(f"the JVM failed on {scenario.shape}:\n{done.stderr[-2000:]}")
+            raise RuntimeError(f"{line[0]} failed on {scenario.shape}:\n{done.stderr[-2000:]}")
         every = _phases(done.stdout.splitlines())
         return Outcome(every[0].total, every[1:] or every, _split(answer.read_bytes()))
 

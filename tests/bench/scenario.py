@@ -20,14 +20,19 @@ from protocol.consumer import ConsumerProtocolSubscription
 
 RACKS = ("az1", "az2", "az3")
 SETTLED_GENERATION = 7
+CHURN = 10  # one in so many leaves, and as many come
+ISLANDS = 10  # of disjoint subscriptions
+SKEW = 10  # of so many members, one is in the second rack, one in the third and all others in the first
 
 
 @dataclass(frozen=True)
 class Shape:
     """One row of the table: `members` counts those of the group that is planned for.
 
-    `event` is "fresh" (nobody owns anything), "join" (one of the members is new, the others own a settled plan) or
-    "leave" (one more member had a part of the settled plan and is gone).
+    `event` is "fresh" (nobody owns anything), "join" (one of the members is new, the others own a settled plan),
+    "leave" (one more member had a part of the settled plan and is gone) or "churn" (a tenth is gone, a tenth is new).
+    `subscribe`: members subscribe to "all" topics, every other one to half of them ("mixed"), or each to a tenth of
+    them ("disjoint"). `skewed`: most members are in one rack.
     """
 
     protocol: str
@@ -37,6 +42,8 @@ class Shape:
     event: str = "join"
     racks: bool = False
     replicas: int = 2
+    subscribe: str = "all"
+    skewed: bool = False
 
     @property
     def partitions(self) -> int:
@@ -45,12 +52,32 @@ class Shape:
     @property
     def settled_members(self) -> int:
         """How many members had the plan that the event disturbs; 0 for a fresh group."""
-        return {"fresh": 0, "join": self.members - 1, "leave": self.members + 1}[self.event]
+        return {"fresh": 0, "join": self.members - 1, "leave": self.members + 1, "churn": self.members}[self.event]
+
+    @property
+    def present(self) -> list[int]:
+        """The numbers of the members of the group, those of the settled ones first."""
+        settled = range(self.settled_members)
+        gone = {"leave": {self.settled_members // 2}, "churn": set(settled[CHURN // 2 :: CHURN])}.get(self.event, set())
+        staying = [m for m in settled if m not in gone]
+        return [*staying, *range(len(settled), len(settled) + self.members - len(staying))]
+
+    def topics_of(self, member: int) -> range:
+        """The topics that a member subscribes to, by number."""
+        if self.subscribe == "disjoint":
+            return range(member % ISLANDS, self.topics, ISLANDS)
+        return range(self.topics // 2 if self.subscribe == "mixed" and member % 2 else self.topics)
+
+    def rack_of(self, member: int) -> str:
+        if not self.skewed:
+            return RACKS[member % len(RACKS)]
+        return RACKS[{SKEW - 2: 1, SKEW - 1: 2}.get(member % SKEW, 0)]
 
     def __str__(self) -> str:
         size = f"{self.members:,} x {self.partitions:,} ({self.topics} topics)"
-        racks = f", racks, {self.replicas} replica{'s' * (self.replicas > 1)}" if self.racks else ""
-        return f"{self.protocol}, {self.event}, {size}{racks}"
+        racks = f", {'skewed ' * self.skewed}racks, {self.replicas} replica{'s' * (self.replicas > 1)}"
+        subscribe = "" if self.subscribe == "all" else f", {self.subscribe} subscriptions"
+        return f"{self.protocol}, {self.event}, {size}{subscribe}{racks if self.racks else ''}"
 
 
 @dataclass(frozen=True)
@@ -103,17 +130,12 @@ def disturbed(shape: Shape, settled: IntArray) -> Scenario:
     """The scenario itself, given the settled plan of its `settled_members`: a member number per flat partition."""
     if shape.event == "fresh":
         return fresh(shape, shape.members)
-    gone = _gone(shape)
-    present = [m for m in range(max(shape.members, shape.settled_members)) if m != gone]
+    present = shape.present
     position = np.full(shape.settled_members + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
     for index, member in enumerate(present):
         if member < shape.settled_members:
             position[member] = index
     return _filled(shape, present, position[settled], shape.settled_members)
-
-
-def _gone(shape: Shape) -> int:
-    return shape.settled_members // 2 if shape.event == "leave" else NOBODY
 
 
 def _filled(shape: Shape, present: list[int], claimed: IntArray, settled_members: int) -> Scenario:
@@ -126,7 +148,7 @@ def _filled(shape: Shape, present: list[int], claimed: IntArray, settled_members
         )
         for index, member in enumerate(present)
     )
-    ids = _member_ids(max(shape.members, shape.settled_members))
+    ids = _member_ids(max(present) + 1)
     # Brokers list members in the order of a hash map: no order at all.
     order = random.Random(1).sample(range(len(present)), len(present))
     back = np.full(len(present) + 1, NOBODY, dtype=np.int32)
@@ -144,7 +166,7 @@ def _filled(shape: Shape, present: list[int], claimed: IntArray, settled_members
 def _subscription(shape: Shape, names: list[str], owned: bytes, member: int, *, settled: bool) -> bytes:
     """The bytes that a Java consumer sends; `owned` is its list of owned partitions already encoded."""
     generation = SETTLED_GENERATION if settled else -1
-    rack = RACKS[member % len(RACKS)] if shape.racks else None
+    rack = shape.rack_of(member) if shape.racks else None
     user_data = None
     if shape.protocol == "cooperative-sticky":
         user_data = struct.pack(">i", generation)
@@ -152,7 +174,9 @@ def _subscription(shape: Shape, names: list[str], owned: bytes, member: int, *, 
         user_data = owned + struct.pack(">i", generation)
     if shape.protocol != "cooperative-sticky":
         owned = struct.pack(">i", 0)
-    plain = ConsumerProtocolSubscription(version=0, topics=tuple(names), user_data=user_data).encode()
+    plain = ConsumerProtocolSubscription(
+        version=0, topics=tuple(names[t] for t in shape.topics_of(member)), user_data=user_data
+    ).encode()
     head = struct.pack(">h", 3) + plain[2:]
     tail = struct.pack(">h", -1) if rack is None else _text(rack)
     return head + owned + struct.pack(">i", generation) + tail

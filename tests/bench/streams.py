@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
@@ -25,6 +25,7 @@ from assignors.streams.high_availability import assign_high_availability
 from assignors.streams.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.rack_aware import active_cost, optimize_active, optimize_standby, standby_cost
 from assignors.streams.threads import assign_threads
+from tests.bench.streams_whole import whole_row_figures
 from tests.differential.rack_problems import RackProblem, as_active
 from tests.differential.thread_problems import ThreadProblem
 from tests.interop.jvm import MissingToolError, java
@@ -46,26 +47,32 @@ T = TypeVar("T")
 class Row:
     """One line: milliseconds, best of all runs; `jvm_ms` None if only ours runs; `stopped`: the JVM did not finish."""
 
-    name: str
+    row: str
     jvm_ms: float | None
     stopped: bool
     our_ms: float
     outcome: str
 
 
-def run(quick: bool) -> None:
-    """Measures and prints everything. Raises MissingToolError without a JDK, AssertionError where answers differ."""
+def rows(quick: bool) -> Iterator[Row]:
+    """Measures everything, row by row. Raises MissingToolError without a JDK, AssertionError where answers differ."""
     patience = QUICK_PATIENCE_S if quick else JVM_PATIENCE_S
     sizes = [(20, 200)] if quick else [(20, 200), (50, 500)]
-    rows = [active_row(p, t, strategy, patience) for p, t in sizes for strategy in (MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)]
-    rows += [standby_row(p, t, patience) for p, t in sizes]
+    for processes, tasks in sizes:
+        for strategy in (MIN_TRAFFIC, BALANCE_SUBTOPOLOGY):
+            yield active_row(processes, tasks, strategy, patience)
+    for processes, tasks in sizes:
+        yield standby_row(processes, tasks, patience)
     for processes, tasks in [(50, 1_000)] if quick else [(50, 1_000), (200, 4_000)]:
-        rows += [ha_row(processes, tasks, joining, patience) for joining in (0, processes // 20)]
-    rows.append(thread_row(100 if quick else 2_000, 50, patience))
+        for joining, standby in ((0, 1), (processes // 20, 1), (processes // 20, 2)):
+            yield ha_row(processes, tasks, joining, standby, patience)
+    yield thread_row(100 if quick else 2_000, 50, patience)
     for processes, tasks in [(2_000, 100_000)] if quick else [(2_000, 100_000), (2_000, 1_000_000)]:
-        rows += [large_row(processes, tasks, strategy) for strategy in (MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)]
-    rows.append(large_standby_row(2_000, 100_000))
-    Console(width=None if sys.stdout.isatty() else 140).print(table(rows))
+        for strategy in (MIN_TRAFFIC, BALANCE_SUBTOPOLOGY):
+            yield large_row(processes, tasks, strategy)
+    yield large_standby_row(2_000, 100_000)
+    for tasks in [10_000, 100_000] if quick else [10_000, 100_000, 1_000_000]:
+        yield whole_row(2_000, tasks, joining=20)
 
 
 def table(rows: Sequence[Row]) -> Table:
@@ -76,7 +83,7 @@ def table(rows: Sequence[Row]) -> Table:
         more = "> " if row.stopped else ""
         jvm = "-" if row.jvm_ms is None else f"{more}{_ms(row.jvm_ms)}"
         ratio = "-" if row.jvm_ms is None else f"{more}{row.jvm_ms / row.our_ms:,.0f}x"
-        shown.add_row(row.name, jvm, _ms(row.our_ms), ratio, row.outcome)
+        shown.add_row(row.row, jvm, _ms(row.our_ms), ratio, row.outcome)
     return shown
 
 
@@ -109,9 +116,9 @@ def standby_row(processes: int, tasks: int, patience_s: float) -> Row:
     return Row(name, theirs[0]["nanos"] / 1e6, False, ours, f"cost {cost:,}, placements equal")
 
 
-def ha_row(processes: int, tasks: int, joining: int, patience_s: float) -> Row:
-    """HighAvailability without racks, one standby: a cold start, or new processes joining a settled application."""
-    configs = AssignmentConfigs(num_standby_replicas=1)
+def ha_row(processes: int, tasks: int, joining: int, standby: int, patience_s: float) -> Row:
+    """HighAvailability without racks: a cold start, or new processes joining a settled application."""
+    configs = AssignmentConfigs(num_standby_replicas=standby)
     application = Application([(tasks // SUBTOPOLOGIES, 100_000)] * SUBTOPOLOGIES)
     application.instances = [Instance(process_id(n + 1), THREADS) for n in range(processes - joining)]
     if joining:
@@ -120,7 +127,7 @@ def ha_row(processes: int, tasks: int, joining: int, patience_s: float) -> Row:
     view = application.view()
     ours, plan = best(lambda: assign_high_availability(view, configs))
     event = f"{joining} join" if joining else "cold start"
-    name = f"HighAvailability, {event}, {processes} x {tasks:,}"
+    name = f"HighAvailability, {standby} standby, {event}, {processes} x {tasks:,}"
     theirs = ask("bellwether.HaReferee", [ha_problem("ha", view, configs)] * 5, patience_s)
     if theirs is None:
         return Row(name, patience_s * 1e3, True, ours, "")
@@ -169,6 +176,13 @@ def large_standby_row(processes: int, tasks: int) -> Row:
     costs = [standby_cost(view, p, traffic_cost=1) for p in (plan, after)]
     name = f"racks, one standby each, {processes:,} x {tasks:,}"
     return Row(name, None, False, ours, f"cross-rack partitions {costs[0]:,} -> {costs[1]:,}")
+
+
+def whole_row(processes: int, tasks: int, joining: int) -> Row:
+    """The leader's whole decision, bytes to bytes, with racks and a standby: settled, then processes join."""
+    ours, outcome = whole_row_figures(processes, tasks, joining)
+    name = f"whole decision, racks, 1 standby, {joining} join, {processes:,} x {tasks:,}"
+    return Row(name, None, False, ours, outcome)
 
 
 def actives_of(view: StreamsView, before: IntArray, strategy: str) -> IntArray:
@@ -291,8 +305,9 @@ def _ms(value: float) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.streams", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes only")
+    quick = parser.parse_args().quick
     try:
-        run(parser.parse_args().quick)
+        Console(width=None if sys.stdout.isatty() else 140).print(table([*rows(quick)]))
     except MissingToolError as missing:
         Console().print(f"The benchmark runs the JVM beside us, and {missing}.")
         return 2

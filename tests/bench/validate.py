@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.model import NOBODY, IntArray
+from assignors.model import NOBODY, BoolArray, IntArray, LongArray
 from protocol.bulk import owner_of
-from tests.bench.scenario import RACKS, Scenario
+from tests.bench.scenario import ISLANDS, RACKS, Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,11 @@ class Verdict:
 
 
 def check(scenario: Scenario, assignments: Sequence[bytes]) -> Verdict:
-    """Raises AssertionError or a protocol error unless the plan is valid and balanced (all members subscribe to all).
+    """Raises AssertionError or a protocol error unless the plan is valid and balanced.
 
-    Each partition has one owner; only the cooperative protocol may leave some out, and only such as a member claims.
-    What is left out must be enough to bring everybody to their quota.
+    Each partition has one owner, which subscribes to it; only the cooperative protocol may leave some out, and only
+    such as a member claims. What is left out must be enough to bring everybody to their quota, where all subscribe to
+    the same topics; among mixed subscriptions counts may differ as far as the best that is known.
     """
     shape, cluster = scenario.shape, scenario.cluster
     assert len(assignments) == len(scenario.member_ids), "an answer for every member"
@@ -34,19 +35,45 @@ def check(scenario: Scenario, assignments: Sequence[bytes]) -> Verdict:
         assert (scenario.claimed[withheld] != NOBODY).all(), "withheld, though nobody holds it"
     else:
         assert not withheld.any(), "every partition has an owner"
-    if shape.protocol == "range":
+    _subscribed(scenario, owner)
+    if shape.subscribe == "mixed":
+        _no_cheap_move(scenario, owner, int(withheld.sum()))
+    elif shape.protocol == "range":
         _balanced_per_topic(owner, shape.topics, shape.members)
     else:
-        _balanced(owner, shape.members, int(withheld.sum()))
+        islands = ISLANDS if shape.subscribe == "disjoint" else 1
+        topic = np.repeat(np.arange(shape.topics), shape.partitions_per_topic)
+        for island in range(islands):
+            inside = topic % islands == island
+            _balanced(owner[inside], np.flatnonzero(scenario.numbers % islands == island), withheld[inside])
     moved = (scenario.claimed != NOBODY) & (scenario.claimed != owner)
     return Verdict(int(moved.sum()), int(withheld.sum()), _foreign(scenario, owner))
 
 
-def _balanced(owner: IntArray, members: int, withheld: int) -> None:
-    held = np.bincount(owner[owner != NOBODY], minlength=members)
-    low, high = len(owner) // members, -(-len(owner) // members)
+def _subscribed(scenario: Scenario, owner: IntArray) -> None:
+    shape = scenario.shape
+    table = np.zeros((len(scenario.numbers), shape.topics), dtype=np.bool_)
+    for m, number in enumerate(scenario.numbers.tolist()):
+        table[m, shape.topics_of(number)] = True
+    held = np.flatnonzero(owner != NOBODY)
+    assert table[owner[held], held // shape.partitions_per_topic].all(), "a member gets what it does not subscribe to"
+
+
+def _no_cheap_move(scenario: Scenario, owner: IntArray, withheld: int) -> None:
+    """Members of one kind of subscription differ by one at most, and those with half of the topics have no more than
+    those with all: what they can have, the others can have too."""
+    held = np.bincount(owner[owner != NOBODY], minlength=len(scenario.numbers))
+    whole, half = held[scenario.numbers % 2 == 0], held[scenario.numbers % 2 == 1]
+    slack = 1 + withheld
+    assert max(np.ptp(whole), np.ptp(half), half.max() - whole.min()) <= slack, "mixed subscriptions are uneven"
+
+
+def _balanced(owner: IntArray, members: LongArray, withheld: BoolArray) -> None:
+    held = np.bincount(owner[owner != NOBODY], minlength=int(members.max()) + 1)[members]
+    low, high = len(owner) // len(members), -(-len(owner) // len(members))
     assert held.max() <= high, f"a member has {held.max()} partitions, more than {high}"
-    assert np.maximum(low - held, 0).sum() <= withheld, f"a member has {held.min()} partitions, less than {low}"
+    missing = np.maximum(low - held, 0).sum()
+    assert missing <= withheld.sum(), f"a member has {held.min()} partitions, less than {low}"
 
 
 def _balanced_per_topic(owner: IntArray, topics: int, members: int) -> None:

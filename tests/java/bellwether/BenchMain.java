@@ -33,7 +33,8 @@ import org.apache.kafka.common.PartitionInfo;
  * A JVM leader's whole work on the bytes of one scenario file: decode every subscription, assign, encode every
  * assignment. Arguments: scenario, file for the assignments of the last run, seconds of warm-up, seconds of measuring,
  * least number of runs in each of these, most runs in either. Prints one line for the very first run and for each
- * measured one: nanoseconds of decode, assign, encode.
+ * measured one: nanoseconds of decode, assign, encode. One more argument: the broker's uniform assignor instead of the
+ * one that the protocol names, of which only assign() is timed.
  */
 public final class BenchMain {
     private final String protocol;
@@ -44,9 +45,10 @@ public final class BenchMain {
     private ConsumerPartitionAssignor assignor;
     private boolean first = true;
 
-    private BenchMain(Path scenario) throws IOException {
+    private BenchMain(Path scenario, boolean uniform) throws IOException {
         try (DataInputStream in = new DataInputStream(new BufferedInputStream(Files.newInputStream(scenario)))) {
-            protocol = text(in);
+            String spoken = text(in);
+            protocol = uniform ? "uniform" : spoken;
             cluster = cluster(in);
             int members = in.readInt();
             for (int m = 0; m < members; m++) {
@@ -57,7 +59,7 @@ public final class BenchMain {
     }
 
     public static void main(String[] arguments) throws IOException {
-        BenchMain bench = new BenchMain(Path.of(arguments[0]));
+        BenchMain bench = new BenchMain(Path.of(arguments[0]), arguments.length > 7);
         int most = Integer.parseInt(arguments[6]);
         bench.repeat(Double.parseDouble(arguments[2]), Integer.parseInt(arguments[4]), most, false);
         bench.repeat(Double.parseDouble(arguments[3]), Integer.parseInt(arguments[5]), most, true);
@@ -78,7 +80,10 @@ public final class BenchMain {
             plan.forEach((member, part) -> answer.put(member, ConsumerProtocol.serializeAssignment(part)));
             long encoded = System.nanoTime();
             if (print || first) {
-                System.out.println((decoded - start) + " " + (assigned - decoded) + " " + (encoded - assigned));
+                System.out.println(
+                    assignor instanceof UniformAdapter uniform
+                        ? "0 " + uniform.nanos + " 0"
+                        : (decoded - start) + " " + (assigned - decoded) + " " + (encoded - assigned));
                 first = false;
             }
         }
@@ -104,6 +109,8 @@ public final class BenchMain {
                 return new StickyAssignor();
             case "cooperative-sticky":
                 return new CooperativeStickyAssignor();
+            case "uniform":
+                return new UniformAdapter();
             default:
                 throw new IllegalArgumentException("no assignor " + protocol);
         }

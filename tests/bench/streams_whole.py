@@ -1,0 +1,91 @@
+"""The whole decision of a Streams group's leader, from the bytes of a JoinGroup answer to those of SyncGroup: decoding,
+placement, racks, standbys, threads, host maps, encoding and every check that the product makes before it sends.
+
+One thread per process, a stateful task per partition, replicas in two of three racks, one standby. Some processes join
+an application that was settled without them.
+"""
+
+import random
+import time
+
+import numpy as np
+
+from assignors.model import ClusterView
+from assignors.streams.decide import decide_streams
+from assignors.streams.memory import StreamsMemory
+from assignors.streams.model import AssignmentConfigs, Subtopology
+from assignors.streams.offsets import EndOffsets
+from assignors.streams.result import StreamsDecision
+from assignors.streams.topology import Topology
+from assignors.views import RawGroup
+from protocol.streams_subscription import LATEST_OFFSET
+from protocol.types import TopicPartition
+from tests.unit.assignors.streams.world import Thread, ends_of, group
+
+RACKS = ("az1", "az2", "az3")
+SUBTOPOLOGIES = 10
+STANDBY_SUM = 900  # of offsets in a standby's store
+LEAST_RUNS = 5
+MEASURE_S = 5.0
+CONFIGS = AssignmentConfigs(num_standby_replicas=1)
+
+
+def whole_row_figures(processes: int, tasks: int, joining: int) -> tuple[float, str]:
+    """(milliseconds of the best run, what was decided)."""
+    topology, cluster, ends = _application(tasks)
+    raw = _group(processes, processes - joining, tasks, topology)
+    least, median, decision = _measured(raw, cluster, ends, topology)
+    sent = sum(len(blob) for _, blob in decision.assignments)
+    asked = sum(len(member.metadata) for member in raw.members)
+    counts = np.bincount(decision.plan.active, minlength=processes)
+    assert len(decision.plan.active) == tasks, "a task is not placed"
+    return least, (
+        f"median {median:,.0f}; {asked / 1e6:.1f} MB in, {sent / 1e6:.1f} MB out,"
+        f" {counts.min():,} to {counts.max():,} tasks each"
+    )
+
+
+def _measured(
+    raw: RawGroup, cluster: ClusterView, ends: EndOffsets, topology: Topology
+) -> tuple[float, float, StreamsDecision]:
+    runs: list[float] = []
+    until = time.perf_counter() + MEASURE_S
+    while len(runs) < LEAST_RUNS or time.perf_counter() < until:
+        started = time.perf_counter()
+        decision = decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), CONFIGS, "kafka", 0)
+        runs.append((time.perf_counter() - started) * 1e3)
+        assert isinstance(decision, StreamsDecision), decision.reason
+    runs.sort()
+    return runs[0], runs[len(runs) // 2], decision
+
+
+def _application(tasks: int) -> tuple[Topology, ClusterView, EndOffsets]:
+    each = tasks // SUBTOPOLOGIES
+    subtopologies = tuple(
+        Subtopology(s, (f"orders-{s:04d}",), changelogs=(f"shop-store-{s:04d}-changelog",))
+        for s in range(SUBTOPOLOGIES)
+    )
+    counts = {name: each for s in subtopologies for name in (*s.sources, *s.changelogs)}
+    seeded = random.Random(3)
+    pairs = [(a, b) for a in RACKS for b in RACKS if a != b]
+    cluster = ClusterView.of({name: [seeded.choice(pairs) for _ in range(each)] for name in counts})
+    topology = Topology("shop", subtopologies, "file")
+    return topology, cluster, ends_of(topology, counts)
+
+
+def _group(processes: int, settled: int, tasks: int, topology: Topology) -> RawGroup:
+    each = tasks // SUBTOPOLOGIES
+    members = []
+    for p in range(processes):
+        active = range(p, tasks, settled) if p < settled else range(0)
+        standby = range((p + 1) % settled, tasks, settled) if p < settled else range(0)
+        sums = {divmod(t, each): LATEST_OFFSET for t in active} | {divmod(t, each): STANDBY_SUM for t in standby}
+        owned = tuple(TopicPartition(f"orders-{t // each:04d}", t % each) for t in active)
+        rack = RACKS[p % len(RACKS)]
+        generation = 5 if p < settled else -1
+        members.append(
+            Thread(
+                f"shop-{p:05d}-StreamThread-1-consumer", p + 1, topology.source_topics, sums, owned, generation, rack
+            )
+        )
+    return group(*members, generation=6)
