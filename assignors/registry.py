@@ -1,7 +1,7 @@
 """Names to code: assignors by protocol name, policies by configured name, plug-ins by entry point."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from assignors.api import ConsumerAssignor
@@ -9,6 +9,7 @@ from assignors.chain import Balance, Placement, RackLocality, Stage
 from assignors.consumer.range import RangeAssignor
 from assignors.consumer.round_robin import RoundRobinAssignor
 from assignors.consumer.sticky import CooperativeStickyAssignor, StickyAssignor
+from assignors.load_aware import LoadAware
 
 PLUGIN_GROUP = "bellwether.assignors"
 
@@ -24,8 +25,8 @@ BUILT_IN: Mapping[str, ConsumerAssignor] = MappingProxyType(
         "rack-affinity": StickyAssignor(),
     }
 )
-KAFKA, STICKY_MIN_CHURN, RACK_FIRST = "kafka", "sticky-min-churn", "rack-first"
-POLICIES = (KAFKA, RACK_FIRST, STICKY_MIN_CHURN)
+KAFKA, STICKY_MIN_CHURN, RACK_FIRST, LOAD_AWARE = "kafka", "sticky-min-churn", "rack-first", "load-aware"
+POLICIES = (KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN)
 
 
 class UnknownNameError(LookupError):
@@ -37,11 +38,13 @@ class Policy:
     """How a group is assigned: a stock policy or a plug-in's name, plug-in assignors, and soft stages at the end.
 
     A plug-in whose name is a protocol name is used under that protocol by `kafka`; one named as the policy always.
+    `load` is what `load-aware` goes by; its weights change from round to round.
     """
 
     name: str = KAFKA
     assignors: Mapping[str, ConsumerAssignor] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
+    load: LoadAware = field(default_factory=LoadAware)
 
     def chain(self, protocol: str) -> tuple[Stage, ...]:
         """The stages for a group that speaks this protocol. Raises UnknownNameError for a protocol nobody knows."""
@@ -49,6 +52,8 @@ class Policy:
             return (Placement(self.assignors[self.name]), *self.stages)
         if self.name == KAFKA:
             return (Placement(assignor(protocol, self.assignors)), *self.stages)
+        if self.name == LOAD_AWARE:
+            return (self.load, *self.stages)
         calm = (Placement(BUILT_IN["sticky"], racks=False), Balance())
         return (*calm, RackLocality(), *self.stages) if self.name == RACK_FIRST else (*calm, *self.stages)
 
@@ -56,6 +61,11 @@ class Policy:
         """Whether members under this protocol keep consuming while they rebalance."""
         known = self.assignors.get(protocol) or BUILT_IN.get(protocol)
         return known is not None and known.cooperative
+
+
+def with_capacity(policy: Policy, capacity: Mapping[str, float]) -> Policy:
+    """The policy with members' capacities for `load-aware`, by instance id or client id."""
+    return replace(policy, load=replace(policy.load, capacity=capacity))
 
 
 def assignor(protocol: str, plugins: Mapping[str, ConsumerAssignor] = MappingProxyType({})) -> ConsumerAssignor:

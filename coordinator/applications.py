@@ -3,13 +3,17 @@
 Everything that can be wrong with the settings is found here, before the service starts.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
-from assignors.streams.assign import STREAMS_POLICIES
+from assignors.load_aware import LoadAware
+from assignors.streams.assign import LOAD_AWARE, STREAMS_POLICIES, assign_streams
 from assignors.streams.decide import STOCK, Assignors, stock
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.plugins import PluginError, PluginHealth, load_task_assignor, run_plugin
 from assignors.streams.topology import Topology, TopologyError
+from assignors.weights import Weights
 from coordinator.cluster import ClusterReader
 from coordinator.group_config import MembershipConfig
 from coordinator.offset_reader import OffsetReader
@@ -59,9 +63,16 @@ class Application:
         )
 
 
-def load_application(config: StreamsConfig) -> Application:
-    """Reads the topology file and finds the policy. Raises ApplicationError."""
-    return Application(config, _assignors(config), _topology(config))
+def load_application(config: StreamsConfig, weights: Callable[[], Weights] | None = None) -> Application:
+    """Reads the topology file and finds the policy, which may want `weights`. Raises ApplicationError."""
+    assignors = _assignors(config)
+    if config.policy == LOAD_AWARE and weights is not None:
+        assignors = replace(assignors, assign=partial(_by_load, weights))
+    return Application(config, assignors, _topology(config))
+
+
+def _by_load(weights: Callable[[], Weights], view: StreamsView, configs: AssignmentConfigs, policy: str) -> StreamsPlan:
+    return assign_streams(view, configs, policy, load=LoadAware(weights()))
 
 
 def _topology(config: StreamsConfig) -> Topology | None:

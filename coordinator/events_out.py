@@ -10,6 +10,7 @@ from prometheus_client import Counter as PrometheusCounter
 from coordinator.publish import EventPublisher, PublishConfig
 from coordinator.runtime import Beside, DecisionObserver, NoteObserver, StreamsObserver
 from coordinator.samples import Sampler
+from coordinator.weights import WeightConfig, WeightReader
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings
@@ -52,3 +53,13 @@ class EventsOut:
     def close(self) -> None:
         if self.publisher is not None:
             self.publisher.close()
+
+
+def weight_reader(settings: "Settings") -> WeightReader | None:
+    """Starts reading weights if a topic is named."""
+    weights = settings.weights
+    if weights is None:
+        return None
+    reader = WeightReader(settings.properties, WeightConfig(weights.topic, weights.age_ms_max, weights.create_topic))
+    reader.start()
+    return reader

@@ -6,13 +6,15 @@ import asyncio
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from assignors.decide import Decision, DecisionError, decide
 from assignors.memory import Memory
 from assignors.model import NO_GENERATION, NO_RACK, ClusterView
-from assignors.registry import Policy
+from assignors.registry import LOAD_AWARE, Policy
 from assignors.views import DescribedMember, RawGroup, RawMember, recall, topics_wanted
+from assignors.weights import Weights
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer
 from coordinator.events import DescribedMember as Seen
@@ -57,6 +59,7 @@ class Planner:
         reader: SnapshotSource,
         policy: Policy,
         *,
+        weights: Callable[[], Weights] | None = None,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         solver: Solver | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -66,6 +69,7 @@ class Planner:
         self.memory = Memory.empty()
         self._reader = reader
         self._policy = policy
+        self._weights = weights
         self._message_bytes_max = message_bytes_max
         self._solver = solver
         self._clock = clock
@@ -190,10 +194,17 @@ class Planner:
 
     async def _own(self, raw: RawGroup, cluster: ClusterView, limit_s: float) -> tuple[Decision, tuple[str, ...]]:
         """By the configured policy, which may hold anybody's code."""
+        if self._policy.name == LOAD_AWARE:  # its weights change; the solver's process knows one policy
+            return await self._made(raw, cluster, self._weighted(), limit_s)
         if self._solver is not None and self._solver.wants(len(raw.members), cluster.partition_total):
             return await self._solver.solve(make_plan, self._arguments(raw, cluster), limit_s)
         self._threads.refuse_too_many()
         return await self._made(raw, cluster, self._policy, limit_s)
+
+    def _weighted(self) -> Policy:
+        if self._weights is None:
+            return self._policy
+        return replace(self._policy, load=replace(self._policy.load, weights=self._weights()))
 
     async def _made(
         self, raw: RawGroup, cluster: ClusterView, policy: Policy, limit_s: float

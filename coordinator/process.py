@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Mapping
 
-from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy
+from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy, with_capacity
 from coordinator.applications import ApplicationError, load_application
 from coordinator.coexistence_watch import ConversionWatch
 from coordinator.decision_log import DecisionLog, StreamsDecisionLog
-from coordinator.events_out import EventsOut
+from coordinator.events_out import EventsOut, weight_reader
 from coordinator.group import State
 from coordinator.group_errors import EXIT_CONFIG
 from coordinator.http import HttpAddressError, HttpServer
+from coordinator.load_watch import LoadWatch
 from coordinator.metrics import Metrics
 from coordinator.metrics_streams import StreamsMetrics
 from coordinator.rounds import Rounds
@@ -25,12 +26,19 @@ async def serve(settings: Settings, version: str) -> Outcome:
     metrics.info.info({"version": version})
     for group in settings.groups:
         metrics.wanted.labels(group.name).set(group.mode == "lead")
+    reader = weight_reader(settings)
+    weights = reader.usable if reader is not None else None
     try:
         policies = _policies([group for group in settings.groups if group.streams is None])
-        applications = {group.name: load_application(group.streams) for group in settings.groups if group.streams}
+        applications = {g.name: load_application(g.streams, weights) for g in settings.groups if g.streams}
     except (ApplicationError, UnknownNameError) as error:
         return Outcome(EXIT_CONFIG, (str(error),))
     events = EventsOut.of(settings, metrics.registry)
+
+    def wanted(group: str, reason: str) -> None:
+        service.rebalance_wanted(group, reason)
+
+    watch = LoadWatch(weights, policies, wanted) if weights is not None else None
     service = Service(
         settings.properties,
         settings.memberships,
@@ -38,7 +46,8 @@ async def serve(settings: Settings, version: str) -> Outcome:
         policies=policies,
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
-        observers=_observers(metrics, rounds, events),
+        observers=_observers(metrics, rounds, events, watch),
+        weights=weights,
         control=settings.control,
         watch_interval_ms=settings.metadata_interval_ms,
     )
@@ -52,16 +61,25 @@ async def serve(settings: Settings, version: str) -> Outcome:
     finally:
         await server.stop()
         await asyncio.to_thread(events.close)
+        if reader is not None:
+            await asyncio.to_thread(reader.close)
 
 
-def _observers(metrics: Metrics, rounds: Rounds, events: EventsOut) -> Observers:
+def _observers(metrics: Metrics, rounds: Rounds, events: EventsOut, watch: LoadWatch | None) -> Observers:
+    watches = [watch] if watch is not None else []
     streams = StreamsMetrics(metrics).on_decision, StreamsDecisionLog().on_decision, rounds.on_streams_decision
     return Observers(
-        on_decision=(metrics.on_decision, DecisionLog().on_decision, rounds.on_decision, *events.on_decision),
+        on_decision=(
+            metrics.on_decision,
+            DecisionLog().on_decision,
+            rounds.on_decision,
+            *events.on_decision,
+            *(w.on_decision for w in watches),
+        ),
         on_streams_decision=(*streams, *events.on_streams_decision),
-        on_note=(metrics.on_note, *events.on_note),
+        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches)),
         on_ghost=(metrics.on_ghost,),
-        beside=events.beside,
+        beside=(*events.beside, *(w.beside for w in watches)),
         on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
     )
 
@@ -70,7 +88,7 @@ def _policies(groups: list[GroupSettings]) -> Mapping[str, Policy]:
     """Raises UnknownNameError with a sentence for people."""
     try:
         plugins = load_plugins(sorted({group.policy for group in groups} - set(POLICIES)))
-        policies = {group.name: policy(group.policy, plugins) for group in groups}
+        policies = {group.name: with_capacity(policy(group.policy, plugins), group.capacity) for group in groups}
     except UnknownNameError as error:
         text = f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}."
         raise UnknownNameError(text) from None

@@ -17,6 +17,7 @@ from assignors.decide import Decision
 from assignors.registry import Policy
 from assignors.streams.decide import STOCK
 from assignors.streams.result import StreamsDecision
+from assignors.weights import Weights
 from coordinator.applications import Application
 from coordinator.assist import GhostWatch, RemovalObserver
 from coordinator.client_config import ClientConfigError, librdkafka_properties
@@ -321,6 +322,7 @@ class Service:
         applications: Mapping[str, Application] | None = None,
         ghosts: Mapping[str, GhostOptions] | None = None,
         observers: Observers = Observers(),
+        weights: Callable[[], Weights] | None = None,
         control: ControlSettings | None = None,
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
@@ -335,6 +337,7 @@ class Service:
         self._applications = dict(applications or {})  # by group: those that are Streams applications
         self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
         self._observers = observers
+        self._weights = weights
         self._control = control
         self._desk: ControlDesk | None = None
         self._solvers: list[Solver] = []
@@ -381,7 +384,7 @@ class Service:
 
     async def _run(self, transport: Transport, *, handle_signals: bool) -> Outcome:
         reader = ClusterReader(librdkafka_properties(self._properties))
-        watch = MetadataWatch(reader, self._rebalance_wanted, interval_ms=self._watch_interval_ms)
+        watch = MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
         offsets = OffsetReader(reader.admin, transport)
         watching = [asyncio.create_task(watch.run())]
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
@@ -424,7 +427,14 @@ class Service:
         policy = self._policies.get(config.group_id, self._policy)
         foreign = foreign_code(*policy.assignors.values(), *policy.stages)
         solver = self._solver(policy, always=foreign)
-        planner = Planner(config.group_id, reader, policy, message_bytes_max=self._message_bytes_max, solver=solver)
+        planner = Planner(
+            config.group_id,
+            reader,
+            policy,
+            weights=self._weights,
+            message_bytes_max=self._message_bytes_max,
+            solver=solver,
+        )
         self.runners[config.group_id] = GroupRunner[Decision](
             config,
             transport,
@@ -483,7 +493,8 @@ class Service:
         if self._desk is not None:
             self._desk.on_note(group_id, note)
 
-    def _rebalance_wanted(self, group_id: str, reason: str) -> None:
+    def rebalance_wanted(self, group_id: str, reason: str) -> None:
+        """A group has reason to plan anew; whether it does is its membership's decision."""
         runner = self.runners.get(group_id)
         if runner is not None:
             runner.post(RebalanceWanted(reason))

@@ -76,6 +76,7 @@ class GroupSettings(StreamsSettings):
     online_conversion: Literal["allow", "block"] = DEFAULTS.online_conversion  # to KIP-848, by a member that joins
     client_ids_unique: bool = False  # the operator's word that no two live members on one host share a client id
     policy: str = "kafka"
+    capacity: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)  # by instance id or client id
     protocols: tuple[str, ...] = Field(default=STOCK_PROTOCOLS, min_length=1)
     instance_id: str | None = None
     topics: tuple[str, ...] = ()
@@ -123,7 +124,9 @@ class GroupSettings(StreamsSettings):
             group_id=self.name,
             instance_id=self.instance_id or instance_id,
             takeover_guard=self.takeover_guard(),
-            **self.model_dump(exclude={"name", "kind", "policy", "instance_id", *GHOST_FIELDS, *STREAMS_FIELDS}),
+            **self.model_dump(
+                exclude={"name", "kind", "policy", "capacity", "instance_id", *GHOST_FIELDS, *STREAMS_FIELDS}
+            ),
         )
 
     @property

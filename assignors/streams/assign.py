@@ -2,7 +2,8 @@
 
 * `kafka`: what a Java leader decides (HighAvailabilityTaskAssignor);
 * `streams-ha`: the same with what KIP-441 and KIP-925 promise on top;
-* `sticky`: KIP-924's StickyTaskAssignor.
+* `sticky`: KIP-924's StickyTaskAssignor;
+* `load-aware`: `streams-ha` with even load instead of even counts; without weights it is `streams-ha`.
 """
 
 from collections.abc import Callable
@@ -10,23 +11,28 @@ from dataclasses import replace
 
 import numpy as np
 
+from assignors.load_aware import LoadAware
 from assignors.model import NOBODY
 from assignors.streams.fallback import assign_fallback_prior
 from assignors.streams.high_availability import RackStage, assign_high_availability
 from assignors.streams.keeping import rack_disagreement
+from assignors.streams.load_aware import assign_load_aware
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.rack_aware import RackOptimiser, is_pointless
 from assignors.streams.stages.configs import NO_STAGES, StageConfigs
 from assignors.streams.sticky_task import assign_sticky, previous_owners
 from assignors.streams.streams_ha import assign_streams_ha
 
-KAFKA, STREAMS_HA, STICKY = "kafka", "streams-ha", "sticky"
+KAFKA, STREAMS_HA, STICKY, LOAD_AWARE = "kafka", "streams-ha", "sticky", "load-aware"
+
+NO_LOAD = LoadAware()
 
 _Assign = Callable[[StreamsView, AssignmentConfigs, RackStage | None], StreamsPlan]
 _POLICIES: dict[str, _Assign] = {
     KAFKA: assign_high_availability,
     STREAMS_HA: assign_streams_ha,
     STICKY: assign_sticky,
+    LOAD_AWARE: assign_load_aware,
 }
 STREAMS_POLICIES = tuple(_POLICIES)
 
@@ -36,9 +42,13 @@ class UnknownPolicyError(ValueError):
 
 
 def assign_streams(
-    view: StreamsView, configs: AssignmentConfigs, policy: str = KAFKA, stages: StageConfigs = NO_STAGES
+    view: StreamsView,
+    configs: AssignmentConfigs,
+    policy: str = KAFKA,
+    stages: StageConfigs = NO_STAGES,
+    load: LoadAware = NO_LOAD,
 ) -> StreamsPlan:
-    """The plan of a stock policy; `stages` are for `streams-ha`. Raises UnknownPolicyError.
+    """The plan of a stock policy; `stages` are for `streams-ha`, `load` for `load-aware`. Raises UnknownPolicyError.
 
     While lags are unknown every policy is FallbackPrior, as in Kafka (streams-protocol reference §2, step 2.6).
     Without processes nothing is placed.
@@ -53,6 +63,8 @@ def assign_streams(
     racks, notes = _racks(view, configs, policy)
     if policy == STREAMS_HA:
         return with_notes(assign_streams_ha(view, configs, racks, stages), notes)
+    if policy == LOAD_AWARE:
+        return with_notes(assign_load_aware(view, configs, racks, load), notes)
     return with_notes(assign(view, configs, racks), notes)
 
 
@@ -69,7 +81,7 @@ def _racks(view: StreamsView, configs: AssignmentConfigs, policy: str) -> tuple[
     stage = RackOptimiser.of(view, configs, previous_owners(view))
     if isinstance(stage, str):
         notes, stage = (f"racks are not taken into account: {stage}",), None
-    if policy != STREAMS_HA:
+    if policy not in (STREAMS_HA, LOAD_AWARE):
         return stage, notes
     disagreement = rack_disagreement(view, configs)
     notes += (disagreement,) if disagreement else ()

@@ -36,7 +36,7 @@ def test_an_unknown_assignor_names_itself_and_the_known_ones() -> None:
 
 
 def test_an_unknown_policy_names_itself_and_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"'fast'.*kafka, mine, rack-first, sticky-min-churn"):
+    with pytest.raises(UnknownNameError, match=r"'fast'.*kafka, load-aware, mine, rack-first, sticky-min-churn"):
         policy("fast", {"mine": Mine()})
 
 

@@ -120,7 +120,7 @@ def test_why_racks_are_not_used_is_said(policy: str) -> None:
 
 
 def test_unknown_policies_are_refused() -> None:
-    with pytest.raises(UnknownPolicyError, match="kafka, streams-ha, sticky"):
+    with pytest.raises(UnknownPolicyError, match="kafka, streams-ha, sticky, load-aware"):
         assign_streams(Application([(1, 1)]).view(), CONFIGS, "stikcy")
 
 

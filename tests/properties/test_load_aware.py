@@ -1,0 +1,80 @@
+"""`load-aware` on any group: valid, never worse than counts by its own score, bounded, and deaf to noise."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.cost import moves
+from assignors.load_aware import Load, LoadAware, by_counts
+from assignors.load_balance import Rules
+from assignors.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
+from assignors.validate import misplaced
+from assignors.weights import Weights
+
+RACKS = (None, "a", "b", "c")
+TOPICS = ("t", "u", "v")
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[GroupView, ClusterView, LoadAware]:
+    racks = st.sampled_from(RACKS if draw(st.booleans()) else RACKS[:1])
+    layout = {t: [[draw(racks)] for _ in range(draw(st.integers(0, 8)))] for t in TOPICS}
+    cluster = ClusterView.of(layout)
+    members = [
+        MemberView(f"m{i}", None, tuple(draw(st.lists(st.sampled_from(TOPICS), unique=True, min_size=1))), draw(racks))
+        for i in range(draw(st.integers(1, 5)))
+    ]
+    total = cluster.partition_total
+    held = np.array(draw(st.lists(st.integers(NOBODY, len(members) - 1), min_size=total, max_size=total)), np.int32)
+    loads = draw(st.lists(st.floats(0, 1e12), min_size=total, max_size=total))
+    weights = Weights({cluster.name(flat): load for flat, load in enumerate(loads)})
+    capacity = {f"m{i}": draw(st.sampled_from([1.0, 2.0, 4.0])) for i in range(len(members))}
+    rules = Rules(moves_max=draw(st.sampled_from([None, 0, 1, 3])))
+    group = GroupView.of(cluster, members, remembered=held, remembered_generation=0)
+    return group, cluster, LoadAware(weights, capacity, rules)
+
+
+@settings(max_examples=300, deadline=None)
+@given(problems())
+def test_it_is_valid_bounded_and_no_worse_than_counts(problem: tuple[GroupView, ClusterView, LoadAware]) -> None:
+    group, cluster, policy = problem
+    owner = policy.place(group, cluster)
+    unowned, foreign = misplaced(group, cluster, owner)
+    assert not unowned.any()
+    assert not foreign.any()
+    load = Load.of(group, cluster, policy.weights, policy.capacity, policy.rules)
+    before, counted = load.before, by_counts(group, cluster)
+    if load.reason:
+        assert owner.tolist() == counted.tolist()
+        return
+    assert load.score(before, owner)[0] <= load.score(before, counted)[0] + 1e-9
+    limit = policy.rules.limit(int((before != NOBODY).sum()))
+    assert moves(before, owner).moved <= moves(before, counted).moved + limit
+    assert policy.place(group, cluster).tolist() == owner.tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_ten_rounds_of_noise_move_nothing(seed: int, racked: bool) -> None:
+    """A settled group whose partitions' loads each wander by up to a tenth either way, anew every round."""
+    rng = np.random.default_rng(seed)
+    members = int(rng.integers(2, 8))
+    partitions = int(rng.integers(8 * members, 16 * members))
+    racks = ("a", "b", "c") if racked else (None,)
+    cluster = ClusterView.of({"t": [[racks[p % len(racks)]] for p in range(partitions)]})
+    views = [MemberView(f"m{i}", None, ("t",), racks[i % len(racks)]) for i in range(members)]
+    loads = np.exp(rng.normal(0, rng.uniform(0, 1.5), partitions))
+
+    def plan(held: IntArray, noise: float) -> IntArray:
+        seen = loads * (1 + rng.uniform(-noise, noise, partitions))
+        weights = Weights({cluster.name(flat): float(seen[flat]) for flat in range(partitions)})
+        group = GroupView.of(cluster, views, remembered=held, remembered_generation=0)
+        return LoadAware(weights).place(group, cluster)
+
+    owner = plan(np.full(partitions, NOBODY, dtype=np.int32), 0.0)
+    for _ in range(6):
+        owner = plan(owner, 0.0)
+    settled = owner.copy()
+    for _ in range(10):
+        owner = plan(owner, 0.1)
+        assert owner.tolist() == settled.tolist()
