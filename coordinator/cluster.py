@@ -201,15 +201,19 @@ class MetadataWatch:
         *,
         rack_aware: bool,
         kept: Collection[str] = (),
+        objection: Callable[[ClusterView], str] | None = None,
     ) -> None:
         """Call after each plan that was sent: `topics` is the union of all subscriptions, `view` what it was made with.
 
         `rack_aware`: some member named a rack, so a change of replica racks matters. `kept` are topics that nobody
-        subscribes to and that must not get lost.
+        subscribes to and that must not get lost. `objection` says why a rebalance with the topics as they are now would
+        do more harm than good.
         """
         last = self._reader.last_read
         read = last if last is not None and last.read_at == view.read_at and last.topics == view.topics else None
-        self._groups[group_id] = planned_with(view, topics, rack_aware=rack_aware, read=read, kept=kept)
+        self._groups[group_id] = planned_with(
+            view, topics, rack_aware=rack_aware, read=read, kept=kept, objection=objection
+        )
 
     def forget(self, group_id: str) -> None:
         """Call when the group is no longer led."""
@@ -239,7 +243,12 @@ class MetadataWatch:
             if self._groups.get(group_id) is not state:
                 continue  # a new plan came in between: it knows better
             reason, self._groups[group_id] = material_change(state, read, self._clock(), self._rules)
-            if reason:
+            if not reason:
+                continue
+            objection = state.objection(cluster_view(read)) if state.objection is not None else ""
+            if objection:
+                log.warning("change_not_followed", group=group_id, change=reason, reason=objection)
+            else:
                 self._on_change(group_id, reason)
 
 

@@ -6,7 +6,7 @@ stayed different for a hold-down, so that a rolling restart of brokers costs not
 not gone.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,12 +32,14 @@ class WatchState:
     `counts` are partitions by topic as planned (a subscribed topic that is missing had none); `frozen` are the topics
     that could not be read then. Of `kept` topics, which nobody subscribes to, only the loss matters: no plan can do
     anything about another size. `placed` is the read to compare racks with, None until there was one.
+    `objection` says what stands against a rebalance with other topics, "" for nothing.
     """
 
     counts: dict[str, int]
     topics: frozenset[str]
     frozen: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
+    objection: Callable[[ClusterView], str] | None = None
     rack_aware: bool = False
     placed: MetadataRead | None = None
     suspects: frozenset[str] = frozenset()
@@ -53,6 +55,7 @@ def planned_with(
     rack_aware: bool,
     read: MetadataRead | None = None,
     kept: Collection[str] = (),
+    objection: Callable[[ClusterView], str] | None = None,
 ) -> WatchState:
     """The state after a plan was sent: changes count from the view that the plan was made with."""
     followed = frozenset(topics) | frozenset(kept)
@@ -62,6 +65,7 @@ def planned_with(
         topics=followed,
         frozen=view.unreadable & followed,
         kept=frozenset(kept) - frozenset(topics),
+        objection=objection,
         rack_aware=rack_aware,
         placed=read,
     )

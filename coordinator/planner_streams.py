@@ -15,6 +15,7 @@ import numpy as np
 
 from assignors.decide import DecisionError
 from assignors.model import NO_GENERATION, NO_RACK, NOBODY, ClusterView
+from assignors.streams.checks import fatal_to_java
 from assignors.streams.decide import Assignors
 from assignors.streams.memory import StreamsMemory, recall_streams
 from assignors.streams.offsets import EndOffsets, wanted_offsets
@@ -148,6 +149,7 @@ class StreamsPlanner:
             Timings(began, read_s, self._clock() - began - read_s),
             rack_aware=bool((decision.view.rack != NO_RACK).any()),
             watched=decision.topology.changelogs,
+            objection=partial(fatal_to_java, decision.topology),
         )
         self._rounds.offer(planned)
         return planned

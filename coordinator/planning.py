@@ -61,7 +61,8 @@ class PlannedRound(Generic[D]):
     """A decision that may be sent, and how it came about.
 
     `topics` are those that members subscribe to. `rack_aware`: some member named a rack, so racks of replicas matter.
-    `watched` are topics whose loss matters though nobody subscribes to them.
+    `watched` are topics whose loss matters though nobody subscribes to them. `objection` says what stands against a
+    rebalance for the sake of other topics than these, "" for nothing.
     """
 
     chosen: Chosen[D]
@@ -69,6 +70,7 @@ class PlannedRound(Generic[D]):
     timings: Timings
     rack_aware: bool = False
     watched: tuple[str, ...] = ()
+    objection: Callable[[ClusterView], str] | None = None
 
 
 @dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)

@@ -263,8 +263,14 @@ class GroupRunner(Generic[D]):
         planned = replace(planned, timings=replace(planned.timings, sync_s=self._clock() - self._synced_from))
         self.last = planned
         if self._watch is not None:
-            cluster, kept = planned.chosen.decision.cluster, planned.watched
-            self._watch.follow(self.group_id, planned.topics, cluster, rack_aware=planned.rack_aware, kept=kept)
+            self._watch.follow(
+                self.group_id,
+                planned.topics,
+                planned.chosen.decision.cluster,
+                rack_aware=planned.rack_aware,
+                kept=planned.watched,
+                objection=planned.objection,
+            )
         for observer in self._on_decision:
             _told(observer, planned)
 

@@ -5,6 +5,7 @@ instead: an error code of ours would only be another way to fail it (streams-pro
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from assignors.frozen import extended
 from assignors.model import ClusterView
@@ -84,6 +85,26 @@ def check_topics(topology: Topology, cluster: ClusterView) -> None:
     wrong = resized(counts, existing, internal)
     if wrong:
         raise RefusalError(Cause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
+
+
+def fatal_to_java(topology: Topology, cluster: ClusterView) -> str:
+    """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing.
+
+    A source topic that is gone, sources that are no longer copartitioned, internal topics of another size than the
+    sources now ask for (reference §2, step 1). While nobody rebalances the application goes on with what it has.
+    """
+    if cluster.unreadable:
+        return ""
+    existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
+    stays = [
+        replace(s, sources=tuple(t for t in s.sources if t in existing or not topology.fits_pattern(t)))
+        for s in topology.subtopologies
+    ]
+    topology = replace(topology, subtopologies=tuple(stays))
+    counts = required_counts(topology, existing)
+    gone = [f"source topic {t} does not exist" for t in counts.missing]
+    internal = (*topology.repartition_topics, *_own_changelogs(topology))
+    return "; ".join([*gone, *counts.conflicts, *resized(counts, existing, internal)][:_LISTED])
 
 
 def check_standbys(topology: Topology, memory: StreamsMemory, configs: AssignmentConfigs) -> None:

@@ -116,8 +116,9 @@ def test_a_changelog_that_nobody_described_is_left_to_java(kafka: KafkaCluster, 
         assert failures(app) == []
 
 
-def test_a_changelog_that_grows_disturbs_nobody(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """A Java leader looks at changelogs only when it rebalances, and fails then: nothing is to be hurried."""
+def test_topics_that_outgrow_a_repartition_topic_disturb_nobody(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """A Java leader rebalances when a source topic grows, finds the repartition topic too small, and fails; of a larger
+    changelog it fails in its next round. Nothing is to be hurried: the application goes on with what it has."""
     common = application(kafka, "bad-resized")
     with (
         led(kafka, common, tmp_path) as lead,
@@ -131,11 +132,15 @@ def test_a_changelog_that_grows_disturbs_nobody(kafka: KafkaCluster, tmp_path: P
         generation = generation_of(kafka, common.application_id)
         load.start(100)
         kafka.add_partitions(f"{common.application_id}-counts-changelog", PARTITIONS + 2)
+        kafka.add_partitions(common.topics[0], PARTITIONS + 2)
         time.sleep(4)  # four looks of the metadata watch
         load.stop()
         app.wait_counted(load.expected)
         assert app.owners() == before
         assert generation_of(kafka, common.application_id) == generation
+        assert failures(app) == []
+        (told, *_) = lead.log("change_not_followed")
+        assert f"grew from {PARTITIONS} to {PARTITIONS + 2}" in told["change"]
 
 
 def test_a_changelog_that_is_deleted_is_made_again(kafka: KafkaCluster, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 from confluent_kafka import KafkaError
 
+from assignors.model import ClusterView
 from coordinator.cluster import ClusterReader, ClusterUnreachableError, MetadataWatch, unreachable_sentence
 from coordinator.embedded import EmbeddedCluster
 from coordinator.metadata_watch import WatchRules
@@ -166,6 +167,32 @@ def test_the_watch_tells_the_group_that_is_concerned(brokers: EmbeddedCluster, r
 
     run(watch())
     assert told == [("a", "topic refunds appeared with 2 partitions")]
+
+
+def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
+    brokers: EmbeddedCluster, reader: ClusterReader
+) -> None:
+    """A grown source topic made us rebalance, refuse, and leave the application to a Java leader, which failed it."""
+    told: list[tuple[str, str]] = []
+    asked: list[int] = []
+
+    def objection(view: ClusterView) -> str:
+        asked.append(view.partition_total)
+        return "its repartition topic is too small"
+
+    async def watch() -> None:
+        watch = MetadataWatch(reader, lambda group, reason: told.append((group, reason)))
+        topics = {"orders", "late"}
+        view = await reader.snapshot(topics, 0)
+        watch.follow("a", topics, view, rack_aware=False, objection=objection)
+        watch.follow("b", topics, view, rack_aware=False, objection=lambda _: "")
+        await watch.poll()
+        brokers.create_topic("late", 2)
+        await watch.poll()
+
+    run(watch())
+    assert told == [("b", "topic late appeared with 2 partitions")]
+    assert len(asked) == 1
 
 
 def test_the_watch_survives_silence_and_keeps_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:

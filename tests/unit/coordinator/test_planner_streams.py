@@ -17,6 +17,7 @@ from coordinator.fallback import Source
 from coordinator.planner_streams import OFFSETS_FAILURES_MAX, PlannedTasks
 from coordinator.planning import PlanError
 from coordinator.solver import Solver
+from tests.unit.assignors.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, Thread
 from tests.unit.coordinator.applications import App, Cluster, Known
 
@@ -48,6 +49,8 @@ def test_it_plans_with_fresh_metadata_and_the_ends_of_changelogs() -> None:
     assert planned.chosen.source is Source.PLAN
     assert planned.topics == SHOP.source_topics
     assert planned.watched == (CHANGELOG,)
+    assert planned.objection is not None
+    assert "needs 9" in planned.objection(cluster_of({**SHOP_COUNTS, "orders": 9}))
     assert app.cluster.asked == [tuple(sorted(SHOP_COUNTS))]
     assert app.log.asked == [(CHANGELOG,)]
     assert {member for member, _ in planned.chosen.decision.assignments} == {"a", "b", OWN}

@@ -1,11 +1,13 @@
 """Members, topologies, topics and offsets that are wrong: one bad member degrades alone, or we step aside."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from assignors.model import ClusterView
+from assignors.streams.checks import fatal_to_java
 from assignors.streams.memory import StreamsMemory, recall_streams
 from assignors.streams.model import UNKNOWN_OFFSET_SUM, AssignmentConfigs, StreamsPlan, StreamsView, Subtopology
 from assignors.streams.offsets import EndOffsets
@@ -237,6 +239,25 @@ def test_a_resized_internal_topic_is_refused(topic: str, size: int) -> None:
     step = refused(group(A), counts={**SHOP_COUNTS, topic: size})
     assert step.cause is Cause.INTERNAL_TOPICS
     assert f"{topic} has {size} partitions and needs 4" in step.reason
+
+
+def test_what_a_java_leader_would_fail_the_application_for_is_known_beforehand() -> None:
+    def said(counts: Mapping[str, int], topology: Topology = SHOP) -> str:
+        return fatal_to_java(topology, cluster_of(counts))
+
+    assert said(SHOP_COUNTS) == ""
+    assert said({**SHOP_COUNTS, "orders": 6}) == "; ".join(
+        f"internal topic {topic} has 4 partitions and needs 6" for topic in (REPARTITION, CHANGELOG)
+    )
+    assert said({t: n for t, n in SHOP_COUNTS.items() if t != "orders"}).startswith(
+        "source topic orders does not exist"
+    )
+    assert said({t: n for t, n in SHOP_COUNTS.items() if t != CHANGELOG}) == "", "it makes what is missing"
+    stateless = Topology("app", (Subtopology(0, ("t",)),), "file")
+    assert said({"t": 9}, stateless) == ""
+    found = Topology("app", (Subtopology(0, ("in-a", "in-b")),), "file", patterns=((0, "in-.*"),))
+    assert said({"in-a": 2}, found) == "", "a pattern may find less than before"
+    assert fatal_to_java(SHOP, ClusterView.of({}, unreadable=frozenset(SHOP_COUNTS))) == "", "nothing is known"
 
 
 def test_topics_that_must_be_copartitioned_are() -> None:
