@@ -26,14 +26,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from protocol.consumer import ConsumerProtocolSubscription
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster
+from tests.interop.members import wait_until
+from tests.interop.raw import RawMember, describe
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_load import Load
 from tests.interop.streams_stage import bellwether_options, check_leader, write_topology
 
 HOWS = ("java", "assist", "lead")
 PARTITIONS = 4
+SESSION_MS = 45_000
 KEYS = 5_000
 RECORDS = 20_000
 QUIET_S = 3.0
@@ -71,7 +75,7 @@ def application(name: str, threads: int, heartbeat_ms: int) -> Application:
         f"{name}-out",
         PARTITIONS,
         threads=threads,
-        session_timeout_ms=45_000,
+        session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=heartbeat_ms,
     )
 
@@ -85,6 +89,21 @@ def assisting(cluster: KafkaCluster, group: str, **options: Any) -> Iterator[Bel
         yield process
     finally:
         process.__exit__(None, None, None)
+
+
+def freed_of_a_ghost(cluster: KafkaCluster, group: str, assist: Bellwether) -> None:
+    """A plain member rests in its group, dies without a word, and comes back under its client id, long before its
+    session ends. Raises AssertionError where that takes longer than it should."""
+    protocols = [("range", ConsumerProtocolSubscription().encode())]
+    dead = RawMember(cluster.bootstrap, group, protocols, session_ms=SESSION_MS)
+    dead.round()
+    wait_until(lambda: bool(assist.log("online_conversion", group=group)), 20, assist.tail)
+    dead._connection.close()
+    with RawMember(cluster.bootstrap, group, protocols, session_ms=SESSION_MS) as successor:
+        successor.round(SESSION_MS / 3_000)
+        assert [m.member_id for m in describe(cluster.bootstrap, group).members] == [successor.member_id]
+    (note,) = assist.log("ghosts", group=group, what="GHOST")
+    assert "its client id has joined again" in note["reason"]
 
 
 def create_topics(cluster: KafkaCluster, app: Application) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster
+from tests.interop.ghosts_measure import assisting, freed_of_a_ghost
 from tests.interop.jvm import BROKER_39
 from tests.interop.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.raw import RawError, RawMember, describe
@@ -96,7 +97,12 @@ def test_a_wedged_round_is_named_and_ended_only_on_request(kafka: KafkaCluster, 
 @pytest.mark.timeout(240)
 def test_a_broker_of_3_9_with_the_coordinator_in_scala_is_led_alike() -> None:
     name = "coexist-39"
-    with KafkaCluster(nodes=1, racks=(), release=BROKER_39) as old, Flock(old.bootstrap) as flock:
+    haunted = f"{name}-ghosts"
+    with (
+        KafkaCluster(nodes=1, racks=(), release=BROKER_39) as old,
+        Flock(old.bootstrap) as flock,
+        assisting(old, haunted, client_ids_unique=True) as assist,
+    ):
         old.create_topic(name, PARTITIONS)
         with Bellwether(old, [name]) as lead:
             members = pair(flock, name)
@@ -111,3 +117,4 @@ def test_a_broker_of_3_9_with_the_coordinator_in_scala_is_led_alike() -> None:
             old.start_node(1)
             wait_settled(members, partitions_of({name: PARTITIONS}), spread=1)
             assert lead.is_member(name)
+        freed_of_a_ghost(old, haunted, assist)
