@@ -53,6 +53,7 @@ SHOWN = 3
 NAME_LENGTH_MAX = 249
 
 DEFAULTS = MembershipConfig("")
+LEAD_FIELDS = ("adopt", "online_conversion", "evict_malformed")
 GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
 Milliseconds = Annotated[int, Field(ge=0)]
 PositiveMilliseconds = Annotated[int, Field(gt=0)]
@@ -104,8 +105,11 @@ class GroupSettings(StreamsSettings):
 
     @model_validator(mode="after")
     def _keeps_promise_p2(self) -> Self:
-        if self.mode != "lead" and "adopt" in self.model_fields_set:
-            raise ValueError('adopt is for groups that are led; add mode = "lead" or remove it')
+        idle = [name for name in LEAD_FIELDS if name in self.model_fields_set]
+        if self.mode != "lead" and idle:
+            raise ValueError(f'{idle[0]} is for groups that are led; add mode = "lead" or remove it')
+        if self.mode == "observe" and self.client_ids_unique:
+            raise ValueError('client_ids_unique is about removing ghosts; add mode = "assist" or "lead", or remove it')
         if self.ghosts is not None and (self.mode == "observe" or (self.mode == "assist" and not self.ghosts)):
             raise ValueError(
                 'ghosts is for groups that are led: mode = "assist" always removes them, mode = "observe" never does;'

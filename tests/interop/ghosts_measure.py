@@ -100,7 +100,9 @@ def freed_of_a_ghost(cluster: KafkaCluster, group: str, assist: Bellwether) -> N
     wait_until(lambda: bool(assist.log("online_conversion", group=group)), 20, assist.tail)
     dead._connection.close()
     with RawMember(cluster.bootstrap, group, protocols, session_ms=SESSION_MS) as successor:
-        successor.round(SESSION_MS / 3_000)
+        began = time.monotonic()
+        successor.round()
+        assert time.monotonic() - began < SESSION_MS / 3_000, assist.tail()
         assert [m.member_id for m in describe(cluster.bootstrap, group).members] == [successor.member_id]
     (note,) = assist.log("ghosts", group=group, what="GHOST")
     assert "its client id has joined again" in note["reason"]

@@ -6,8 +6,10 @@ from assignors.model import ClusterView
 from assignors.registry import Policy
 from assignors.views import RawGroup, RawMember
 from coordinator.causes import Cause, Kind
+from coordinator.coexistence import Conversion
 from coordinator.commands import Note, NoteKind
 from coordinator.fallback import Chosen, Source
+from coordinator.ghosts import Proof
 from coordinator.metrics import OTHER, REASONS_MAX, Labels, Metrics
 from coordinator.planner import Planned, Timings
 from protocol.consumer import ConsumerProtocolSubscription
@@ -79,6 +81,18 @@ def test_members_that_come_and_go_are_counted_by_client() -> None:
     for i in range(100):
         metrics.changed("g", Cause(Kind.JOINED, "", (f"shop-{i + 2}-{uuid}",)))
     assert value(metrics, "member_changes_total", client=OTHER) == 100 - (REASONS_MAX - 2)
+
+
+def test_ghosts_are_counted_by_proof_and_convertible_groups_shown() -> None:
+    metrics = Metrics()
+    metrics.on_ghost("g", Proof.PROCESS_ID)
+    metrics.on_ghost("g", Proof.PROCESS_ID)
+    assert value(metrics, "ghosts_removed_total", proof="process_id") == 2
+    assert value(metrics, "ghosts_removed_total", proof="client_id") is None
+    metrics.on_conversion("g", Conversion(()))
+    assert value(metrics, "convertible") == 1
+    metrics.on_conversion("g", Conversion(("a carries userData",)))
+    assert value(metrics, "convertible") == 0
 
 
 def test_reasons_are_capped() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.ghosts import GhostOptions
 from coordinator.group import check_timing
 from coordinator.settings import Settings, SettingsError, load
 
@@ -173,3 +174,30 @@ def test_a_group_is_only_observed_unless_it_says_lead(tmp_path: Path) -> None:
     assert complaint(tmp_path, head + 'adopt = "succeed"\n').startswith(
         "The setting groups[0] cannot be used: adopt is for groups that are led"
     )
+
+
+def test_ghosts_are_removed_in_the_modes_that_act(tmp_path: Path) -> None:
+    head = '[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n'
+    (observed,) = from_toml(tmp_path, head).groups
+    assert observed.ghost_options is None
+    (assisted,) = from_toml(tmp_path, head + 'mode = "assist"\nclient_ids_unique = true\n').groups
+    assert assisted.ghost_options == GhostOptions(client_ids_unique=True)
+    (led,) = from_toml(tmp_path, head + 'mode = "lead"\n').groups
+    assert led.ghost_options == GhostOptions()
+    (strict,) = from_toml(tmp_path, head + 'mode = "lead"\nghosts = false\nevict_malformed = true\n').groups
+    assert strict.ghost_options == GhostOptions(remove=False, evict_malformed=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ghosts = true", 'mode = "assist" always removes them'),
+        ('mode = "assist"\nghosts = false', 'mode = "observe" never does'),
+        ("client_ids_unique = true", 'add mode = "assist" or "lead"'),
+        ('mode = "assist"\nevict_malformed = true', "evict_malformed is for groups that are led"),
+        ('online_conversion = "block"', "online_conversion is for groups that are led"),
+        ('mode = "lead"\nonline_conversion = "perhaps"', "online_conversion"),
+    ],
+)
+def test_what_a_mode_does_not_do_cannot_be_set(tmp_path: Path, text: str, said: str) -> None:
+    assert said in complaint(tmp_path, f'[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n{text}\n')
