@@ -17,6 +17,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from coordinator import cli_orders
+from coordinator.cli_groups import groups_app
 from coordinator.cli_topology import topology_app
 
 EXIT_INPUT = 2
@@ -38,6 +39,7 @@ app = typer.Typer(
 
 
 app.add_typer(topology_app)
+app.add_typer(groups_app)
 cli_orders.add_to(app)
 
 

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from assignors.model import ClusterView, IntArray
 from coordinator.client_config import librdkafka_properties
+from coordinator.events import Node
 from coordinator.metadata import (
     ABSENT,
     NO_CODES,
@@ -81,6 +82,18 @@ class ClusterReader:
         """
         try:
             return len(await self._in_thread(self._brokers, timeout_s))
+        except KafkaException as error:
+            raise ClusterUnreachableError(self._why_unreachable(error, timeout_s)) from error
+
+    async def nodes(self, timeout_s: float = REQUEST_TIMEOUT_S) -> tuple[Node, ...]:
+        """All brokers, with the addresses that they advertise. Raises ClusterUnreachableError."""
+
+        def ask() -> tuple[Node, ...]:
+            found = self.admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1).nodes
+            return tuple(Node(int(node.id), node.host, node.port) for node in found)
+
+        try:
+            return await self._in_thread(ask)
         except KafkaException as error:
             raise ClusterUnreachableError(self._why_unreachable(error, timeout_s)) from error
 

@@ -1,35 +1,125 @@
 """Looks at one group on a timer and never joins it: the IO around `observe`."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import structlog
 
-from coordinator.events import DescribeAnswer
+from assignors.decide import DecisionError
+from assignors.registry import Policy
+from assignors.streams.decide import STOCK
+from assignors.streams.topology import Topology, TopologyError
+from assignors.views import DescribedMember
+from coordinator.applications import Application
+from coordinator.cluster import ClusterReader, ClusterUnreachableError
+from coordinator.commands import Decide, RebuildMemory
+from coordinator.events import DescribeAnswer, JoinedMember
+from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig
+from coordinator.group_errors import Code, name_of
+from coordinator.group_rules import unfit
+from coordinator.observe import (
+    STABLE,
+    GroupKind,
+    Observation,
+    lags_of,
+    member_lag,
+    observation,
+    shadow_of,
+)
+from coordinator.observe_broker import REASONS, classic_view, topology_of
+from coordinator.offset_reader import OffsetReader, OffsetsError
+from coordinator.planner import Planner
+from coordinator.planner_streams import StreamsPlanner, TopologySource
+from coordinator.planning import PlanError
+from coordinator.streams_config import StreamsConfig
+from coordinator.topology_source import TopologyKeeper
 from coordinator.transport import Transport, TransportError
+from coordinator.transport_describe import BrokerGroup, BrokerProtocol
 
 INTERVAL_S = 10.0
+LIMIT_S = 5.0
+# What members were given is newer than whatever they said when they joined.
+NEWEST = 2**31 - 1
+METADATA_AGE_MS_MAX = 10_000
+NOT_CLASSIC = "not a classic group"
+BROKER_PROTOCOLS: tuple[BrokerProtocol, ...] = ("consumer", "streams")
 
-GroupObserverCallback = Callable[[str, DescribeAnswer], None]
+OnObservation = Callable[[Observation], None]
+OnSeen = Callable[[str, DescribeAnswer], None]  # what DescribeGroups said, as it came
 
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What an observer reads from."""
+
+    transport: Transport
+    reader: ClusterReader
+    offsets: OffsetReader
+
+
+class ReadOnlyTopology:
+    """A topology that is only looked at: nothing is created for a group that is not ours."""
+
+    def __init__(self, inner: TopologyKeeper | None, given: Topology | None = None) -> None:
+        self._inner = inner
+        self._given = given
+
+    @property
+    def topology(self) -> Topology | None:
+        return self._inner.topology if self._inner is not None else self._given
+
+    @property
+    def mismatch(self) -> str:
+        return self._inner.mismatch if self._inner is not None else ""
+
+    @property
+    def witnesses(self) -> frozenset[str]:
+        return self._inner.witnesses if self._inner is not None else frozenset()
+
+    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+        if self._inner is not None:
+            await self._inner.observe(members)
+
+    async def complete(self, *_: object) -> frozenset[str] | None:
+        return None
+
+
 class GroupObserver:
-    """One group's. `run` returns 0 after `stop`; silence of brokers is a log line and not the end."""
+    """One group's. `run` returns 0 after `stop`; silence of brokers is a log line and not the end.
+
+    `application` is what is configured of one; without, a group that turns out to be one has its topology learned.
+    """
 
     def __init__(
         self,
-        group_id: str,
-        transport: Transport,
+        config: MembershipConfig,
+        sources: Sources,
+        policy: Policy,
+        application: Application | None = None,
+        on_observation: Sequence[OnObservation] = (),
         *,
+        on_seen: Sequence[OnSeen] = (),
         interval_s: float = INTERVAL_S,
-        on_seen: Sequence[GroupObserverCallback] = (),
     ) -> None:
-        self.group_id = group_id
-        self.last: DescribeAnswer | None = None
-        self._transport = transport
+        self.group_id = config.group_id
+        self.last: Observation | None = None
+        self._config = config
+        self._sources = sources
+        self._policy = policy
+        self._streams = replace(
+            application.config if application is not None else StreamsConfig(config.group_id),
+            topology_attested=True,  # nobody acts on this plan
+        )
+        self._assignors = application.assignors if application is not None else STOCK
+        given = application.topology if application is not None else None
+        self._keeper = TopologyKeeper(self._streams.application_id, given, sources.reader.admin, sources.offsets)
         self._interval_s = interval_s
+        self._on_observation = on_observation
         self._on_seen = on_seen
         self._stopping = asyncio.Event()
 
@@ -39,15 +129,124 @@ class GroupObserver:
     async def run(self) -> int:
         while not self._stopping.is_set():
             try:
-                self.last = await self._transport.describe_group(self.group_id)
+                self._tell(await self.look())
             except TransportError as error:
                 log.warning("group_not_observed", group=self.group_id, reason=str(error))
-            else:
-                for observer in self._on_seen:
-                    observer(self.group_id, self.last)
-            try:
+            except Exception:
+                log.exception("group_not_observed", group=self.group_id)
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_s):
                     await self._stopping.wait()
-            except TimeoutError:
-                continue
         return 0
+
+    def _tell(self, seen: Observation) -> None:
+        self.last = seen
+        for observer in self._on_observation:
+            _told(observer, seen)
+
+    async def look(self) -> Observation:
+        """One look at everything. Raises TransportError."""
+        answer = await self._sources.transport.describe_group(self.group_id)
+        for observer in self._on_seen:
+            _told(observer, self.group_id, answer)
+        by_broker = await self._described_by_broker() if _may_be_broker_led(answer) else None
+        if by_broker is not None:
+            answer = classic_view(by_broker)
+        kind = _kind(answer, by_broker)
+        seen = observation(self.group_id, kind, answer, int(time.time() * 1000), obstacle=self._obstacle(kind, answer))
+        if kind in ("other", "missing") or not answer.members:
+            return seen
+        seen = await self._with_lags(seen)
+        if by_broker is None and answer.state != STABLE:
+            return replace(seen, trouble=f"what members have is shown when the group is Stable; it is {answer.state}")
+        return await self._with_shadow(seen, answer, by_broker)
+
+    async def _described_by_broker(self) -> BrokerGroup | None:
+        for protocol in BROKER_PROTOCOLS:
+            try:
+                found = await self._sources.transport.describe_by_broker(self.group_id, protocol)
+            except TransportError:
+                continue  # a broker that does not know the call has no such groups
+            if found.error == 0:
+                return found
+        return None
+
+    def _obstacle(self, kind: GroupKind, answer: DescribeAnswer) -> str:
+        if kind in REASONS:
+            return REASONS[kind]
+        if kind == "missing":
+            return f"there is no such group ({name_of(answer.error)})" if answer.error else "there is no such group"
+        config = self._config
+        if answer.protocol == STREAMS_PROTOCOL:
+            config = replace(config, protocols=(STREAMS_PROTOCOL,))
+        elif config.streams and answer.protocol:
+            config = replace(config, protocols=MembershipConfig("").protocols)
+        return unfit(answer, config)
+
+    # ---- lags ----------------------------------------------------------------------------------------------------
+
+    async def _with_lags(self, seen: Observation) -> Observation:
+        """Lags are worth having and nothing depends on them."""
+        topics = sorted({topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))})
+        try:
+            cluster = await self._sources.reader.snapshot(topics, METADATA_AGE_MS_MAX)
+            counts = {topic: int(cluster.counts[cluster.index[topic]]) for topic in topics if topic in cluster.index}
+            committed, ends = await asyncio.gather(
+                self._sources.offsets.committed(self.group_id, counts, LIMIT_S),
+                self._sources.offsets.ends(counts, LIMIT_S),
+            )
+        except (OffsetsError, ClusterUnreachableError) as error:
+            log.info("lags_unknown", group=self.group_id, reason=str(error))
+            return seen
+        lags = lags_of(
+            {topic: values.tolist() for topic, values in committed.items()},
+            {topic: values.tolist() for topic, values in ends.items()},
+        )
+        members = tuple(replace(m, lag=member_lag(m, lags)) for m in seen.members)
+        return replace(seen, lags=lags, members=members)
+
+    # ---- the shadow plan -----------------------------------------------------------------------------------------
+
+    async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
+        members = tuple(JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
+        deadline = time.monotonic() + LIMIT_S
+        command = Decide(NEWEST, answer.protocol, members, "", deadline, dry=True)
+        try:
+            planner = self._planner(answer, group)
+            if isinstance(planner, StreamsPlanner):
+                await planner.observed(answer, None)
+            await planner.rebuild(RebuildMemory(NEWEST, answer.protocol, members), answer, "")
+            compared = await planner.compare(command)
+        except (PlanError, DecisionError, TopologyError, ClusterUnreachableError) as error:
+            return replace(seen, trouble=f"no shadow plan: {error}")
+        return replace(seen, shadow=shadow_of(compared.decision))
+
+    def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner | StreamsPlanner:
+        """A fresh one for each look: what a planner remembers is what the group shows now."""
+        sources = self._sources
+        if answer.protocol != STREAMS_PROTOCOL:
+            return Planner(self.group_id, sources.reader, self._policy)
+        topology: TopologySource = ReadOnlyTopology(self._keeper)
+        if group is not None:
+            topology = ReadOnlyTopology(None, topology_of(group))
+        return StreamsPlanner(self.group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
+
+
+def _told(observer: Callable[..., None], *values: object) -> None:
+    try:
+        observer(*values)
+    except Exception:
+        log.exception("observer_failed", observer=repr(observer))
+
+
+def _may_be_broker_led(answer: DescribeAnswer) -> bool:
+    """Older brokers say Dead of a group that they keep in another protocol."""
+    return answer.error == Code.GROUP_ID_NOT_FOUND or NOT_CLASSIC in answer.message or answer.state == "Dead"
+
+
+def _kind(answer: DescribeAnswer, group: BrokerGroup | None) -> GroupKind:
+    if group is not None:
+        return group.protocol
+    if answer.error or answer.state == "Dead":
+        return "missing"
+    return "classic" if answer.protocol_type in ("", "consumer") else "other"

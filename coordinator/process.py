@@ -13,6 +13,7 @@ from coordinator.group_errors import EXIT_CONFIG
 from coordinator.http import HttpAddressError, HttpServer
 from coordinator.load_watch import LoadWatch
 from coordinator.metrics import Metrics
+from coordinator.metrics_observed import ObservedMetrics
 from coordinator.metrics_streams import StreamsMetrics
 from coordinator.rounds import Rounds
 from coordinator.runtime import Observers, Outcome, Service
@@ -80,6 +81,7 @@ def _observers(metrics: Metrics, rounds: Rounds, events: EventsOut, watch: LoadW
         on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches)),
         on_ghost=(metrics.on_ghost,),
         beside=(*events.beside, *(w.beside for w in watches)),
+        on_observation=(ObservedMetrics(metrics).on_observation,),
         on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
     )
 

@@ -51,7 +51,7 @@ from coordinator.ghosts import GhostOptions
 from coordinator.group import GroupMembership, MembershipConfig, State, check_timing
 from coordinator.group_errors import EXIT_CONFIG
 from coordinator.guard import MESSAGE_BYTES_MAX
-from coordinator.observe_runner import GroupObserver
+from coordinator.observe_runner import GroupObserver, OnObservation, Sources
 from coordinator.offset_reader import OffsetReader
 from coordinator.orders import ControlSettings
 from coordinator.orders_desk import ControlDesk
@@ -86,6 +86,7 @@ class Observers:
     on_ghost: Sequence[RemovalObserver] = ()
     beside: Sequence[Beside] = ()
     on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = ()
+    on_observation: Sequence[OnObservation] = ()
 
 
 def _told(observer: Callable[..., None], *values: object) -> None:
@@ -397,9 +398,9 @@ class Service:
         for config in self._groups:
             application = self._applications.get(config.group_id)
             if config.mode != "lead":
-                self.observed[config.group_id] = GroupObserver(
-                    config.group_id, transport, on_seen=self._observers.on_seen
-                )
+                sources, policy = Sources(transport, reader, offsets), self._policies.get(config.group_id, self._policy)
+                told, seen = self._observers.on_observation, self._observers.on_seen
+                self.observed[config.group_id] = GroupObserver(config, sources, policy, application, told, on_seen=seen)
             elif application is None:
                 self._add_group(config, transport, reader, watch)
             else:

@@ -21,6 +21,17 @@ from coordinator.client_config import EMBEDDED, ClientConfigError, client_config
 from coordinator.commands import Connection, Describe, FindCoordinator, Join, Request, Sync
 from coordinator.events import Answer, CoordinatorAnswer, DescribeAnswer, Failure, Node, RequestFailed
 from coordinator.group_errors import Code
+from coordinator.transport_describe import (
+    BrokerGroup,
+    BrokerProtocol,
+    DescribeByBroker,
+    ListedGroup,
+    ListGroups,
+    describe_message,
+    described_by_broker,
+    list_message,
+    listed_groups,
+)
 from coordinator.transport_messages import answer, failure_of, message
 from coordinator.transport_offsets import FetchedOffsets, FetchOffsets, offsets_answer, offsets_message
 from coordinator.transport_remove import RemovedMembers, RemoveMembers, remove_answer, remove_message
@@ -49,6 +60,8 @@ PROBE_GROUP = "bellwether"  # any name will do: an error code is an answer
 # that ends with the leader's request, before followers have sent theirs.
 EMBEDDED_API_VERSION = (2, 3)
 EMBEDDED_SYNC_GRACE_S = 0.2
+
+Extra = FetchOffsets | RemoveMembers | LogSizes | DescribeByBroker | ListGroups  # what no membership asks for
 
 log = logging.getLogger(__name__)
 
@@ -163,6 +176,29 @@ class Transport:
             raise TransportError(failure_of(error), str(error) or type(error).__name__)
         return cast("FetchedOffsets", reply)
 
+    async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol, timeout_ms: int = 5_000) -> BrokerGroup:
+        """A group whose broker assigns. Raises TransportError; an error code of the broker is in the answer."""
+        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
+        if isinstance(found, RequestFailed):
+            raise TransportError(found.failure, found.reason)
+        if not isinstance(found, CoordinatorAnswer) or found.node is None:
+            return BrokerGroup(group_id, protocol, found.error)
+        asked = DescribeByBroker(0, found.node, group_id, protocol, timeout_ms)
+        key = self._key(asked)
+        reply, error = await self._on_io_thread(lambda: self._exchange(key, asked))
+        if error is not None:
+            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        return cast("BrokerGroup", reply)
+
+    async def list_groups(self, node: Node, timeout_ms: int = 5_000) -> tuple[ListedGroup, ...]:
+        """The groups that this node coordinates. Raises TransportError."""
+        asked = ListGroups(0, node, "", timeout_ms)
+        key = self._key(asked)
+        reply, error = await self._on_io_thread(lambda: self._exchange(key, asked))
+        if error is not None:
+            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        return cast("tuple[ListedGroup, ...]", reply)
+
     async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
         """LeaveGroup for members of others; never raises for what a broker or the network does."""
         key = self._key(command)
@@ -227,7 +263,7 @@ class Transport:
         future.add_errback(lambda error: hand_back(None, error))
         return await outcome
 
-    def _key(self, command: Request | FetchOffsets | RemoveMembers | LogSizes) -> str:
+    def _key(self, command: Request | Extra) -> str:
         if command.connection is Connection.JOIN:
             lane = command.lane if isinstance(command, Join) else 0
             return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
@@ -246,7 +282,7 @@ class Transport:
 
     # ---- on the IO thread --------------------------------------------------------------------------------------
 
-    async def _exchange(self, key: str, command: Request | FetchOffsets | RemoveMembers | LogSizes) -> Any:
+    async def _exchange(self, key: str, command: Request | Extra) -> Any:
         if isinstance(command, FindCoordinator):
             connection = await self._connections.any_broker(command.attempt)
         else:
@@ -265,6 +301,12 @@ class Transport:
         if isinstance(command, LogSizes):
             asked = sizes_message(command)
             return sizes_answer(await connection.send_request(asked, request_timeout_ms=command.timeout_ms))
+        if isinstance(command, DescribeByBroker):
+            asked = describe_message(command)
+            reply = await connection.send_request(asked, request_timeout_ms=command.timeout_ms)
+            return described_by_broker(command, reply)
+        if isinstance(command, ListGroups):
+            return listed_groups(await connection.send_request(list_message(), request_timeout_ms=command.timeout_ms))
         return answer(command, await connection.send_request(message(command), request_timeout_ms=command.timeout_ms))
 
 

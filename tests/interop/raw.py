@@ -72,6 +72,9 @@ def _text(value: str | None) -> bytes:
     return struct.pack(">h", -1) if value is None else struct.pack(">h", len(value.encode())) + value.encode()
 
 
+text = _text
+
+
 def _blob(value: bytes) -> bytes:
     return struct.pack(">i", len(value)) + value
 
@@ -84,9 +87,16 @@ class Connection:
         self._number = 0
 
     def ask(self, key: int, body: bytes) -> _Cursor:
+        self.send(key, body)
+        return self.receive()
+
+    def send(self, key: int, body: bytes) -> None:
+        """Sends a request whose answer `receive` takes later, before the next one is sent."""
         self._number += 1
         head = struct.pack(">hhi", key, VERSIONS[key], self._number) + _text("raw")
         self._socket.sendall(_blob(head + body))
+
+    def receive(self) -> _Cursor:
         answer = _Cursor(self._receive(struct.unpack(">i", self._receive(4))[0]))
         assert answer.take("i") == self._number
         return answer
@@ -147,6 +157,11 @@ def describe(bootstrap: str, group_id: str) -> GroupState:
         return read_description(connection.ask(DESCRIBE, request_description(group_id)))
     finally:
         connection.close()
+
+
+def member_ids(answer: _Cursor) -> list[str]:
+    """The members of a DescribeGroups answer, in the broker's order. Raises RawError."""
+    return [member.member_id for member in read_description(answer).members]
 
 
 def request_description(group_id: str) -> bytes:

@@ -1,6 +1,9 @@
 """Taking the lead of running groups on real brokers: who noticed, for how long, and what it cost."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -8,11 +11,23 @@ from coordinator.commands import NoteKind
 from coordinator.group import State
 from coordinator.group_config import Adopt, MembershipConfig
 from coordinator.succession import Order, Table, buckets_for, unavoidable
+from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
-from tests.interop.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.members import (
+    Flock,
+    Member,
+    double_ownership,
+    partitions_of,
+    wait_settled,
+    wait_until,
+    why_unavailable,
+)
 from tests.interop.raw import describe
 from tests.interop.rounds import last_round, rounds
 from tests.interop.sidecar import Sidecar
+from tests.interop.streams_app import Application, StreamsApp
+from tests.interop.streams_load import Load
+from tests.interop.streams_stage import bellwether_options, create_topics, write_topology
 
 pytestmark = pytest.mark.broker
 
@@ -35,7 +50,7 @@ def properties(kafka: KafkaCluster) -> dict[str, str]:
     return kafka.client_config("bellwether", "bellwether")
 
 
-def start(kafka: KafkaCluster, flock: Flock, group: str, kinds: list[str], assignor: str) -> list[Member]:
+def start(kafka: KafkaCluster, flock: Flock, group: str, kinds: Sequence[str], assignor: str) -> list[Member]:
     """Settled members, none of which stands where nobody can pass it except the leader (see `succession`)."""
     members = [flock.member(kind, group, [TOPIC], [assignor]) for kind in kinds]
     for _ in range(10):
@@ -82,3 +97,93 @@ def test_who_may_only_succeed_leaves_a_running_group_alone(kafka: KafkaCluster, 
             time.sleep(4)
             assert set(led.states) == {State.WATCHING}
         assert last_round(kafka, group) == before
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What a member was without, from the first loss to the last gain after it; milliseconds."""
+
+    member: str
+    partitions: int
+    pause_ms: int
+
+
+def pauses(members: Sequence[Member], since_ms: int) -> list[Pause]:
+    """Members that lost partitions since then, by their own clocks; nobody else noticed anything."""
+    found = []
+    for member in members:
+        events = [event for event in list(member.events) if event.t_ms >= since_ms and event.partitions]
+        gone = [event for event in events if event.kind in ("revoked", "lost")]
+        back = [event for event in events if event.kind == "assigned"]
+        if gone:
+            last = max((event.t_ms for event in back), default=gone[0].t_ms + 60_000)
+            found.append(Pause(member.name, len(gone[0].partitions), last - gone[0].t_ms))
+    return found
+
+
+MIXED = ("java", "confluent", "franz-go", "kafka-python")
+
+
+@pytest.mark.parametrize("assignor", ["cooperative-sticky", "range"])
+def test_twelve_members_in_four_languages_are_taken_over(kafka: KafkaCluster, topic: str, assignor: str) -> None:
+    kinds = [kind for kind in MIXED if why_unavailable(kind) is None] * 3
+    group = f"adoption-mixed-{assignor}"
+    with Flock(kafka.bootstrap) as flock:
+        members = start(kafka, flock, group, kinds, assignor)
+        owners = wait_settled(members, EXPECTED)
+        before = last_round(kafka, group)
+        began_ms = int(time.time() * 1000)
+        with Sidecar(properties(kafka), config(group)) as led:
+            led.wait_for(State.STABLE)
+            after = wait_settled(members, EXPECTED)
+            found = pauses(members, began_ms)
+            print(assignor, led.said(NoteKind.ADOPTED), f"{len(members)} members", found)
+            assert led.said(NoteKind.ALERT, NoteKind.REFUSED) == []
+            now = last_round(kafka, group)
+            assert now.leader.startswith("bellwether-")
+            assert now.generation - before.generation <= 2, "one round to come in, one to lead"
+            if assignor == "cooperative-sticky":
+                assert after == owners, "nothing has moved"
+                assert len(found) == 1, "nobody but the removed leader lost anything"
+                assert found[0].pause_ms < 3_000
+    assert not double_ownership(members)
+
+
+def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path) -> None:
+    application = Application(
+        "adoption-streams", ("adoption-streams-in",), "adoption-streams-out", 4, standbys=1, session_timeout_ms=10_000
+    )
+    create_topics(kafka, application)
+    with StreamsApp(kafka, application) as app, Load(kafka, application.topics[0], keys=300) as load:
+        load.produce(3_000)
+        app.add("one", "az1")
+        app.add("two", "az2")
+        before = app.wait_settled(spread=1)
+        app.wait_counted(load.expected)
+        load.start(500)
+        time.sleep(2)
+        led_before = last_round(kafka, application.application_id)
+        began_ms = int(time.time() * 1000)
+        options = bellwether_options(application, write_topology(application, tmp_path)) | {
+            "adopt": "take-over",
+            "stores": "persistent",
+            "evictions_max": 2,
+        }
+        with Bellwether(kafka, [application.application_id], options=options) as lead:
+            group = application.application_id
+            wait_until(lambda: last_round(kafka, group).leader.startswith(INSTANCE), 60, lambda: lead.said_of(group))
+            after = app.wait_settled()
+            ended_ms = int(time.time() * 1000)
+            load.stop()
+            app.wait_counted(load.expected)
+            line = app.timeline()
+            unowned = line.unowned_ms(application.tasks, began_ms, ended_ms)
+            restored = line.restored(began_ms, ended_ms)
+            adopted = [entry["reason"] for entry in lead.log("membership", what="ADOPTED")]
+            rounds_since = rounds(kafka, group, led_before.generation)
+            print(adopted, {task: ms for task, ms in unowned.items() if ms}, restored, rounds_since)
+            assert after == before, "no task has moved"
+            assert max(unowned.values()) < 3_000
+            assert restored == 0, "local state was kept"
+            assert rounds_since[0].leader.startswith(INSTANCE), "Bellwether led the first round after it"
+            assert line.overlaps() == []

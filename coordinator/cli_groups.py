@@ -1,0 +1,216 @@
+"""The commands `bellwether groups`, `bellwether describe GROUP` and `bellwether observe GROUP`: look, join nothing."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from coordinator.observe import Observation
+    from coordinator.observe_runner import GroupObserver
+    from coordinator.transport_describe import ListedGroup
+
+EXIT_INPUT = 2
+CONNECT_TIMEOUT_MS = 10_000
+
+groups_app = typer.Typer(pretty_exceptions_enable=False)
+
+Group = Annotated[str, typer.Argument(help="The group id, of an application its application id.")]
+Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(help="A TOML file; [kafka] and the group's table are used.", envvar="BELLWETHER_CONFIG"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@groups_app.command()
+def groups(bootstrap: Bootstrap = None, config: Config = None) -> None:
+    """List all groups and who assigns in them."""
+    from rich.console import Console
+    from rich.table import Table
+
+    found = _run(_list(_kafka(bootstrap, config, "any")))
+    table = Table("group", "assigned by", "type", "state")
+    for group in sorted(found, key=lambda g: g.group_id):
+        by = "a member" if group.kind in ("", "classic") else f"its broker ({group.kind})"
+        table.add_row(group.group_id, by, group.protocol_type or "-", group.state or "-")
+    Console().print(table)
+
+
+@groups_app.command()
+def describe(group: Group, bootstrap: Bootstrap = None, config: Config = None, as_json: AsJson = False) -> None:
+    """Show a group: members, what they have, lags, the present plan's cost, and what we would assign."""
+    seen = _run(_look(group, bootstrap, config))
+    typer.echo(json.dumps(as_document(seen), indent=2)) if as_json else _draw(seen)
+
+
+@groups_app.command()
+def observe(
+    group: Group,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=1.0)] = 10.0,
+) -> None:
+    """Show a group again and again until Ctrl-C."""
+    _run(_look(group, bootstrap, config, interval_s=interval, show=_draw))
+
+
+def as_document(seen: "Observation") -> dict[str, Any]:
+    """An observation as JSON's values; bytes and the decision itself are left out."""
+    shadow = seen.shadow
+    return {
+        "group": seen.group_id,
+        "kind": seen.kind,
+        "state": seen.state,
+        "protocol": seen.protocol,
+        "seen_at_ms": seen.seen_at_ms,
+        "can_be_led": seen.can_be_led,
+        "obstacle": seen.obstacle,
+        "trouble": seen.trouble,
+        "lag": seen.lag,
+        "lags": {topic: list(lags) for topic, lags in seen.lags.items()},
+        "members": [asdict(member) | {"owned": [list(tp) for tp in member.owned]} for member in seen.members],
+        "shadow": None
+        if shadow is None
+        else {"current": asdict(shadow.current), "planned": asdict(shadow.planned), "moves": asdict(shadow.moves)},
+    }
+
+
+def _draw(seen: "Observation") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from coordinator.render import ranges
+
+    console = Console()
+    led = "can be led" if seen.can_be_led else f"cannot be led: {seen.obstacle}"
+    console.print(Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.protocol or '-'}; {led}"))
+    table = Table("member", "client", "rack", "has", "lag")
+    for member in seen.members:
+        topics = sorted({topic for topic, _ in member.owned})
+        parts = [f"{t}: {ranges(sorted(p for topic, p in member.owned if topic == t))}" for t in topics]
+        tasks = [f"tasks {', '.join(member.active)}"] * bool(member.active)
+        tasks += [f"standby {', '.join(member.standby)}"] * bool(member.standby)
+        has = member.trouble or "; ".join(tasks or parts) or "-"
+        lag = "-" if member.lag is None else str(member.lag)
+        # Text, because what clients choose may look like markup.
+        table.add_row(*map(Text, (member.member_id, member.client_id, member.rack or "-", has, lag)))
+    console.print(table)
+    if seen.trouble:
+        console.print(Text(seen.trouble))
+    if seen.shadow is not None:
+        costs = Table("", "unowned", "cross rack", "spread")
+        for name, cost in (("now", seen.shadow.current), ("our plan", seen.shadow.planned)):
+            costs.add_row(name, str(cost.unowned), str(cost.cross_rack), str(cost.spread))
+        console.print(costs)
+        moves = seen.shadow.moves
+        console.print(Text(f"our plan keeps {moves.kept}, moves {moves.moved}, gives {moves.new} that nobody has"))
+
+
+async def _look(
+    group: str,
+    bootstrap: str | None,
+    config: Path | None,
+    *,
+    interval_s: float | None = None,
+    show: "Callable[[Observation], None] | None" = None,
+) -> "Observation":
+    from coordinator.client_config import librdkafka_properties
+    from coordinator.cluster import ClusterReader
+    from coordinator.observe_runner import Sources
+    from coordinator.offset_reader import OffsetReader
+    from coordinator.transport import Transport
+
+    settings = _settings(bootstrap, config, group)
+    transport = Transport(settings.properties)
+    await transport.start(CONNECT_TIMEOUT_MS)
+    reader = ClusterReader(librdkafka_properties(settings.properties))
+    offsets = OffsetReader(reader.admin, transport)
+    try:
+        observer = _observer(settings, group, Sources(transport, reader, offsets))
+        seen = await observer.look()
+        while show is not None and interval_s is not None:
+            show(seen)
+            await asyncio.sleep(interval_s)
+            seen = await observer.look()
+        return seen
+    finally:
+        offsets.close()
+        reader.close()
+        await transport.close()
+
+
+def _observer(settings: Any, group: str, sources: Any) -> "GroupObserver":
+    """By what is configured of the group, else by the defaults."""
+    from assignors.registry import POLICIES, load_plugins, policy
+    from coordinator.applications import load_application
+    from coordinator.observe_runner import GroupObserver
+
+    found = next(g for g in settings.groups if g.name == group)
+    membership = found.membership(settings.instance_id)
+    if found.streams is not None:
+        application = load_application(found.streams)
+        return GroupObserver(membership, sources, policy("kafka", {}), application)
+    plugins = load_plugins(sorted({found.policy} - set(POLICIES)))
+    return GroupObserver(membership, sources, policy(found.policy, plugins))
+
+
+async def _list(properties: Mapping[str, str]) -> "list[ListedGroup]":
+    from coordinator.client_config import librdkafka_properties
+    from coordinator.cluster import ClusterReader
+    from coordinator.transport import Transport
+
+    transport: Transport = Transport(properties)
+    await transport.start(CONNECT_TIMEOUT_MS)
+    reader = ClusterReader(librdkafka_properties(properties))
+    try:
+        found = await asyncio.gather(*(transport.list_groups(node) for node in await reader.nodes()))
+    finally:
+        reader.close()
+        await transport.close()
+    return [group for node in found for group in node]
+
+
+def _settings(bootstrap: str | None, config: Path | None, group: str) -> Any:
+    from coordinator.settings import SettingsError, load
+
+    kafka = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap is not None else {}
+    try:
+        if config is not None:
+            settings = load(config, dict(kafka))
+            if any(g.name == group for g in settings.groups):
+                return settings
+        return load(config, {**kafka, "groups": [group]})
+    except SettingsError as error:
+        _fail(str(error))
+
+
+def _kafka(bootstrap: str | None, config: Path | None, group: str) -> dict[str, str]:
+    properties: dict[str, str] = _settings(bootstrap, config, group).properties
+    return properties
+
+
+def _run(work: Any) -> Any:
+    from assignors.registry import UnknownNameError
+    from coordinator.applications import ApplicationError
+    from coordinator.client_config import ClientConfigError
+    from coordinator.cluster import ClusterUnreachableError
+    from coordinator.transport import TransportError
+
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+    except (ApplicationError, UnknownNameError, ClientConfigError, ClusterUnreachableError, TransportError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(EXIT_INPUT)

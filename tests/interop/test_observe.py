@@ -1,0 +1,88 @@
+"""Groups are looked at and not touched: led by Java, by a broker, plain consumers and Streams applications."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.interop.bellwether import Ended, run_to_end
+from tests.interop.brokers import KafkaCluster
+from tests.interop.members import Flock, partitions_of, wait_settled
+from tests.interop.raw import describe
+from tests.interop.rounds import rounds
+from tests.interop.streams_app import Application, StreamsApp
+from tests.interop.streams_load import Load
+from tests.interop.streams_stage import create_topics
+
+pytestmark = pytest.mark.broker
+
+
+def seen(kafka: KafkaCluster, group: str) -> dict[str, Any]:
+    ended = run_to_end(["describe", group, "--bootstrap", kafka.bootstrap, "--json"])
+    assert ended.code == 0, ended.text
+    document: dict[str, Any] = json.loads(ended.stdout)
+    return document
+
+
+def owned(document: dict[str, Any]) -> list[tuple[str, int]]:
+    return sorted((topic, partition) for m in document["members"] for topic, partition in m["owned"])
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_consumers_are_seen_with_a_shadow_plan(kafka: KafkaCluster, protocol: str) -> None:
+    group = f"observed-{protocol}"
+    kafka.create_topic(group, 6, rf=3)
+    expected = partitions_of({group: 6})
+    with Flock(kafka.bootstrap) as flock:
+        more = {"protocol": "consumer"} if protocol == "consumer" else {}
+        members = [flock.member("java", group, [group], ["range"], rack="az1", **more) for _ in range(2)]
+        wait_settled(members, expected)
+        before = rounds(kafka, group)
+        found = seen(kafka, group)
+        assert owned(found) == sorted(expected)
+        assert found["kind"] == protocol
+        assert found["shadow"]["current"]["unowned"] == 0
+        assert found["shadow"]["planned"]["unowned"] == 0
+        assert {m["rack"] for m in found["members"]} == {"az1"}
+        assert set(found["lags"]) == {group}
+        assert found["can_be_led"] == (protocol == "classic")
+        assert ("no client can lead it" in found["obstacle"]) == (protocol == "consumer")
+        assert rounds(kafka, group) == before
+        assert protocol == "consumer" or len(describe(kafka.bootstrap, group).members) == 2
+
+
+APPLICATIONS: dict[str, dict[str, str]] = {"classic": {}, "streams": {"group.protocol": "streams"}}
+
+
+@pytest.mark.parametrize("protocol", APPLICATIONS)
+def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, protocol: str) -> None:
+    name = f"observed-app-{protocol}"
+    application = Application(name, (f"{name}-in",), f"{name}-out", 3, settings=APPLICATIONS[protocol])
+    create_topics(kafka, application)
+    with StreamsApp(kafka, application) as app, Load(kafka, application.topics[0], keys=50) as load:
+        load.produce(500)
+        app.add("one", "az1")
+        app.wait_settled()
+        app.wait_counted(load.expected)
+        before = rounds(kafka, name)
+        found = seen(kafka, name)
+        tasks = [task for m in found["members"] for task in m["active"]]
+        assert sorted(tasks) == sorted(application.tasks)
+        assert found["kind"] == protocol
+        assert found["shadow"] is not None, found["trouble"]
+        assert found["shadow"]["current"]["unowned"] == found["shadow"]["planned"]["unowned"] == 0
+        assert found["shadow"]["moves"]["moved"] == 0
+        assert found["can_be_led"] == (protocol == "classic")
+        assert rounds(kafka, name) == before
+
+
+def test_a_group_that_does_not_exist_is_said_so(kafka: KafkaCluster) -> None:
+    found = seen(kafka, "observed-nobody")
+    assert (found["kind"], found["members"]) == ("missing", [])
+    assert "no such group" in found["obstacle"]
+
+
+def test_groups_are_listed(kafka: KafkaCluster) -> None:
+    ended: Ended = run_to_end(["groups", "--bootstrap", kafka.bootstrap], environment={"COLUMNS": "200"})
+    assert ended.code == 0, ended.text
+    assert "assigned by" in ended.stdout

@@ -1,0 +1,126 @@
+"""What is made of Describe answers: members, lags, costs, and groups of brokers in the classic form."""
+
+import pytest
+
+from assignors.decide import decide
+from assignors.memory import Memory
+from assignors.model import ClusterView
+from assignors.registry import Policy
+from assignors.views import DescribedMember as Stored
+from assignors.views import RawGroup, RawMember, recall
+from coordinator.events import DescribeAnswer, DescribedMember
+from coordinator.observe import lags_of, member_lag, observation, shadow_of
+from coordinator.observe_broker import classic_view, topology_of
+from coordinator.transport_describe import BrokerGroup, BrokerMember, BrokerSubtopology
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.streams_assignment import AssignmentInfo
+from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
+from protocol.types import TaskId, TopicPartition
+
+PROCESS = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
+
+
+def tp(*names: str) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(name.rsplit("-", 1)[0], int(name.rsplit("-", 1)[1])) for name in names)
+
+
+def classic(member_id: str, *owned: str, rack: str | None = None) -> DescribedMember:
+    metadata = ConsumerProtocolSubscription(3, ("t",), None, (), 1, rack).encode()
+    return DescribedMember(
+        member_id, None, metadata, ConsumerProtocolAssignment(0, tp(*owned)).encode(), "client", "/127.0.0.1"
+    )
+
+
+def answer(*members: DescribedMember, protocol: str = "range") -> DescribeAnswer:
+    return DescribeAnswer(0, 0, "Stable", "consumer", protocol, members)
+
+
+def test_members_show_what_they_were_given() -> None:
+    seen = observation("g", "classic", answer(classic("a", "t-0", "t-2", rack="az1"), classic("b", "t-1")), 7)
+    assert [m.owned for m in seen.members] == [tp("t-0", "t-2"), tp("t-1")]
+    assert (seen.members[0].rack, seen.members[0].topics, seen.can_be_led) == ("az1", ("t",), True)
+
+
+def test_bytes_that_cannot_be_read_are_one_members_trouble() -> None:
+    seen = observation("g", "classic", answer(DescribedMember("bad", None, b"\0"), classic("b", "t-1")), 7)
+    assert seen.members[0].trouble
+    assert not seen.members[1].trouble
+
+
+def test_a_group_that_is_not_at_rest_shows_members_without_bytes() -> None:
+    (member,) = observation("g", "classic", answer(DescribedMember("a", None)), 7).members
+    assert (member.owned, member.trouble) == ((), "")
+
+
+def test_lags_are_known_where_something_is_committed() -> None:
+    lags = lags_of({"t": [5, -1, 9]}, {"t": [8, 4, 9]})
+    assert lags == {"t": (3, None, 0)}
+    seen = observation("g", "classic", answer(classic("a", "t-0", "t-2"), classic("b", "t-1")), 7)
+    assert [member_lag(m, lags) for m in seen.members] == [3, None]
+
+
+def test_a_shadow_compares_what_is_with_what_we_would_do() -> None:
+    members = [classic("a", "t-0", "t-1", "t-2"), classic("b")]
+    cluster = ClusterView.of({"t": [(), (), ()]})
+    stored = [Stored(m.member_id, None, m.metadata, m.assignment) for m in members]
+    memory = recall(9, "sticky", cluster, stored)
+    raw = RawGroup("g", 9, "sticky", tuple(RawMember(m.member_id, None, m.metadata) for m in members))
+    shadow = shadow_of(decide(raw, cluster, memory, Policy(), 0, 0))
+    assert (shadow.current.spread, shadow.planned.spread, shadow.moves.moved) == (3, 1, 1)
+    assert shadow.current.unowned == 0
+    assert memory is not Memory.empty()
+
+
+def consumer_group(assignor: str = "uniform") -> BrokerGroup:
+    member = BrokerMember("m1", "i1", "az2", "c", "/h", (), (("t", (0, 2)),))
+    return BrokerGroup("g", "consumer", 0, "", "Stable", 5, assignor, (member,))
+
+
+@pytest.mark.parametrize(("assignor", "protocol"), [("uniform", "cooperative-sticky"), ("range", "range")])
+def test_a_consumer_group_of_the_broker_looks_like_a_classic_one(assignor: str, protocol: str) -> None:
+    view = classic_view(consumer_group(assignor))
+    (member,) = observation("g", "consumer", view, 1, obstacle="no").members
+    assert (member.owned, member.rack, member.topics) == (tp("t-0", "t-2"), "az2", ("t",))
+    assert view.protocol == protocol
+    said = ConsumerProtocolSubscription.decode(view.members[0].metadata)
+    assert (said.owned_partitions, said.generation_id) == (tp("t-0", "t-2"), 5)
+
+
+def streams_group() -> BrokerGroup:
+    subtopologies = (
+        BrokerSubtopology("0", ("in",), (), ()),
+        BrokerSubtopology("1", (), ("app-rep",), ("app-store-changelog",)),
+    )
+    member = BrokerMember(
+        "m1",
+        None,
+        "az1",
+        "c",
+        "/h",
+        (),
+        (("0", (0,)), ("1", (1,))),
+        standby=(("1", (0,)),),
+        process_id=PROCESS,
+        offsets=(("1", 0, 42),),
+    )
+    return BrokerGroup("app", "streams", 0, "", "Stable", 3, "", (member,), subtopologies)
+
+
+def test_a_streams_group_of_the_broker_looks_like_a_classic_one() -> None:
+    view = classic_view(streams_group())
+    (member,) = observation("app", "streams", view, 1, obstacle="no").members
+    assert (member.active, member.standby) == (("1_1", "0_0"), ("1_0",))
+    assert member.owned == tp("app-rep-1", "in-0")
+    said = ConsumerProtocolSubscription.decode(view.members[0].metadata)
+    info = SubscriptionInfo.decode(said.user_data or b"")
+    assert str(info.process_id) == PROCESS
+    assert dict(info.task_offset_sums) == {TaskId(0, 0): LATEST_OFFSET, TaskId(1, 0): 42, TaskId(1, 1): LATEST_OFFSET}
+    given = ConsumerProtocolAssignment.decode(view.members[0].assignment)
+    assert len(AssignmentInfo.decode(given.user_data or b"").active_tasks) == len(given.partitions)
+
+
+def test_its_topology_is_what_it_told_its_broker() -> None:
+    topology = topology_of(streams_group())
+    assert topology.source_topics == ("app-rep", "in")
+    assert [s.stateful for s in topology.subtopologies] == [False, True]
+    assert topology.changelogs == ("app-store-changelog",)
