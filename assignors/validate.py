@@ -60,12 +60,12 @@ def contested(group: GroupView, owner: IntArray) -> tuple[BoolArray, BoolArray]:
     other = owner[flats] != claimant
     if not other.any():
         return np.zeros(len(owner), dtype=np.bool_), np.zeros(len(owner), dtype=np.bool_)
-    generation = group.claim_generation[claimant]
     theirs = np.full(len(owner), _UNCLAIMED, dtype=np.int32)
     mine = np.full(len(owner), _UNCLAIMED, dtype=np.int32)
-    np.maximum.at(theirs, flats[other], generation[other])
-    mine[flats[~other]] = generation[~other]
+    np.maximum.at(theirs, flats[other], group.claim_generation[claimant[other]])
     claimed: BoolArray = theirs != _UNCLAIMED
+    own = claimed[flats] & ~other
+    mine[flats[own]] = group.claim_generation[claimant[own]]
     taken: BoolArray = claimed & (mine <= theirs) & (owner != NOBODY)
     return taken, claimed
 
