@@ -2,12 +2,14 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from coordinator.commands import NoteKind
 from coordinator.group import MembershipConfig, State
 from coordinator.runtime import Outcome
+from tests.interop.bellwether import run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.raw import RawError, describe
@@ -197,6 +199,18 @@ def test_a_missing_acl_is_named(secured_kafka: KafkaCluster) -> None:
         outcome = refused.wait_for_outcome()
     sentence = "our principal may not use this group; grant it the ACL READ on Group 'membership-acl'."
     assert outcome == Outcome(2, (f"Group 'membership-acl': {sentence}",))
+
+
+def test_an_order_without_the_right_to_write_names_the_acl(secured_kafka: KafkaCluster, tmp_path: Path) -> None:
+    config_file = tmp_path / "bellwether.toml"
+    properties = secured_kafka.client_config("application", "application")
+    properties.pop("log_level")
+    config_file.write_text(toml(properties, [{"name": "membership-acl"}], control_topic="membership-control"))
+    ended = run_to_end(["leave", "membership-acl", "--config", str(config_file)])
+    assert ended.code == 2
+    assert "the control topic 'membership-control'" in ended.stderr
+    assert "grant" in ended.stderr
+    assert "Traceback" not in ended.text
 
 
 def test_a_wrong_password_is_a_sentence_without_the_password(secured_kafka: KafkaCluster) -> None:
