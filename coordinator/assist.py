@@ -7,6 +7,7 @@ nothing before its round ends, and that is what the ghost holds up; DescribeGrou
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import structlog
 
@@ -66,7 +67,12 @@ class GhostWatch:
         self._clock = clock
         self._node: Node | None = None
         self._generation_seen: int | None = None
+        self._stirring = asyncio.Event()
         self._trouble = ""
+
+    def stir(self) -> None:
+        """Our membership has said something: its group may have left its rest."""
+        self._stirring.set()
 
     async def run(self) -> None:
         while True:
@@ -81,7 +87,8 @@ class GhostWatch:
         """One look; returns the seconds until the next."""
         settled = self._settled()
         if settled is not None and settled == self._generation_seen:
-            return WAITING_INTERVAL_S
+            await self._stirred()
+            return 0.0
         self._generation_seen = None
         began = self._clock()
         seen = await self._describe()
@@ -90,6 +97,15 @@ class GhostWatch:
         await self._act(seen)
         self._generation_seen = settled if seen.state == STABLE else None
         return max(0.0, _interval_s(seen) - (self._clock() - began))
+
+    async def _stirred(self) -> None:
+        """Until our membership says anything; now and then in any case."""
+        self._stirring.clear()
+        try:
+            async with asyncio.timeout(INTERVAL_S_MAX):
+                await self._stirring.wait()
+        except TimeoutError:
+            return
 
     def _settled(self) -> int | None:
         """The generation of a group at rest that we lead: our heartbeats tell when that ends."""
@@ -169,6 +185,38 @@ class GhostWatch:
         level("ghosts", group=self.group_id, what=note.kind.name, reason=note.reason)
         for observer in self._on_note:
             observer(self.group_id, note)
+
+
+class GhostObservers(Protocol):
+    """Who hears of what the watches see and do."""
+
+    @property
+    def on_note(self) -> Sequence[Callable[[str, Note], None]]: ...
+    @property
+    def on_ghost(self) -> Sequence[RemovalObserver]: ...
+    @property
+    def on_seen(self) -> Sequence[Callable[[str, DescribeAnswer], None]]: ...
+
+
+def ghost_watches(
+    options: Mapping[str, GhostOptions],
+    transport: Transport,
+    memberships: Mapping[str, GroupMembership],
+    observers: GhostObservers,
+) -> dict[str, GhostWatch]:
+    """A watch per group with options, beside our membership where there is one."""
+    return {
+        group_id: GhostWatch(
+            group_id,
+            transport,
+            chosen,
+            membership=memberships.get(group_id),
+            on_note=observers.on_note,
+            on_removal=observers.on_ghost,
+            on_seen=observers.on_seen,
+        )
+        for group_id, chosen in options.items()
+    }
 
 
 def _why(answer: object) -> str:

@@ -19,7 +19,7 @@ from assignors.streams.decide import STOCK
 from assignors.streams.result import StreamsDecision
 from assignors.weights import Weights
 from coordinator.applications import Application
-from coordinator.assist import GhostWatch, RemovalObserver
+from coordinator.assist import GhostWatch, RemovalObserver, ghost_watches
 from coordinator.client_config import ClientConfigError, librdkafka_properties
 from coordinator.cluster import ClusterReader, ClusterUnreachableError, MetadataWatch
 from coordinator.commands import (
@@ -342,6 +342,7 @@ class Service:
         self._policy = policy
         self._policies = dict(policies or {})  # by group; the others use `policy`
         self._applications = dict(applications or {})  # by group: those that are Streams applications
+        self._watches: dict[str, GhostWatch] = {}
         self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
         self._observers = observers
         self._weights = weights
@@ -405,8 +406,9 @@ class Service:
                 self._add_group(config, transport, reader, watch)
             else:
                 watching.append(self._add_application(application, config, transport, reader, watch, offsets))
-        for group_id, options in self._ghosts.items():
-            watching.append(asyncio.create_task(self._ghost_watch(group_id, transport, options).run()))
+        led = {group_id: runner.membership for group_id, runner in self.runners.items()}
+        self._watches = ghost_watches(self._ghosts, transport, led, self._observers)
+        watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None:
             topic = ControlTopic(librdkafka_properties(self._properties), self._control.topic)
             self._desk = ControlDesk(topic, self._control, self.runners)
@@ -476,19 +478,6 @@ class Service:
         self.runners[config.group_id] = runner
         return asyncio.create_task(between.run(runner.membership, runner.post))
 
-    def _ghost_watch(self, group_id: str, transport: Transport, options: GhostOptions) -> GhostWatch:
-        runner = self.runners.get(group_id)
-        observers = self._observers
-        return GhostWatch(
-            group_id,
-            transport,
-            options,
-            membership=runner.membership if runner is not None else None,
-            on_note=observers.on_note,
-            on_removal=observers.on_ghost,
-            on_seen=observers.on_seen,
-        )
-
     def _solver(self, subject: object, *, always: bool) -> Solver:
         solver = Solver(subject, always=always)
         self._solvers.append(solver)
@@ -497,6 +486,8 @@ class Service:
         return solver
 
     def _on_note(self, group_id: str, note: Note) -> None:
+        if group_id in self._watches:
+            self._watches[group_id].stir()
         if self._desk is not None:
             self._desk.on_note(group_id, note)
 
