@@ -6,13 +6,14 @@ succeed      come into a round that waits for a member that does not return; if 
 take-over    come into a group at rest, remove its leader once, and lead; where that is not allowed: succeed
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.events import DescribeAnswer, DescribedMember
 from coordinator.group_config import MembershipConfig
 from coordinator.group_rules import holds_instance
 from coordinator.succession import Table, tables, unavoidable
 
+PROVEN_FROM = (3, 9)  # see tests/interop/succession
 WAITING_S = 1.0  # a round that is open for so long waits for somebody
 STABLE, PREPARING = "Stable", "PreparingRebalance"
 
@@ -92,6 +93,14 @@ class Ambition:
         elif self._waiting_since is None or present != self._waiting_for:
             self._waiting_since, self._waiting_for = now, present
         return 0.0 if self._waiting_since is None else now - self._waiting_since
+
+
+def proven(config: MembershipConfig, broker_version: tuple[int, ...]) -> MembershipConfig:
+    """The same group; without take-over where nobody has tried in which order the brokers choose leaders."""
+    if config.adopt != "take-over" or config.takeover_guard or broker_version >= PROVEN_FROM:
+        return config
+    version = ".".join(map(str, broker_version)) or "an unknown version"
+    return replace(config, takeover_guard=f"who leads next has not been tried on brokers like these (Kafka {version})")
 
 
 def offered(protocols: tuple[str, ...], observed: str) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ from coordinator.ghosts import GhostOptions
 from coordinator.group import GroupMembership, MembershipConfig, State, check_timing
 from coordinator.group_errors import EXIT_CONFIG
 from coordinator.guard import MESSAGE_BYTES_MAX
+from coordinator.leadership import proven
 from coordinator.observe_runner import GroupObserver, OnObservation, Sources
 from coordinator.offset_reader import OffsetReader
 from coordinator.orders import ControlSettings
@@ -396,7 +397,7 @@ class Service:
         offsets = OffsetReader(reader.admin, transport)
         watching = [asyncio.create_task(watch.run())]
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
-        for config in self._groups:
+        for config in (proven(config, transport.broker_version) for config in self._groups):
             application = self._applications.get(config.group_id)
             if config.mode != "lead":
                 sources, policy = Sources(transport, reader, offsets), self._policies.get(config.group_id, self._policy)

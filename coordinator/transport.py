@@ -102,6 +102,7 @@ class Transport:
         self._connections = Connections(self._net, **self._config)
         self._round: dict[str, int] = {}  # how many join connections a group has dropped
         self._closed = False
+        self.broker_version: tuple[int, ...] = ()  # what the requests that a broker knows say of its age
 
     # ---- for the runtime (asyncio side) ------------------------------------------------------------------------
 
@@ -110,12 +111,13 @@ class Transport:
         self._net.start()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                _, error = await self._on_io_thread(self._connections.any_broker)
+                connection, error = await self._on_io_thread(self._connections.any_broker)
         except TimeoutError:
             raise UnreachableError(Failure.TIMED_OUT, self._unreachable("no answer in time")) from None
         if error is not None:
             failure = failure_of(error)
             raise UnreachableError(failure, self._unreachable(str(error), failure))
+        self.broker_version = tuple(connection.broker_version or ())
         # A listener that wants a login answers ApiVersions to anybody and closes at the first real request.
         reply = await self.request(FindCoordinator(0, PROBE_GROUP, timeout_ms))
         if isinstance(reply, RequestFailed) and reply.failure is Failure.DISCONNECTED:

@@ -102,3 +102,21 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, said: str) -> None
     assert said in str(caught.value)
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ('stores = "persistent"', "processing.guarantee is not declared"),
+        ('"processing.guarantee" = "at_least_once"', 'stores = "persistent" is not declared'),
+        ('"processing.guarantee" = "at_least_once"\nstores = "in-memory"', 'stores = "persistent" is not declared'),
+        ('"processing.guarantee" = "exactly_once_v2"\nstores = "persistent"', "exactly_once_v2"),
+        ('"processing.guarantee" = "at_least_once"\nstores = "persistent"', ""),
+        ("takeover_forced = true", ""),
+    ],
+)
+def test_a_leader_is_removed_only_where_that_is_declared_harmless(tmp_path: Path, more: str, word: str) -> None:
+    found = group(tmp_path, f'{HEAD}mode = "lead"\nadopt = "take-over"\n{more}\n')
+    guard = found.membership(None).takeover_guard
+    assert word in guard
+    assert bool(word) == bool(guard)

@@ -9,6 +9,8 @@ from coordinator import events as e
 from coordinator.commands import NoteKind
 from coordinator.group import State
 from coordinator.group_adopt import REHEARSAL
+from coordinator.group_config import MembershipConfig
+from coordinator.leadership import proven
 from coordinator.succession import spread_hash
 from tests.unit.coordinator.playbook import Play, member, seen
 
@@ -84,6 +86,13 @@ def test_a_guard_keeps_it_away_and_says_so_once() -> None:
     assert play.kinds() == []
     stable(play.wake())
     assert play.notes() == [(NoteKind.WATCHING, "not taken over: stores are not declared")]
+
+
+@pytest.mark.parametrize(("version", "allowed"), [((4, 3), True), ((3, 9), True), ((3, 8), False), ((), False)])
+def test_brokers_that_were_never_tried_are_only_succeeded(version: tuple[int, ...], allowed: bool) -> None:
+    config = MembershipConfig("orders", adopt="take-over")
+    assert (proven(config, version).takeover_guard == "") == allowed
+    assert proven(MembershipConfig("orders"), version) == MembershipConfig("orders")
 
 
 def test_an_unknown_order_keeps_it_away() -> None:
