@@ -58,6 +58,7 @@ bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes
 
 bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; into docs/benchmarks.md
 	$(BIN)/python -m tests.bench.live
+
 failover: setup  ## how the lead passes between sidecars, and what a death at each step of a round costs
 	$(BIN)/python -m tests.interop.failover --trials 20
 	$(BIN)/python -m tests.interop.kill_points

@@ -183,6 +183,33 @@ def test_a_dry_plan_tells_whether_a_move_is_worth_it() -> None:
     run(story())
 
 
+def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_takes_over_in_a_round() -> None:
+    """Members of `range` claim nothing: without this the successor of a dead leader would shuffle everything."""
+
+    def at_rest(holders: dict[str, tuple[int, ...]], state: str = "Stable") -> DescribeAnswer:
+        given = {
+            member: ConsumerProtocolAssignment(partitions=tuple(TopicPartition("t", p) for p in held)).encode()
+            for member, held in holders.items()
+        }
+        seat = DescribedMember("bw-old", "bellwether", MEMBERS[0].metadata, b"")
+        others = [DescribedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in MEMBERS[1:]]
+        return DescribeAnswer(1, 0, state, "consumer", "range", (seat, *others))
+
+    async def story() -> None:
+        planner = Planner("orders", Reader(), Policy("sticky-min-churn"))
+        await planner.observed(at_rest({"a": (0, 2), "b": (1, 3)}, state="PreparingRebalance"), "bellwether")
+        assert planner.memory.index == {}, "in a round nobody says who holds what"
+        await planner.observed(at_rest({"a": (0, 2), "b": (1, 3)}), "bellwether")
+        await planner.observed(at_rest({"a": (0, 3), "b": (1, 2)}), "bellwether")
+        assert sorted(planner.memory.index) == ["a", "b"], "our seat is no member that holds anything"
+        planned = await planner.plan(order(8))
+        given = dict(planned.chosen.decision.assignments)
+        held = {m: [p for _, p in ConsumerProtocolAssignment.decode(given[m]).partitions] for m in ("a", "b")}
+        assert held == {"a": [0, 3], "b": [1, 2]}
+
+    run(story())
+
+
 def test_a_dry_plan_without_metadata_is_no_plan() -> None:
     reader = Reader()
     reader.trouble = OSError("no broker")
