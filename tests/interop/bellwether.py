@@ -147,10 +147,10 @@ class Bellwether:
         described = self._cluster.admin.describe_consumer_groups([group])[group].result(timeout=10)
         return any(member.group_instance_id == INSTANCE for member in described.members)
 
-    def wait_for_end(self, limit_s: float) -> None:
-        """Until it has ended by itself. Raises AssertionError."""
+    def wait_for_end(self, limit_s: float) -> int:
+        """Until it has ended by itself; its exit code. Raises AssertionError."""
         wait_until(lambda: not self.running, limit_s, self.tail)
-        self._end(signal.SIGKILL)
+        return self._end(signal.SIGKILL)
 
     def terminate(self) -> None:
         """SIGTERM without waiting."""

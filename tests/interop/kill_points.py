@@ -30,6 +30,7 @@ TOPIC, PARTITIONS = "kill-points", 12
 SESSION_S = 6.0
 # Beats are a second apart, and the third in a row that does not come is the alarm; one more for what follows.
 STANDBY_S = 4.0
+LEAVE_S = 2.0  # how long a LeaveGroup may take before we go without its answer
 OPTIONS = {
     "session_timeout_ms": 6_000,
     "heartbeat_interval_ms": 500,
@@ -114,10 +115,12 @@ def ordinary_round(cluster: KafkaCluster, flock: Flock, name: str = "points-alon
     return took
 
 
-def killed(cluster: KafkaCluster, flock: Flock, point: str, ordinary_s: float, *, standby: bool) -> Outcome:
-    """kill -9 at one point; with or without another sidecar that stands by."""
-    group = Group(cluster, flock, f"points-{point}-{'standby' if standby else 'alone'}")
-    with armed(cluster, group.name, point, "kill", standby=standby) as (sidecar, trigger):
+def killed(
+    cluster: KafkaCluster, flock: Flock, point: str, ordinary_s: float, *, standby: bool, how: str = "kill"
+) -> Outcome:
+    """kill -9, or SIGTERM, at one point; with or without another sidecar that stands by."""
+    group = Group(cluster, flock, f"points-{point}-{how}-{'standby' if standby else 'alone'}")
+    with armed(cluster, group.name, point, how, standby=standby) as (sidecar, trigger):
         group.start()
         generation = group.last().generation
         at_rest = point in ("stable", "leaving")
@@ -126,18 +129,20 @@ def killed(cluster: KafkaCluster, flock: Flock, point: str, ordinary_s: float, *
             sidecar.terminate()
         elif not at_rest:
             group.members.append(group.member())
-        sidecar.wait_for_end(LIMIT_S)
+        wait_until(Path(f"{trigger}.reached").exists, LIMIT_S, sidecar.tail)
         began = time.monotonic()
         if at_rest:  # nobody misses us until somebody comes
             group.members.append(group.member())
         took = group.until_owned(began)
+        code = sidecar.wait_for_end(LIMIT_S)
         group.settle()
-        bound = min(SESSION_S, STANDBY_S) if standby else SESSION_S
+        bound = LEAVE_S if how == "term" else STANDBY_S if standby else SESSION_S
         strangers = [r for r in rounds(cluster, group.name, generation) if not r.leader.startswith(f"{INSTANCE}-")]
         broken = (*group.trouble(), *(f"led by {r.leader}" for r in strangers if standby))
+        broken += (f"exit code {code}",) if how == "term" and code else ()
         outcome = Outcome(
             point,
-            "a standby waits" if standby else "alone",
+            f"SIG{how.upper()}, {'a standby waits' if standby else 'alone'}",
             took,
             bound + ordinary_s + MARGIN_S,
             "a sidecar" if group.last().leader.startswith(f"{INSTANCE}-") else "a member",
@@ -202,6 +207,7 @@ def run(cluster: KafkaCluster, points: Sequence[str], node_points: Sequence[str]
         found = [killed(cluster, flock, point, ordinary_s, standby=False) for point in points]
         # A static leader with a standby does not leave on SIGTERM: it hands over.
         found += [killed(cluster, flock, p, ordinary_s, standby=True) for p in points if p != "leaving"]
+        found += [killed(cluster, flock, p, ordinary_s, standby=False, how="term") for p in points if p != "leaving"]
         return found + [coordinator_killed(cluster, flock, point) for point in node_points]
 
 

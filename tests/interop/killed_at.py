@@ -1,5 +1,5 @@
 """`python -m tests.interop.killed_at POINT HOW TRIGGER run ...`: Bellwether that, once the file TRIGGER exists, kills
-itself (HOW: kill) or waits a moment (HOW: hold) when it reaches POINT. It then makes the file TRIGGER.reached.
+itself (HOW: kill), gets a SIGTERM (term) or waits a moment (hold) when it reaches POINT, and makes TRIGGER.reached.
 
 The points stand around the steps of one round. The product knows nothing of this.
 """
@@ -27,6 +27,7 @@ POINTS = (
     "stable",
     "leaving",
 )
+SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM}
 HOLD_S = 1.0
 ON_ITS_WAY_S = 0.005  # a request that was handed over has left by then, and its answer rarely is there
 
@@ -45,9 +46,10 @@ def _hook(point: str, how: str, trigger: Path) -> Hook:
     async def at(here: str) -> None:
         if here != point or not first_time():
             return
-        if how == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        await asyncio.sleep(HOLD_S)
+        if how == "hold":
+            await asyncio.sleep(HOLD_S)
+        else:
+            os.kill(os.getpid(), SIGNALS[how])
 
     return at
 
