@@ -17,6 +17,7 @@ from coordinator.events import CoordinatorAnswer, DescribeAnswer, Node, RequestF
 from coordinator.ghosts import STABLE, Ghost, GhostFinder, GhostOptions, Proof
 from coordinator.group import GroupMembership, State
 from coordinator.group_errors import Code, name_of
+from coordinator.group_rules import assigned_by_broker
 from coordinator.transport import Transport
 from coordinator.transport_remove import RemovedMembers, RemoveMembers
 
@@ -94,6 +95,11 @@ class GhostWatch:
         seen = await self._describe()
         if seen is None:
             return TROUBLE_INTERVAL_S
+        if assigned_by_broker(seen):
+            self._told_once(
+                "its broker assigns by itself (KIP-848 or another new protocol): there is nothing to assist"
+            )
+            return INTERVAL_S_MAX
         await self._act(seen)
         self._generation_seen = settled if seen.state == STABLE else None
         return max(0.0, _interval_s(seen) - (self._clock() - began))
@@ -171,11 +177,15 @@ class GhostWatch:
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
             self._lost(_why(answer))
             return None
-        self._trouble = ""
+        if not assigned_by_broker(answer):
+            self._trouble = ""
         return answer
 
     def _lost(self, why: str) -> None:
         self._node = None
+        self._told_once(why)
+
+    def _told_once(self, why: str) -> None:
         if why != self._trouble:
             self._trouble = why
             log.warning("ghosts_not_watched", group=self.group_id, reason=why)

@@ -46,10 +46,15 @@ def alone(members: tuple[JoinedMember, ...], member_id: str) -> bool:
     return all(m.member_id == member_id for m in members)
 
 
+def assigned_by_broker(answer: DescribeAnswer) -> bool:
+    """The group is none that a client can lead: KIP-848, KIP-1071 or share."""
+    return "not a classic group" in answer.message
+
+
 def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
     """Why we can never lead this group, as a sentence with the remedy; "" if we can."""
     group = config.group_id
-    if "not a classic group" in answer.message:
+    if assigned_by_broker(answer):
         return (
             f"Group '{group}' is not a classic consumer group: its broker assigns by itself (KIP-848 or another new"
             " protocol); remove it from our groups, or set group.protocol=classic in its members."
