@@ -5,9 +5,7 @@ A request has a few seconds and connections are few, so that whoever can reach t
 
 import asyncio
 import socket
-
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
+from collections.abc import Awaitable, Callable
 
 from coordinator.web import Web
 
@@ -40,23 +38,36 @@ class HttpServer:
                 f"The HTTP server cannot listen on {address} ({error.strerror}); change http_address."
             ) from None
         found = f"{host}:{listening.getsockname()[1]}"
-        config = Config()
-        config.bind = [f"fd://{listening.detach()}"]
-        config.accesslog = config.errorlog = None
-        config.include_server_header = False
-        config.read_timeout = READ_TIMEOUT_S
-        config.keep_alive_timeout = KEEP_ALIVE_TIMEOUT_S
-        config.h11_max_incomplete_size = HEAD_BYTES_MAX
-        config.graceful_timeout = STOP_TIMEOUT_S
-        config.shutdown_timeout = STOP_TIMEOUT_S
-        # Our own trigger: the process has its own idea of what SIGTERM means.
-        self._task = asyncio.create_task(serve(self._web, config, shutdown_trigger=self._stop.wait))  # type: ignore[arg-type]  # its types ask for one class per ASGI scope
+        self._task = asyncio.create_task(self._serve(listening))
         return found
 
     async def stop(self) -> None:
         self._stop.set()
         if self._task is not None:
             await self._task
+
+    async def _serve(self, listening: socket.socket) -> None:
+        """Hypercorn is imported while the first groups are joined: that takes as long as joining them does."""
+        serving = await asyncio.to_thread(_serving, self._web, listening)
+        # Our own trigger: the process has its own idea of what SIGTERM means.
+        await serving(self._stop.wait)
+
+
+def _serving(web: Web, listening: socket.socket) -> Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]:
+    """How to serve, given what ends it."""
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+
+    config = Config()
+    config.bind = [f"fd://{listening.detach()}"]
+    config.accesslog = config.errorlog = None
+    config.include_server_header = False
+    config.read_timeout = READ_TIMEOUT_S
+    config.keep_alive_timeout = KEEP_ALIVE_TIMEOUT_S
+    config.h11_max_incomplete_size = HEAD_BYTES_MAX
+    config.graceful_timeout = STOP_TIMEOUT_S
+    config.shutdown_timeout = STOP_TIMEOUT_S
+    return lambda ends: serve(web, config, shutdown_trigger=ends)  # type: ignore[arg-type]  # its types ask for one class per ASGI scope
 
 
 def _listen(host: str, port: int) -> socket.socket:
