@@ -108,6 +108,7 @@ class Newcomer(Member):
         self._timers.clear(Timer.WATCH)
         self.state = State.APPROACHING
         self._slot_taken = False
+        self._ambition.tries(approach, self._now)
         metadata = subscription(self.config.topics, streams=self.config.streams)
         self._takeover = Takeover(self._requests, self.config, approach, metadata)
         self._takeover.begin(self._now)

@@ -71,7 +71,7 @@ class MembershipConfig:
     # Taking over: `takeover_guard` says why this group may only be succeeded, "" for nothing. Members that are ready
     # wait for us while we look for a member id, and while the removed leader comes back.
     takeover_guard: str = ""
-    takeover_attempts_max: int = 3
+    takeover_attempts_max: int = 3  # within an hour
     evictions_max: int = 1
     roll_ms_max: int = 2_000
     hold_ms_max: int = 2_000

@@ -14,7 +14,10 @@ from coordinator.group_rules import holds_instance
 from coordinator.succession import Table, tables, unavoidable
 
 PROVEN_FROM = (3, 9)  # see tests/interop/succession
-WAITING_S = 1.0  # a round that is open for so long waits for somebody
+# A round that is open for so long waits for somebody: members of an ordinary one hear of it by their next heartbeat,
+# which Java and librdkafka send every 3 s by default.
+WAITING_S = 4.0
+ATTEMPTS_WITHIN_S = 3_600.0
 STABLE, PREPARING = "Stable", "PreparingRebalance"
 
 
@@ -35,7 +38,7 @@ class Ambition:
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
-        self._failures = 0
+        self._tried_at: list[float] = []
         self._waiting_since: float | None = None
         self._waiting_for: frozenset[str] = frozenset()
         self.leader = ""  # the member that the last answer named
@@ -57,26 +60,31 @@ class Ambition:
             return Approach(0, answer.members, known)
         if answer.state != STABLE or self._config.adopt != "take-over":
             return None
-        self.obstacle = self._obstacle(answer, known)
+        self.obstacle = self._obstacle(answer, known, now)
         return None if self.obstacle else Approach(self._config.evictions_max, answer.members, known)
+
+    def tries(self, approach: Approach, now: float) -> None:
+        """An attempt begins. Those that remove somebody are counted whatever comes of them: a group that we take, lose
+        and take again would lose a member's work each time."""
+        if approach.evictions:
+            self._tried_at.append(now)
 
     def failed(self, leader: str) -> None:
         """An attempt of ours came to nothing; `leader` as far as it is known."""
-        self._failures += 1
         self.leader = leader or self.leader
 
     def succeeded(self) -> None:
-        self._failures = 0
         self.leader = ""
 
-    def _obstacle(self, answer: DescribeAnswer, known: tuple[Table, ...]) -> str:
+    def _obstacle(self, answer: DescribeAnswer, known: tuple[Table, ...], now: float) -> str:
         config = self._config
         if config.takeover_guard:
             return config.takeover_guard
         if not known:
             return "the broker lists members in an order that we do not know, so nobody knows who would lead next"
-        if self._failures >= config.takeover_attempts_max:
-            return f"{self._failures} attempts to take it over have failed"
+        self._tried_at = [at for at in self._tried_at if now - at < ATTEMPTS_WITHIN_S]
+        if len(self._tried_at) >= config.takeover_attempts_max:
+            return f"it has been tried {len(self._tried_at)} times within an hour"
         ids = [m.member_id for m in answer.members]
         if self.leader not in ids:
             return ""
