@@ -37,6 +37,7 @@ SIZES = (3, 30, 300)
 TURNS = 20
 GROUPS = 200
 QUIET_S = 60.0
+PAUSE_S = 0.5  # between a member's heartbeats
 SETTLE_S = 120.0
 STARTS = 5
 DAY_MS = 24 * 3_600_000
@@ -102,8 +103,9 @@ def together(made: Sequence[Follower], groups: Sequence[str]) -> bool:
     return all(len(generations) == 1 and min(generations) > 0 for generations in seen.values())
 
 
-def share(cluster: KafkaCluster, size: int, leader: str) -> Figures:
-    """The leader's share of rounds in a group with `size` members besides the leader, in milliseconds."""
+def share(cluster: KafkaCluster, size: int, leader: str, turns: int) -> Figures:
+    """The leader's share of rounds in milliseconds, in a group with `size` members besides it; one more comes and goes
+    `turns` times."""
     group = f"share-{leader}-{size}"
     with ExitStack() as stack:
         if leader == "java":
@@ -112,10 +114,10 @@ def share(cluster: KafkaCluster, size: int, leader: str) -> Figures:
             wait_until(lambda: len(java.owned()) == PARTITIONS, SETTLE_S, lambda: "the Java leader has not settled")
         else:
             stack.enter_context(Bellwether(cluster, [group]))
-        flock_of = stack.enter_context(followers(cluster, [group] * size, 0.2))
-        for _ in range(TURNS):
+        flock_of = stack.enter_context(followers(cluster, [group] * size, PAUSE_S))
+        for _ in range(turns):
             before = flock_of[0].settled
-            with followers(cluster, [group], 0.2):
+            with followers(cluster, [group], PAUSE_S):
                 _wait_after(flock_of, before)
                 before = flock_of[0].settled
             _wait_after(flock_of, before)
@@ -153,7 +155,7 @@ def groups(cluster: KafkaCluster, count: int) -> Figures:
     names = [f"many-{n:03d}" for n in range(count)]
     with Bellwether(cluster, names[:1]) as one:
         alone_mb = resident_mb(one.pid)
-    with Bellwether(cluster, names) as lead, followers(cluster, names, 2.0):
+    with Bellwether(cluster, names) as lead, followers(cluster, names, 4 * PAUSE_S):
         began, cpu = time.monotonic(), cpu_s(lead.pid)
         from_ms = _now_ms()
         time.sleep(QUIET_S)
@@ -165,7 +167,7 @@ def groups(cluster: KafkaCluster, count: int) -> Figures:
         if from_ms <= at_ms <= until_ms and (hit := BEAT.search(line)):
             beats[hit["group"]].append(at_ms)
     gaps = sorted(b - a for times in beats.values() for a, b in pairwise(times))
-    assert len(beats) == count, f"heartbeats of {len(beats)} groups"
+    assert len(beats) == count, f"the broker logged heartbeats of {len(beats)} groups"
     return {
         "row": f"{count} groups led by one process, {QUIET_S:.0f} quiet seconds",
         "outcome": (
@@ -223,6 +225,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.live", description=__doc__)
     parser.add_argument("--only", choices=("share", "groups", "start"))
     parser.add_argument("--groups", type=int, default=GROUPS)
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     options = parser.parse_args()
     console = Console(soft_wrap=True)
@@ -234,7 +237,11 @@ def main() -> int:
     parts: dict[str, Callable[[], None]] = {
         "start": lambda: _with_cluster(lambda c: [tell(row) for row in start(c)]),
         "share": lambda: _with_cluster(
-            lambda c: [tell(share(c, size, leader)) for size in options.sizes for leader in ("java", "bellwether")]
+            lambda c: [
+                tell(share(c, size, leader, options.turns))
+                for size in options.sizes
+                for leader in ("java", "bellwether")
+            ]
         ),
         "groups": lambda: _with_cluster(lambda c: tell(groups(c, options.groups)), requests_logged=True),
     }

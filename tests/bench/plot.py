@@ -66,12 +66,16 @@ def _axes(x: _Scale, y: _Scale) -> list[str]:
     for tick in x.ticks:
         at = x(10**tick)
         drawn.append(f'<path d="M{at:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#dddddd"/>')
-        drawn.append(_text(at, HEIGHT - BOTTOM + 20, f"{10**tick:,g}", anchor="middle"))
+        drawn.append(_text(at, HEIGHT - BOTTOM + 20, _number(tick), anchor="middle"))
     for tick in y.ticks:
         at = y(10**tick)
         drawn.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="#dddddd"/>')
-        drawn.append(_text(LEFT - 10, at + 4, f"{10**tick:,g}", anchor="end"))
+        drawn.append(_text(LEFT - 10, at + 4, _number(tick), anchor="end"))
     return drawn
+
+
+def _number(tick: int) -> str:
+    return f"{10**tick:,}" if tick >= 0 else f"{10.0**tick:g}"
 
 
 def _text(x: float, y: float, value: str, *, size: int = 13, anchor: str = "start", colour: str = "#222222") -> str:

@@ -58,10 +58,11 @@ def _write(figures: Figures) -> None:
     FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
     page = PAGE.read_text()
     before, after = page.split(BEGIN)[0], page.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{_written(figures)}\n{END}{after}")
+    PAGE.write_text(f"{before}{BEGIN}\n{written(figures)}\n{END}{after}")
 
 
-def _written(figures: Figures) -> str:
+def written(figures: Figures) -> str:
+    """The part of the page between the marks."""
     described = ", ".join(figures["machine"].values())
     parts = [
         f"Machine: {described}. Milliseconds; best of all runs, median in brackets.",

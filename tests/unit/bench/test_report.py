@@ -1,0 +1,42 @@
+"""What `make bench` writes: one page from old and new rows, and a picture of what was measured."""
+
+from xml.etree import ElementTree as ET
+
+from tests.bench.plot import Line, chart
+from tests.bench.report import FRANZ, JVM, OURS, written
+
+ROW = {
+    "row": "sticky, join, 2 x 10",
+    "engines": {
+        JVM: {"best": {"decode": 1.0, "assign": 2.0, "encode": 1.0}, "median": 5.0},
+        FRANZ: {"failed": "not valid: a member has 9 partitions"},
+        OURS: {"best": {"decode": 0.5, "assign": 1.0, "encode": 0.5}, "median": 2.5},
+    },
+    "read_once_ms": 0.02,
+    "load": "0.5",
+}
+TASKS = {"row": "racks, 5 x 50", "jvm_ms": 240_000.0, "stopped": True, "our_ms": 2.0, "outcome": "cost 7"}
+LIVE = {"row": "start", "outcome": "1.5 s", "load": "0.5"}
+
+
+def test_the_page_says_who_was_faster_and_who_failed() -> None:
+    page = written({"machine": {"processor": "2 x fast"}, "consumer": [ROW], "streams": [TASKS], "live": [LIVE]})
+    assert "Machine: 2 x fast." in page
+    assert (
+        "| sticky, join, 2 x 10 | 4.00 (5.00) | - | not valid: a member has 9 partitions | 2.00 (2.50) | 2.0x |"
+        " 0.02, ours 100x | 0.5 |"
+    ) in page
+    assert "| racks, 5 x 50 | > 240,000 | 2.00 | > 120,000.0x | cost 7 |" in page
+    assert "| start | 1.5 s | 0.5 |" in page
+
+
+def test_a_chart_has_a_line_for_everybody_who_was_measured() -> None:
+    lines = [Line("ours", [(10_000, 3.0), (1_000_000, 350.0)]), Line("nobody", [])]
+    picture = chart("a <title>", "partitions", "ms", lines)
+    root = ET.fromstring(picture)  # noqa: S314 - our own text
+    drawn = [element.tag.rsplit("}", 1)[1] for element in root]
+    assert (drawn.count("polyline"), drawn.count("circle")) == (1, 2)
+    texts = [element.text for element in root if element.tag.endswith("text")]
+    assert "a <title>" in texts
+    assert "1,000,000" in texts
+    assert "nobody" not in texts
