@@ -4,6 +4,7 @@ brokers with Java members, which would lead if nobody of ours did. Exit code 1 i
 
 import argparse
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -87,6 +88,22 @@ class Stage:
             trials.broken.append("members noticed")
         time.sleep(ACQUAINTED_S)
 
+    def paused(self, trials: Trials) -> None:
+        """SIGSTOP until another one leads, then SIGCONT: the paused one must find itself fenced and stand by."""
+        generation, seen = last_round(self.cluster, GROUP).generation, self._seen()
+        holder, leader = self.seat.holder, self.sidecars.leader(GROUP)
+        stood_by = len(leader.log("standby_stands_by"))
+        os.kill(leader.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        try:
+            trials.took_s.append(self.seat.next_holder(holder, KILLED_S_MAX + 10) - began)
+        finally:
+            os.kill(leader.pid, signal.SIGCONT)
+        wait_until(lambda: len(leader.log("standby_stands_by")) > stood_by, 20, leader.tail)
+        time.sleep(ACQUAINTED_S)
+        if rounds(self.cluster, GROUP, generation) or self._seen() != seen:
+            trials.broken.append("members noticed")
+
     def rolled(self, trials: Trials) -> None:
         """Every sidecar is stopped and started, one after the other; the time is the longest hand-over."""
         generation, seen = last_round(self.cluster, GROUP).generation, self._seen()
@@ -127,6 +144,7 @@ def run(cluster: KafkaCluster, trials: int, restarts: int) -> list[Trials]:
     at_rest = Trials("kill -9 of the leader, group at rest", KILLED_S_MAX)
     rebalancing = Trials("kill -9 of the leader, members joining (until all is owned)", KILLED_S_MAX)
     drained = Trials("drain (from the order to the new leader)", DRAINED_S_MAX)
+    paused = Trials("SIGSTOP of the leader, then SIGCONT", KILLED_S_MAX)
     rolled = Trials("rolling restart (longest hand-over, from SIGTERM)", DRAINED_S_MAX)
     with SidecarSet(cluster, [GROUP], CONTROL) as sidecars, Flock(cluster.bootstrap) as flock:
         with Seat(cluster.bootstrap, GROUP) as seat:
@@ -139,9 +157,10 @@ def run(cluster: KafkaCluster, trials: int, restarts: int) -> list[Trials]:
                 stage.killed_in_a_rebalance(rebalancing)
             for _ in range(restarts):
                 stage.rolled(rolled)
+                stage.paused(paused)
         led = rounds(cluster, GROUP, base)
         print(f"{len(led)} rounds after the start, {len(strangers(cluster, GROUP, base))} of them led by others")
-    return [at_rest, rebalancing, drained, rolled]
+    return [at_rest, rebalancing, drained, rolled, paused]
 
 
 def table(all_trials: list[Trials]) -> Table:

@@ -76,6 +76,12 @@ def test_a_drain_hands_the_lead_over(stage: Stage, operator: Operator) -> None:
     stage.seat.next_holder(holder, 10)
 
 
+def test_a_paused_leader_wakes_up_as_a_standby(stage: Stage) -> None:
+    trials = Trials("paused", OPTIONS["session_timeout_ms"] / 1000 + 1)
+    stage.paused(trials)
+    assert trials.passed(), trials
+
+
 def test_a_rolling_restart_costs_no_rebalance(stage: Stage) -> None:
     trials = Trials("rolled", HAND_OVER_S_MAX)
     stage.rolled(trials)
