@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from coordinator.client_config import librdkafka_properties
 from coordinator.commands import Note
 from coordinator.events import Event, OrdersStand, RoundOrdered, TurnChanged
 from coordinator.group import GroupMembership, State
@@ -69,6 +70,13 @@ class ControlDesk:
         self._posts = {group: _Post(runner, active=not settings.standby) for group, runner in runners.items()}
         self._caught_up = asyncio.Event()
         self._stopping = False
+
+    @classmethod
+    def open(
+        cls, properties: Mapping[str, str], settings: ControlSettings, runners: Mapping[str, Runner]
+    ) -> "ControlDesk":
+        """With a topic of its own, from the property map of both Kafka clients."""
+        return cls(ControlTopic(librdkafka_properties(properties), settings.topic), settings, runners)
 
     async def run(self) -> None:
         """Until cancelled."""

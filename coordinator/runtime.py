@@ -56,11 +56,10 @@ from coordinator.observe_runner import GroupObserver, OnObservation, Sources
 from coordinator.offset_reader import OffsetReader
 from coordinator.orders import ControlSettings
 from coordinator.orders_desk import ControlDesk
-from coordinator.orders_topic import ControlTopic
 from coordinator.planner import Planned, Planner
 from coordinator.planner_streams import PlannedTasks
 from coordinator.planning import D, GroupPlanner, PlanError, PlannedRound
-from coordinator.solver import Solver, foreign_code
+from coordinator.solver import Solvers, foreign_code
 from coordinator.streams_watch import StreamsWatch
 from coordinator.transport import Transport, TransportError, UnreachableError
 
@@ -349,7 +348,7 @@ class Service:
         self._weights = weights
         self._control = control
         self._desk: ControlDesk | None = None
-        self._solvers: list[Solver] = []
+        self._solvers = Solvers()
         self._stop_task: asyncio.Task[None] | None = None
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
@@ -411,8 +410,7 @@ class Service:
         self._watches = ghost_watches(self._ghosts, transport, led, self._observers)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None:
-            topic = ControlTopic(librdkafka_properties(self._properties), self._control.topic)
-            self._desk = ControlDesk(topic, self._control, self.runners)
+            self._desk = ControlDesk.open(self._properties, self._control, self.runners)
             watching.append(asyncio.create_task(self._desk.run()))
         if handle_signals:
             self._listen()
@@ -425,7 +423,7 @@ class Service:
                 task.cancel()
             if self._desk is not None:
                 await self._desk.close()
-            await asyncio.gather(*(solver.close() for solver in self._solvers))
+            await self._solvers.close()
             offsets.close()
             reader.close()
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
@@ -436,7 +434,7 @@ class Service:
     ) -> None:
         policy = self._policies.get(config.group_id, self._policy)
         foreign = foreign_code(*policy.assignors.values(), *policy.stages)
-        solver = self._solver(policy, always=foreign)
+        solver = self._solvers.make(policy, always=foreign)
         planner = Planner(
             config.group_id,
             reader,
@@ -465,7 +463,7 @@ class Service:
     ) -> "asyncio.Task[None]":
         """Adds its runner; returns the task that looks after it between rounds."""
         assignors = application.assignors
-        solver = self._solver(assignors, always=assignors != STOCK)
+        solver = self._solvers.make(assignors, always=assignors != STOCK)
         planner = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
         between = StreamsWatch(planner, offsets)
         runner = GroupRunner[StreamsDecision](
@@ -478,13 +476,6 @@ class Service:
         )
         self.runners[config.group_id] = runner
         return asyncio.create_task(between.run(runner.membership, runner.post))
-
-    def _solver(self, subject: object, *, always: bool) -> Solver:
-        solver = Solver(subject, always=always)
-        self._solvers.append(solver)
-        if always:
-            solver.warm()
-        return solver
 
     def _on_note(self, group_id: str, note: Note) -> None:
         if group_id in self._watches:

@@ -164,6 +164,23 @@ class Solver:
         return await self._process.stdout.readexactly(size)
 
 
+class Solvers:
+    """Those of all groups of a process."""
+
+    def __init__(self) -> None:
+        self._all: list[Solver] = []
+
+    def make(self, subject: object, *, always: bool) -> Solver:
+        solver = Solver(subject, always=always)
+        self._all.append(solver)
+        if always:
+            solver.warm()
+        return solver
+
+    async def close(self) -> None:
+        await asyncio.gather(*(solver.close() for solver in self._all))
+
+
 def _pickled(subject: object) -> bytes | None:
     try:
         return pickle.dumps(subject, pickle.HIGHEST_PROTOCOL)
