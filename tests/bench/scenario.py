@@ -21,7 +21,7 @@ from protocol.consumer import ConsumerProtocolSubscription
 RACKS = ("az1", "az2", "az3")
 SETTLED_GENERATION = 7
 CHURN = 10  # one in so many leaves, and as many come
-ISLANDS = 10  # of disjoint subscriptions
+ISLANDS = 8  # of disjoint subscriptions
 SKEW = 10  # of so many members, one is in the second rack, one in the third and all others in the first
 
 
@@ -31,7 +31,7 @@ class Shape:
 
     `event` is "fresh" (nobody owns anything), "join" (one of the members is new, the others own a settled plan),
     "leave" (one more member had a part of the settled plan and is gone) or "churn" (a tenth is gone, a tenth is new).
-    `subscribe`: members subscribe to "all" topics, every other one to half of them ("mixed"), or each to a tenth of
+    `subscribe`: members subscribe to "all" topics, every other one to half of them ("mixed"), or each to an eighth of
     them ("disjoint"). `skewed`: most members are in one rack.
     """
 
