@@ -101,6 +101,7 @@ class Tally:
     members: list[int] = field(default_factory=list)
     successions: int = 0
     by_listing: int = 0
+    hash_sure: int = 0  # successions in which the hashes leave one candidate
     by_hash: int = 0
     first_at_once: int = 0  # the newcomer led after one eviction
     first_expected: int = 0  # groups whose listing said so
@@ -198,8 +199,10 @@ class Trial:
         now = self._members[0].leader
         tally.successions += 1
         tally.by_listing += now == left[0]
-        known = tables(listing)
-        tally.by_hash += bool(known) and all(now in first_of(left, table.order, table.buckets) for table in known)
+        foretold = {m for table in tables(listing) for m in first_of(left, table.order, table.buckets)}
+        if len(foretold) == 1:
+            tally.hash_sure += 1
+            tally.by_hash += foretold == {now}
         return left[0], now
 
 
@@ -212,34 +215,36 @@ def first_of(members: list[str], order: Order, buckets: int) -> list[str]:
     return [min(found, key=lambda m: spread_hash(m) ^ 1 << 31)]
 
 
-def attempt(release: Release, groups: int, members_max: int, seed: int) -> Tally:
-    """Runs the trials on one broker of this release."""
+def trials(bootstrap: str, groups: int, members_max: int, seed: int) -> Tally:
+    """Runs the trials on brokers that are there."""
     tally = Tally()
     draw = random.Random(seed)
-    with KafkaCluster(nodes=1, racks=(None,), release=release, initial_rebalance_delay_ms=0) as cluster:
-        for number in range(groups):
-            Trial(cluster.bootstrap, f"succession-{number}", draw, members_max).run(tally)
+    for number in range(groups):
+        Trial(bootstrap, f"succession-{seed}-{number}", draw, members_max).run(tally)
     return tally
+
+
+def attempt(release: Release, groups: int, members_max: int, seed: int) -> Tally:
+    """Runs the trials on one broker of this release."""
+    with KafkaCluster(nodes=1, racks=(None,), release=release, initial_rebalance_delay_ms=0) as cluster:
+        return trials(cluster.bootstrap, groups, members_max, seed)
 
 
 def show(found: dict[str, Tally]) -> None:
     grid = Grid(title="Who leads next")
-    heads = ("broker", "groups", "members", "successions", "as listed", "as hashed", "newcomer", "led", "ids", "order")
+    heads = ("broker", "groups", "members", "successions", "as listed", "as hashed", "newcomer led", "ids", "order")
     for head in heads:
         grid.add_column(head)
     for name, t in found.items():
-        spread = f"{min(t.members)}-{max(t.members)}"
-        orders = ", ".join(f"{order} {count}" for order, count in sorted(t.orders.items()))
         row = (
             t.groups,
-            spread,
+            f"{min(t.members)}-{max(t.members)}",
             t.successions,
             t.by_listing,
-            t.by_hash,
-            t.first_expected,
-            t.first_at_once,
+            f"{t.by_hash} of {t.hash_sure}",
+            f"{t.first_at_once} of {t.first_expected} foretold",
             round(t.rolls / t.groups),
-            orders,
+            ", ".join(f"{order} {count}" for order, count in sorted(t.orders.items())),
         )
         grid.add_row(name, *map(str, row))
     Console(width=140).print(grid)
