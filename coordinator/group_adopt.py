@@ -47,7 +47,8 @@ class Newcomer(Member):
         if obstacle:
             self._fail(obstacle, EXIT_CONFIG)
             return
-        self._requests.protocols = offered(self.config.protocols, answer.protocol)
+        if answer.protocol:  # remembered when the group is empty: first in with a wrong list would lock its members out
+            self._requests.protocols = offered(self.config.protocols, answer.protocol)
         reason = self._adoption.may_join(answer, self._now)
         ours_to_try = self._our_turn and not self._kept_out
         if reason and ours_to_try:

@@ -107,6 +107,12 @@ def test_what_the_group_uses_is_offered_first() -> None:
     assert [name for name, _ in join.protocols] == ["range", "cooperative-sticky"]
 
 
+def test_what_the_group_used_is_offered_when_it_is_empty() -> None:
+    play = stable(Play(adopt="succeed", protocols=("cooperative-sticky",)).found())
+    join = play.wake().described("Empty").sent(c.Join)
+    assert [name for name, _ in join.protocols] == ["range", "cooperative-sticky"]
+
+
 # ---- without an instance id ----------------------------------------------------------------------------------------
 
 
