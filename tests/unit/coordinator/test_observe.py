@@ -1,5 +1,9 @@
 """What is made of Describe answers: members, lags, costs, and groups of brokers in the classic form."""
 
+import json
+import math
+from dataclasses import replace
+
 import pytest
 
 from assignors.decide import decide
@@ -8,7 +12,10 @@ from assignors.model import ClusterView
 from assignors.registry import Policy
 from assignors.views import DescribedMember as Stored
 from assignors.views import RawGroup, RawMember, recall
+from coordinator.cli_groups import as_document
 from coordinator.events import DescribeAnswer, DescribedMember
+from coordinator.metrics import Metrics
+from coordinator.metrics_observed import ObservedMetrics
 from coordinator.observe import lags_of, member_lag, observation, shadow_of
 from coordinator.observe_broker import classic_view, topology_of
 from coordinator.transport_describe import BrokerGroup, BrokerMember, BrokerSubtopology
@@ -124,3 +131,22 @@ def test_its_topology_is_what_it_told_its_broker() -> None:
     assert topology.source_topics == ("app-rep", "in")
     assert [s.stateful for s in topology.subtopologies] == [False, True]
     assert topology.changelogs == ("app-store-changelog",)
+
+
+def test_metrics_are_a_projection() -> None:
+    metrics = Metrics()
+    watch = ObservedMetrics(metrics)
+    seen = observation("g", "consumer", answer(classic("a", "t-0")), 9_000, obstacle="its broker assigns")
+    watch.on_observation(replace(seen, lags={"t": (3, None, 4)}))
+    value = metrics.registry.get_sample_value
+    assert value("bellwether_observed_members", {"group": "g"}) == 1
+    assert value("bellwether_observed_can_be_led", {"group": "g"}) == 0
+    assert value("bellwether_observed_lag_records", {"group": "g"}) == 7
+    assert math.isnan(value("bellwether_observed_spread", {"group": "g", "plan": "shadow"}) or 0.0)
+
+
+def test_a_document_holds_everything_but_bytes() -> None:
+    seen = observation("g", "classic", answer(classic("a", "t-0", rack="az1")), 9_000)
+    document = json.loads(json.dumps(as_document(seen)))
+    assert document["members"][0]["owned"] == [["t", 0]]
+    assert (document["can_be_led"], document["shadow"]) == (True, None)
