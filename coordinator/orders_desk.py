@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 
 from coordinator.client_config import librdkafka_properties
-from coordinator.commands import Note
+from coordinator.commands import Fatal, Note
 from coordinator.events import Event, OrdersStand, RoundOrdered, TurnChanged
 from coordinator.group import GroupMembership, State
 from coordinator.orders import EVERYBODY, Beat, ControlSettings, Order, OrderBook, OrderKind, Record, beat_key
@@ -30,8 +30,9 @@ log = structlog.get_logger(__name__)
 class Runner(Protocol):
     """What `runtime.GroupRunner` is to the desk."""
 
-    @property
-    def membership(self) -> GroupMembership: ...
+    membership: GroupMembership
+    fatal: Fatal | None
+
     def post(self, event: Event) -> None: ...
 
 
@@ -135,7 +136,7 @@ class ControlDesk:
         now_ms = int(self._wall_clock() * 1000)
         for group, post in self._posts.items():
             self._tell_orders(group, post, now_ms)
-            if self._standby:
+            if self._standby and not given_up(post.runner):
                 self._tell_turn(group, post)
         self._obey_drains(now_ms)
 
@@ -225,7 +226,8 @@ class ControlDesk:
     def _beat(self) -> None:
         if not self._caught_up.is_set():
             return
-        posts = self._posts.items()
+        # Of a group that we have given up nobody shall wait for us.
+        posts = [(group, post) for group, post in self._posts.items() if not given_up(post.runner)]
         self._topic.write(
             Beat(
                 self.sidecar_id,
@@ -243,7 +245,13 @@ class ControlDesk:
             self._topic.withdraw(beat_key(sidecar))
 
 
+def given_up(runner: Runner) -> bool:
+    return runner.fatal is not None or runner.membership.state is State.STOPPED
+
+
 def leads(runner: Runner) -> bool:
     """It is a member of its group, which it stays only while it leads."""
     member = runner.membership
-    return bool(member.member_id) and member.generation >= 0 and member.state is not State.LEAVING
+    return (
+        not given_up(runner) and bool(member.member_id) and member.generation >= 0 and member.state is not State.LEAVING
+    )

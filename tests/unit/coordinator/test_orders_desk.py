@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.commands import Fatal
 from coordinator.embedded import EmbeddedCluster
 from coordinator.events import Event, OrdersStand, TurnChanged
 from coordinator.group import GroupMembership, MembershipConfig
@@ -56,6 +57,7 @@ class Group:
     def __init__(self, *, standby: bool) -> None:
         self.membership = GroupMembership(MembershipConfig("orders", instance_id="bellwether", standby=standby))
         self.posted: list[Event] = []
+        self.fatal: Fatal | None = None
 
     def post(self, event: Event) -> None:
         self.posted.append(event)
@@ -151,6 +153,21 @@ def test_a_sidecar_that_stops_in_good_order_is_followed_at_once(brokers: Embedde
         await first.desk.hand_all_over()
         await first.close()
         await until(lambda: second.group.turn() == "no sidecar leads it")
+        await second.close()
+
+    story(run())
+
+
+def test_a_group_that_one_sidecar_has_given_up_is_taken_by_another(brokers: EmbeddedCluster, topic: str) -> None:
+    async def run() -> None:
+        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        await until(lambda: bool(first.group.turn()))
+        await asyncio.sleep(5 * BEAT_S)
+        first.group.fatal = Fatal("an error of ours ended it", 1)
+        await until(lambda: second.group.membership.our_turn)
+        await asyncio.sleep(5 * BEAT_S)
+        assert second.group.membership.our_turn, "the first, which lives on, does not want it back"
+        await first.close()
         await second.close()
 
     story(run())
