@@ -274,11 +274,10 @@ def _read_dialects(packed: Packed, *, only_lists: bool) -> tuple[TopicLists, Boo
     lists = read_lists(packed, start, end)
     fits = ~lists.bad & (lists.entries.after + 4 == end)
     prefixed: LongArray = np.flatnonzero(~fits & (packed.int16(start) == 1))
-    shifted = read_lists(packed, start[prefixed] + 2, end[prefixed])
-    prefixed = prefixed[~shifted.bad & (shifted.entries.after + 4 == end[prefixed])]
     if len(prefixed):
+        shifted = read_lists(packed, start[prefixed] + 2, end[prefixed])
         begin = start.copy()
-        begin[prefixed] += 2
+        begin[prefixed[~shifted.bad & (shifted.entries.after + 4 == end[prefixed])]] += 2
         lists = read_lists(packed, begin, end)
         fits = ~lists.bad & (lists.entries.after + 4 == end)
     alone = ~lists.bad & (lists.entries.after == end)
