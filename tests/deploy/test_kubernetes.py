@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "bellwether"
 TOOLS = f"{ROOT / '.cache' / 'bin'}{os.pathsep}{os.environ['PATH']}"
 KUBERNETES = "1.31"
+VERSION = ("--kube-version", "1.31.0")
 FOREIGN = {"ServiceMonitor", "PrometheusRule"}  # of the Prometheus operator: Kubernetes has no schema for them
 
 Manifest = dict[str, Any]
@@ -58,7 +59,7 @@ def assert_locked_down(manifest: Manifest) -> None:
 def test_the_chart_makes_a_deployment() -> None:
     run("helm", "lint", str(CHART))
     values = str(CHART / "ci" / "deployment-values.yaml")
-    made = checked(run("helm", "template", "fleet", str(CHART), "--values", values))
+    made = checked(run("helm", "template", "fleet", str(CHART), *VERSION, "--values", values))
     kinds = sorted(manifest["kind"] for manifest in made)
     assert kinds == ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service"]
     assert of_kind(made, "Deployment")["spec"]["replicas"] == 2
@@ -69,7 +70,7 @@ def test_the_chart_makes_a_deployment() -> None:
 
 def test_the_chart_puts_a_container_beside_an_application() -> None:
     values = str(CHART / "ci" / "sidecar-values.yaml")
-    made = checked(run("helm", "template", "counts", str(CHART), "--values", values))
+    made = checked(run("helm", "template", "counts", str(CHART), *VERSION, "--values", values))
     workload = of_kind(made, "StatefulSet")
     pod = workload["spec"]["template"]["spec"]
     assert [c["name"] for c in pod["containers"]] == ["counts", "bellwether"]
@@ -88,7 +89,7 @@ def test_wrong_values_are_a_sentence(values: str, sentence: str) -> None:
     executable = shutil.which("helm", path=TOOLS)
     if executable is None:
         pytest.skip("helm is not installed; make check-deploy does that")
-    command = [executable, "template", "x", str(CHART), "--set", values]
+    command = [executable, "template", "x", str(CHART), *VERSION, "--set", values]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert sentence in done.stderr
