@@ -23,7 +23,13 @@ BEATS_TO_FORGET = 600
 
 @dataclass(slots=True)
 class _Heard:
-    beat: Beat
+    """The last beat of a sidecar; sets, because a sidecar may have thousands of groups."""
+
+    sidecar: str
+    leads: frozenset[str]
+    claims: frozenset[str]
+    stands_by: frozenset[str]
+    hands_over: frozenset[str]
     at: int  # how often we had heard ourselves then
     order: int
 
@@ -42,7 +48,15 @@ class Succession:
         self._order += 1
         if beat.sidecar == self.own_id:
             self._own += 1
-        self._heard[beat.sidecar] = _Heard(beat, self._own, self._order)
+        self._heard[beat.sidecar] = _Heard(
+            beat.sidecar,
+            frozenset(beat.leads),
+            frozenset(beat.claims),
+            frozenset(beat.stands_by),
+            frozenset(beat.hands_over),
+            self._own,
+            self._order,
+        )
 
     def gone(self, sidecar: str) -> None:
         """Its beat was withdrawn: it has stopped in good order."""
@@ -62,14 +76,12 @@ class Succession:
 
     def holder(self, group: str) -> str | None:
         """Another sidecar that leads or claims the group, the one that said so last; it may have fallen silent."""
-        found = [h for h in self._others() if group in h.beat.leads or group in h.beat.claims]
-        return max(found, key=lambda h: h.order).beat.sidecar if found else None
+        found = [h for h in self._others() if group in h.leads or group in h.claims]
+        return max(found, key=lambda h: h.order).sidecar if found else None
 
     def successors(self, group: str) -> list[str]:
         """Living sidecars that stand by for the group, by rank; ourselves not counted."""
-        return sorted(
-            h.beat.sidecar for h in self._others() if group in h.beat.stands_by and self._lives(h.beat.sidecar)
-        )
+        return sorted(h.sidecar for h in self._others() if group in h.stands_by and self._lives(h.sidecar))
 
     def our_turn(self, group: str) -> str:
         """Why we, standing by, should take the group over now; "" when we should not."""
@@ -79,7 +91,7 @@ class Succession:
             due = max(BEATS_TO_SETTLE, self._free_since.setdefault(group, self._own)) + rank
             return "no sidecar leads it" if self._own >= due else ""
         self._free_since.pop(group, None)
-        if group in self._heard[holder].beat.hands_over:
+        if group in self._heard[holder].hands_over:
             return f"{holder} hands it over" if self.silence(holder) >= rank else ""
         if self._own < BEATS_MISSED or self.silence(holder) < BEATS_MISSED + rank:
             return ""
@@ -90,16 +102,16 @@ class Succession:
         if leading:
             return ""
         for heard in self._others():
-            name = heard.beat.sidecar
-            if not self._lives(name) or group in heard.beat.hands_over:
+            name = heard.sidecar
+            if not self._lives(name) or group in heard.hands_over:
                 continue
-            if group in heard.beat.leads or (group in heard.beat.claims and (fenced or name < self.own_id)):
+            if group in heard.leads or (group in heard.claims and (fenced or name < self.own_id)):
                 return name
         return ""
 
     def forgotten(self) -> list[str]:
         """Sidecars so long silent that their beats may be withdrawn."""
-        return [h.beat.sidecar for h in self._others() if self._own - h.at >= BEATS_TO_FORGET]
+        return [h.sidecar for h in self._others() if self._own - h.at >= BEATS_TO_FORGET]
 
     def _lives(self, sidecar: str) -> bool:
         return self.silence(sidecar) < BEATS_MISSED
