@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -166,10 +167,12 @@ def coordinator_killed(cluster: KafkaCluster, flock: Flock, point: str) -> Outco
         wait_until(Path(f"{trigger}.reached").exists, LIMIT_S, sidecar.tail)
         cluster.kill_node(node)
         began = time.monotonic()
-        if point in ("stable", "leaving"):
-            group.members.append(group.member())
-        took = group.until_owned(began)
-        cluster.start_node(node)
+        try:
+            if point in ("stable", "leaving"):
+                group.members.append(group.member())
+            took = group.until_owned(began)
+        finally:
+            cluster.start_node(node)
         group.settle(quiet_s=1.0)
         leader = group.last().leader
         outcome = Outcome(
@@ -204,11 +207,23 @@ def run(cluster: KafkaCluster, points: Sequence[str], node_points: Sequence[str]
     cluster.create_topic(TOPIC, PARTITIONS, rf=3)
     with Flock(cluster.bootstrap) as flock:
         ordinary_s = max(ordinary_round(cluster, flock) for _ in range(2))
-        found = [killed(cluster, flock, point, ordinary_s, standby=False) for point in points]
         # A static leader with a standby does not leave on SIGTERM: it hands over.
-        found += [killed(cluster, flock, p, ordinary_s, standby=True) for p in points if p != "leaving"]
-        found += [killed(cluster, flock, p, ordinary_s, standby=False, how="term") for p in points if p != "leaving"]
-        return found + [coordinator_killed(cluster, flock, point) for point in node_points]
+        early = [point for point in points if point != "leaving"]
+        trials: list[partial[Outcome]] = [
+            *(partial(killed, cluster, flock, p, ordinary_s, standby=False) for p in points),
+            *(partial(killed, cluster, flock, p, ordinary_s, standby=True) for p in early),
+            *(partial(killed, cluster, flock, p, ordinary_s, standby=False, how="term") for p in early),
+            *(partial(coordinator_killed, cluster, flock, p) for p in node_points),
+        ]
+        found = []
+        for trial in trials:
+            try:
+                found.append(trial())
+            except AssertionError as late:
+                p, what = str(trial.args[2]), trial.func.__name__
+                found.append(Outcome(p, what, LIMIT_S, 0.0, "nobody", (str(late)[:300],)))
+            print(found[-1], flush=True)
+        return found
 
 
 def table(outcomes: Sequence[Outcome]) -> Table:
