@@ -143,6 +143,7 @@ def test_topics_that_outgrow_a_repartition_topic_disturb_nobody(kafka: KafkaClus
         assert f"grew from {PARTITIONS} to {PARTITIONS + 2}" in told["change"]
 
 
+@pytest.mark.proof
 def test_a_changelog_that_is_deleted_is_made_again(kafka: KafkaCluster, tmp_path: Path) -> None:
     common = application(kafka, "bad-deleted")
     changelog = f"{common.application_id}-windowed-changelog"
