@@ -239,3 +239,25 @@ def test_a_wrong_topology_that_is_attested_kills_nothing_for_long(kafka: KafkaCl
             raise AssertionError("the application was led to its death again and again")
         app.wait_settled()
         app.wait_counted(load.expected)
+
+
+@pytest.mark.proof
+def test_a_store_that_the_attested_topology_lacks_stalls_nothing_for_long(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """Nobody makes the changelog of a store that only the application knows of, so its tasks never run: they stand still
+    for task_stall_ms, and then a Java leader makes it."""
+    common = application(kafka, "bad-stalled", session_timeout_ms=6_000)
+    with (
+        led(kafka, common, tmp_path, task_stall_ms=8_000) as lead,
+        StreamsApp(kafka, replace(common, topology="v2")) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.start(100)
+        app.add("one")
+        wait_until(lambda: led_by_java(kafka, common.application_id, 0), 90, app.tell)
+        app.wait_settled()
+        load.stop()
+        app.wait_counted(load.expected)
+        (stalled, *_) = lead.log("membership", what="REFUSED")
+        assert "commits nothing for 8 s" in stalled["reason"]
+        assert failures(app) == []
