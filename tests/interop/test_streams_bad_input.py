@@ -243,8 +243,8 @@ def test_a_wrong_topology_that_is_attested_kills_nothing_for_long(kafka: KafkaCl
 
 @pytest.mark.proof
 def test_a_store_that_the_attested_topology_lacks_stalls_nothing_for_long(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """Nobody makes the changelog of a store that only the application knows of, so its tasks never run: they stand still
-    for task_stall_ms, and then a Java leader makes it."""
+    """Nobody makes the changelog of a store that only the application knows of, so its tasks never run: they stand
+    still for task_stall_ms, and then a Java leader makes it."""
     common = application(kafka, "bad-stalled", session_timeout_ms=6_000)
     with (
         led(kafka, common, tmp_path, task_stall_ms=8_000) as lead,
