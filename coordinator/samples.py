@@ -62,11 +62,12 @@ class Followed:
         decision = planned.chosen.decision
         members = decision.group.members
         owner = decision.plan.owner.tolist()
+        keys, racks = [*members.keys, None], [*members.racks, None]  # the last entries answer for NOBODY
         return cls(
             decision.raw.group_id,
             decision.cluster,
-            tuple(members[m].key if m != NOBODY else None for m in owner),
-            tuple(members[m].rack if m != NOBODY else None for m in owner),
+            tuple([keys[m] for m in owner]),
+            tuple([racks[m] for m in owner]),
             (None,) * len(owner),
         )
 

@@ -30,7 +30,8 @@ def member_order(group: GroupView) -> IntArray:
     members = group.members
     if members.instance_ids.count(None) == len(members):
         return group.by_id
-    return np.array(sorted(range(group.size), key=lambda m: members[m].order), dtype=np.int32)
+    orders = [member.order for member in members]
+    return np.array(sorted(range(group.size), key=orders.__getitem__), dtype=np.int32)
 
 
 def topic_classes(group: GroupView, topics: int) -> TopicClasses:
