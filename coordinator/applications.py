@@ -17,6 +17,7 @@ from assignors.weights import Weights
 from coordinator.cluster import ClusterReader
 from coordinator.group_config import MembershipConfig
 from coordinator.offset_reader import OffsetReader
+from coordinator.planner_stateful import StatefulPlanner
 from coordinator.planner_streams import StreamsPlanner
 from coordinator.solver import Solver
 from coordinator.streams_config import StreamsConfig
@@ -40,7 +41,13 @@ class Application:
         """Our subscription lists the application's topics, so that their offsets do not expire. Without a file an empty
         group is left to a Java member, from which the topology is learned."""
         topics = self.topology.source_topics if self.topology is not None else ()
-        return replace(config, topics=config.topics or topics, adopt_empty=self.topology is not None)
+        knows_enough = self.topology is not None or self.config.stateful
+        return replace(config, topics=config.topics or topics, adopt_empty=knows_enough)
+
+    @property
+    def foreign(self) -> bool:
+        """Its policy is somebody else's code."""
+        return self.config.policy not in STREAMS_POLICIES
 
     def planner(
         self,
@@ -50,6 +57,16 @@ class Application:
         message_bytes_max: int,
         solver: Solver | None = None,
     ) -> StreamsPlanner:
+        if self.config.stateful:
+            return StatefulPlanner(
+                group_id,
+                self.config,
+                reader,
+                self.topology,
+                self.assignors,
+                message_bytes_max=message_bytes_max,
+                solver=solver,
+            )
         keeper = TopologyKeeper(self.config.application_id, self.topology, reader.admin, offsets)
         return StreamsPlanner(
             group_id,

@@ -15,7 +15,6 @@ from confluent_kafka.admin import AdminClient
 
 from assignors.decide import Decision
 from assignors.registry import Policy
-from assignors.streams.decide import STOCK
 from assignors.streams.result import StreamsDecision
 from assignors.weights import Weights
 from coordinator.applications import Application
@@ -463,7 +462,7 @@ class Service:
     ) -> "asyncio.Task[None]":
         """Adds its runner; returns the task that looks after it between rounds."""
         assignors = application.assignors
-        solver = self._solvers.make(assignors, always=assignors != STOCK)
+        solver = self._solvers.make(assignors, always=application.foreign)
         planner = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
         between = StreamsWatch(planner, offsets)
         runner = GroupRunner[StreamsDecision](

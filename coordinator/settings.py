@@ -37,12 +37,14 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from assignors.streams.assign import STREAMS_HA
 from coordinator.ghosts import GhostOptions
 from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, Adopt, MembershipConfig, Mode, check_timing
 from coordinator.orders import ControlSettings
 from coordinator.settings_pipeline import EventSettings, WeightSettings
-from coordinator.settings_streams import STREAMS_FIELDS, StreamsSettings, trouble_for_streams
+from coordinator.settings_streams import STREAMS_FIELDS, StreamsSettings, trouble_for_stateful, trouble_for_streams
 from coordinator.streams_config import StreamsConfig
+from protocol.stateful import PROTOCOL as STATEFUL_PROTOCOL
 
 PREFIX = "BELLWETHER_"
 KAFKA_PREFIX = "BELLWETHER_KAFKA_"
@@ -57,6 +59,11 @@ LEAD_FIELDS = ("adopt", "online_conversion", "evict_malformed")
 GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
 Milliseconds = Annotated[int, Field(ge=0)]
 PositiveMilliseconds = Annotated[int, Field(gt=0)]
+
+KIND_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "streams": {"protocols": (STREAMS_PROTOCOL,)},
+    "stateful": {"protocols": (STATEFUL_PROTOCOL,), "policy": STREAMS_HA},
+}
 
 
 class SettingsError(Exception):
@@ -100,8 +107,8 @@ class GroupSettings(StreamsSettings):
     @model_validator(mode="before")
     @classmethod
     def _offers_stream(cls, value: Any) -> Any:
-        streams = isinstance(value, dict) and value.get("kind") == "streams"
-        return {"protocols": (STREAMS_PROTOCOL,), **value} if streams else value
+        kind = value.get("kind") if isinstance(value, dict) else None
+        return {**KIND_DEFAULTS.get(str(kind), {}), **value} if isinstance(value, dict) else value
 
     @model_validator(mode="after")
     def _keeps_promise_p2(self) -> Self:
@@ -117,7 +124,10 @@ class GroupSettings(StreamsSettings):
             )
         trouble = check_timing(self.membership(None))
         if trouble is None and self.kind == "streams":
-            trouble = trouble_for_streams(self.protocols, self.session_timeout_ms) or self.stage_trouble(self.policy)
+            trouble = trouble_for_streams(self.protocols, self.session_timeout_ms)
+        elif trouble is None and self.kind == "stateful":
+            trouble = trouble_for_stateful(self.protocols)
+        trouble = trouble or self.stage_trouble(self.policy)
         if trouble:
             raise ValueError(trouble)
         return self

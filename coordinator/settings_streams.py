@@ -19,18 +19,24 @@ The policy "streams-ha" knows more stages, which Kafka has not; each is off unle
     colocate = [[0, 2], [1, 3]]                # subtopologies whose tasks of one partition share a process
     capacity_tag = "cores"                     # the client tag that weighs a process, instead of its threads
     max_concurrent_moves = 4                   # active tasks that may move between live processes at once
+
+Stateful members that are not Streams (docs/stateful-members.md) have kind = "stateful". The policy is streams-ha then,
+weighed by the capacity that members tell, and what concerns Java applications only is refused.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from assignors.stateful.translate import CAPACITY_TAG
 from assignors.streams.assign import STREAMS_HA
 from assignors.streams.model import AssignmentConfigs
 from assignors.streams.stages.configs import StageConfigs
 from coordinator.group_config import STREAMS_PROTOCOL
 from coordinator.streams_config import TASK_STALL_MS, StreamsConfig
+from protocol.stateful import PROTOCOL as STATEFUL_PROTOCOL
 
 SESSION_MS_MIN, SESSION_MS_MAX = 6_000, 10_000
 DEFAULTS = AssignmentConfigs()
@@ -46,7 +52,7 @@ class StreamsSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
 
-    kind: Literal["consumer", "streams"] = "consumer"
+    kind: Literal["consumer", "streams", "stateful"] = "consumer"
     application_id: str | None = Field(default=None, min_length=1)
     topology: Path | None = None
     topology_attested: bool = False
@@ -86,13 +92,16 @@ class StreamsSettings(BaseModel):
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
-        if self.kind == "streams":
-            self.assignment_configs()  # raises what Kafka would not take
-            self.stage_configs()
+        if self.kind == "consumer":
+            given = sorted(_shown(name) for name in self.model_fields_set & STREAMS_FIELDS)
+            if given:
+                raise ValueError(f'{given[0]} is for Streams applications only; add kind = "streams" or remove it')
             return self
-        given = sorted(_shown(name) for name in self.model_fields_set & STREAMS_FIELDS)
-        if given:
-            raise ValueError(f'{given[0]} is for Streams applications only; add kind = "streams" or remove it')
+        self.assignment_configs()  # raises what Kafka would not take
+        self.stage_configs()
+        given = sorted(_shown(name) for name in self.model_fields_set & NOT_FOR_STATEFUL)
+        if given and self.kind == "stateful":
+            raise ValueError(f'{given[0]} means nothing to stateful members (kind = "stateful"); remove it')
         return self
 
     def assignment_configs(self) -> AssignmentConfigs:
@@ -124,8 +133,11 @@ class StreamsSettings(BaseModel):
 
     def streams_config(self, name: str, policy: str) -> StreamsConfig | None:
         """None for a group of plain consumers."""
-        if self.kind != "streams":
+        if self.kind == "consumer":
             return None
+        stages = self.stage_configs()
+        if self.kind == "stateful" and policy == STREAMS_HA and not stages.capacity_tag:
+            stages = replace(stages, capacity_tag=CAPACITY_TAG)
         return StreamsConfig(
             application_id=self.application_id or name,
             topology=self.topology,
@@ -135,13 +147,17 @@ class StreamsSettings(BaseModel):
             configs=self.assignment_configs(),
             task_stall_ms=self.task_stall_ms,
             standby_lag_max=self.standby_lag_max,
-            stages=self.stage_configs(),
+            stages=stages,
+            stateful=self.kind == "stateful",
         )
 
 
 CONFIG_FIELDS = frozenset(AssignmentConfigs.__dataclass_fields__)
 STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__)
 STREAMS_FIELDS = frozenset(StreamsSettings.model_fields) - {"kind"}
+NOT_FOR_STATEFUL = frozenset(
+    {"application_id", "topology_attested", "processing_guarantee", "stores", "takeover_forced", "standby_lag_max"}
+)
 
 
 def trouble_for_streams(protocols: tuple[str, ...], session_timeout_ms: int) -> str | None:
@@ -154,6 +170,13 @@ def trouble_for_streams(protocols: tuple[str, ...], session_timeout_ms: int) -> 
             " commits, and so its transactions, may have to wait for us that long"
         )
     return None
+
+
+def trouble_for_stateful(protocols: tuple[str, ...]) -> str | None:
+    """The same for stateful members."""
+    if protocols == (STATEFUL_PROTOCOL,):
+        return None
+    return f'protocols must be ["{STATEFUL_PROTOCOL}"] for stateful members; remove the setting'
 
 
 def _shown(field_name: str) -> str:

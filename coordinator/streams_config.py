@@ -23,3 +23,4 @@ class StreamsConfig:
     task_stall_ms: int = TASK_STALL_MS
     standby_lag_max: int | None = None
     stages: StageConfigs = NO_STAGES
+    stateful: bool = False

@@ -120,3 +120,35 @@ def test_a_leader_is_removed_only_where_that_is_declared_harmless(tmp_path: Path
     guard = found.membership(None).takeover_guard
     assert word in guard
     assert bool(word) == bool(guard)
+
+
+STATEFUL = '[[groups]]\nname = "counts"\nkind = "stateful"\n'
+
+
+def test_stateful_members_have_the_policy_streams_ha_and_weigh_by_capacity(tmp_path: Path) -> None:
+    found = group(tmp_path, STATEFUL + "num.standby.replicas = 1\nmax_concurrent_moves = 2")
+    streams = found.streams
+    assert streams is not None
+    assert (streams.stateful, streams.policy, streams.application_id) == (True, "streams-ha", "counts")
+    assert streams.stages == StageConfigs(capacity_tag="capacity", max_concurrent_moves=2)
+    assert found.membership("bw").protocols == ("bellwether-stateful",)
+    assert not found.membership("bw").streams
+    streams = group(tmp_path, STATEFUL + 'policy = "kafka"').streams
+    assert streams is not None
+    assert streams.stages == StageConfigs()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("topology_attested = true", "topology_attested means nothing to stateful members"),
+        ('processing.guarantee = "exactly_once_v2"', "processing.guarantee means nothing to stateful members"),
+        ("standby_lag_max = 5", "standby_lag_max means nothing to stateful members"),
+        ('protocols = ["range"]', 'protocols must be ["bellwether-stateful"] for stateful members'),
+        ("max.warmup.replicas = 0", "max.warmup.replicas must be at least 1"),
+    ],
+)
+def test_a_mistake_with_stateful_members_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        group(tmp_path, STATEFUL + text)
+    assert said in str(caught.value)

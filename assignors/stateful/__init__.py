@@ -1,0 +1,1 @@
+"""Stateful members that are not Kafka Streams, assigned by the same chain."""

@@ -1,0 +1,169 @@
+"""A group of stateful members as a Streams group, and the answer back: one chain, one memory and one gate serve both.
+
+The topics of a topic group are a subtopology, a task is a task, a process is a process. What differs is where the size
+of the state is known: members say it themselves (`end`), so it stands in place of the end offsets of a changelog.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assignors.streams.model import Subtopology
+from assignors.streams.offsets import EndOffsets
+from assignors.streams.result import StreamsDecision
+from assignors.streams.topology import Topology
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.errors import RemoteProtocolError
+from protocol.stateful import STANDBY, UNKNOWN, WARMUP, Copy, StatefulAssignment, StatefulSubscription, Task, TaskState
+from protocol.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
+from protocol.types import TaskId
+
+CAPACITY_TAG = "capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """One member's bytes, read. `info` is None where its userData cannot be read, `subscription` where nothing can."""
+
+    metadata: bytes
+    subscription: ConsumerProtocolSubscription | None = None
+    info: StatefulSubscription | None = None
+
+
+def read_member(metadata: bytes) -> Spoken:
+    """Never raises: a member that cannot be read is a degraded member."""
+    try:
+        subscription = ConsumerProtocolSubscription.decode(metadata)
+    except RemoteProtocolError:
+        return Spoken(metadata)
+    try:
+        info = StatefulSubscription.decode(subscription.user_data or b"")
+    except RemoteProtocolError:
+        return Spoken(metadata, subscription)
+    return Spoken(metadata, subscription, info)
+
+
+def topology_of(group_id: str, members: Iterable[Spoken]) -> Topology | None:
+    """One topic group, 0, of everything that members subscribe to; None where nobody can be read.
+
+    Members that subscribe to less or more are found later, when the topology is checked against each of them.
+    """
+    topics = sorted({t for m in members if m.info and m.subscription for t in m.subscription.topics})
+    return Topology(group_id, (Subtopology(0, tuple(topics)),), "members") if topics else None
+
+
+def stateful_topology(topology: Topology, counts: Mapping[str, int]) -> Topology:
+    """Every subtopology with its largest source topic as its changelog: it has a partition for each task."""
+
+    def with_state(found: Subtopology) -> Subtopology:
+        largest = max(found.sources, key=lambda topic: (counts.get(topic, 0), topic), default=None)
+        return replace(found, changelogs=(largest,) if largest is not None else ())
+
+    return replace(topology, subtopologies=tuple(map(with_state, topology.subtopologies)))
+
+
+def end_offsets(topology: Topology, counts: Mapping[str, int], members: Iterable[Spoken], now_ms: int) -> EndOffsets:
+    """The size of each task's state: the furthest that any member knows of."""
+    changelog = {s.id: s.changelogs[0] for s in topology.subtopologies if s.changelogs}
+    ends = {topic: np.zeros(counts.get(topic, 0), dtype=np.int64) for topic in changelog.values()}
+    for state in (state for m in members if m.info for state in m.info.tasks):
+        known = ends.get(changelog.get(state.task.group, ""))
+        if known is not None and state.task.partition < len(known):
+            known[state.task.partition] = max(int(known[state.task.partition]), state.position, state.end)
+    return EndOffsets(ends, now_ms)
+
+
+def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) -> bytes:
+    """The subscription that a Streams thread in this member's place would send. Tasks that do not exist are left out;
+    one that runs elsewhere, by the member's own list of partitions, counts as state only."""
+    subscription, info = member.subscription, member.info
+    if subscription is None:
+        return member.metadata
+    if info is None:
+        return replace(subscription, version=3, user_data=None).encode()
+    sources = {s.id: s.sources for s in topology.subtopologies}
+    owned = set(subscription.owned_partitions)
+
+    def exists(task: Task) -> bool:
+        return any(task.partition < counts.get(topic, 0) for topic in sources.get(task.group, ()))
+
+    def runs(state: TaskState) -> bool:
+        mine = any((topic, state.task.partition) in owned for topic in sources[state.task.group])
+        return state.running and (mine or not owned)
+
+    sums = tuple(
+        (TaskId(*state.task), LATEST_OFFSET if runs(state) else _sum(state))
+        for state in info.tasks
+        if exists(state.task)
+    )
+    tags = tuple((key, value) for key, value in info.tags if key != CAPACITY_TAG)
+    data = SubscriptionInfo(
+        process_id=info.process_id,
+        task_offset_sums=sums,
+        client_tags=(*tags, (CAPACITY_TAG, str(info.capacity))),
+    )
+    rack = subscription.rack_id or info.rack
+    return replace(subscription, version=3, user_data=data.encode(), rack_id=rack).encode()
+
+
+def _sum(state: TaskState) -> int:
+    return UNKNOWN_OFFSET_SUM if state.position == UNKNOWN else state.position
+
+
+def from_streams(decision: StreamsDecision) -> tuple[tuple[str, bytes], ...]:
+    """The assignments of a decision in the members' own words, by member id, our own included."""
+    topics = {s.id: tuple(sorted(s.sources)) for s in decision.topology.subtopologies}
+    warming = _warmups(decision)
+    return tuple(
+        (member_id, _assignment(decision, member_id, blob, topics, warming)) for member_id, blob in decision.assignments
+    )
+
+
+def _warmups(decision: StreamsDecision) -> set[tuple[str, TaskId]]:
+    """(member id, task) of the warm-ups."""
+    view, plan = decision.view, decision.plan
+    pairs = zip(plan.standby_task[plan.warmup].tolist(), plan.standby_process[plan.warmup].tolist(), strict=True)
+    return {(member, view.tasks.task_id(task)) for task, p in pairs for member in view.processes[p].members}
+
+
+def _assignment(
+    decision: StreamsDecision,
+    member_id: str,
+    blob: bytes,
+    topics: Mapping[int, tuple[str, ...]],
+    warming: set[tuple[str, TaskId]],
+) -> bytes:
+    partitions = ConsumerProtocolAssignment.decode(blob).partitions
+    active, standby = decision.tasks_of(member_id)
+    named = sorted({task.subtopology for task in (*active, *standby)})
+    data = StatefulAssignment(
+        groups=tuple((group, topics[group]) for group in named),
+        active=tuple(Task(t.subtopology, t.partition) for t in active),
+        copies=tuple(
+            Copy(Task(t.subtopology, t.partition), WARMUP if (member_id, t) in warming else STANDBY) for t in standby
+        ),
+    )
+    return ConsumerProtocolAssignment(1, partitions, data.encode()).encode()
+
+
+def inspect_stateful(decision: StreamsDecision, sent: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
+    """Findings on translated assignments, read back; () means that they say what the decision says."""
+    findings: list[str] = []
+    for (member_id, blob), (theirs, original) in zip(sent, decision.assignments, strict=True):
+        try:
+            read = ConsumerProtocolAssignment.decode(blob)
+            data = StatefulAssignment.decode(read.user_data or b"")
+        except RemoteProtocolError as error:
+            findings.append(f"the assignment of {member_id} does not read back: {error}")
+            continue
+        active, standby = decision.tasks_of(member_id)
+        same = (
+            member_id == theirs
+            and read.partitions == ConsumerProtocolAssignment.decode(original).partitions
+            and [tuple(task) for task in data.active] == [task[:2] for task in active]
+            and [tuple(copy.task) for copy in data.copies] == [task[:2] for task in standby]
+        )
+        if not same:
+            findings.append(f"the assignment of {member_id} is not that of the plan")
+    return tuple(findings)
