@@ -18,6 +18,7 @@ import typer
 
 from coordinator import cli_orders
 from coordinator.cli_groups import groups_app
+from coordinator.cli_pipeline import add_commands
 from coordinator.cli_topology import topology_app
 
 EXIT_INPUT = 2
@@ -40,6 +41,7 @@ app = typer.Typer(
 
 app.add_typer(topology_app)
 app.add_typer(groups_app)
+add_commands(app)
 cli_orders.add_to(app)
 
 

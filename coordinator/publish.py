@@ -125,7 +125,11 @@ class EventPublisher:
                 create_topic(
                     self._properties,
                     self._config.topic,
-                    {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)},
+                    {
+                        "cleanup.policy": "delete",
+                        "retention.ms": str(RETENTION_MS),
+                        "message.timestamp.type": "LogAppendTime",  # late events and skewed clocks show
+                    },
                 )
             producer = Producer(producer_config(self._properties))
         except (KafkaException, ValueError) as error:

@@ -1,0 +1,112 @@
+"""Commands around the data pipeline: record a history, replay it under other policies, show the weights in use."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+EXIT_INPUT = 2
+TIMEOUT_S = 10.0
+IDLE_S = 2.0
+
+Config = Annotated[Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Puts the commands into the application."""
+    app.command()(simulate)
+    app.command()(history)
+    app.command()(weights)
+
+
+def simulate(
+    history: Annotated[Path, typer.Option(help="A file written by `bellwether history`.")],
+    policy: Annotated[list[str] | None, typer.Option(help="A stock policy; may be repeated. All of them.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line per policy.")] = False,
+) -> None:
+    """Replay recorded groups under other policies, and say what each would have cost."""
+    from assignors.registry import POLICIES
+    from pipeline.backtest import recommendation, summary
+    from pipeline.history import HistoryError, read_history, replay_here
+
+    wanted = tuple(policy or POLICIES)
+    unknown = sorted(set(wanted) - set(POLICIES))
+    if unknown:
+        _fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(POLICIES)}.")
+    try:
+        recorded = read_history(history)
+    except HistoryError as error:
+        _fail(str(error))
+    began = time.perf_counter()
+    outcomes = replay_here(recorded, wanted)
+    took_s = time.perf_counter() - began
+    for reason, count in sorted(recorded.refused.items()):
+        typer.echo(f"{count} records were left out: {reason}.", err=True)
+    if as_json:
+        for row in summary(outcomes):
+            typer.echo(json.dumps(row))
+        return
+    typer.echo(recommendation(outcomes))
+    typer.echo(f"Replayed {len(outcomes)} rounds in {took_s:.2f} s.")
+
+
+def history(
+    output: Annotated[Path, typer.Option(help="The file to write.")],
+    config: Config = None,
+    bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
+    topic: Annotated[str, typer.Option(help="The events topic.")] = "bellwether.events",
+) -> None:
+    """Copy snapshots and traffic from the events topic into a file, for `bellwether simulate`."""
+    from confluent_kafka import KafkaException
+
+    from coordinator.client_config import librdkafka_properties
+    from coordinator.history_reader import HistoryUnreadError, recorded
+    from pipeline.history import write_history
+
+    try:
+        count = write_history(output, recorded(librdkafka_properties(_properties(config, bootstrap)), topic, TIMEOUT_S))
+    except HistoryUnreadError as error:
+        _fail(str(error))
+    except KafkaException as error:
+        _fail(f"The topic {topic} cannot be read: {error.args[0].str()}; check bootstrap.servers and the ACL READ.")
+    except OSError as error:
+        _fail(f"The file {output} cannot be written ({error.strerror}); check --output.")
+    typer.echo(f"Wrote {count} records to {output}.")
+
+
+def weights(
+    topic: Annotated[str, typer.Option(help="The compacted topic of weights.")] = "bellwether.weights",
+    config: Config = None,
+    bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
+) -> None:
+    """Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused."""
+    from coordinator.weights import WeightConfig, WeightReader
+
+    reader = WeightReader(_properties(config, bootstrap), WeightConfig(topic, create_topic=False))
+    reader.start()
+    deadline, known, since = time.monotonic() + TIMEOUT_S, -1, time.monotonic()
+    while time.monotonic() < deadline and (known <= 0 or time.monotonic() - since < IDLE_S):
+        now = reader.describe(0)["known"]
+        if now != known:
+            known, since = now, time.monotonic()
+        time.sleep(0.1)
+    typer.echo(json.dumps(reader.describe(), indent=2))
+    reader.close()
+
+
+def _properties(config: Path | None, bootstrap: str | None) -> dict[str, str]:
+    from coordinator.settings import SettingsError, load
+
+    given = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap is not None else {}
+    try:
+        # No group is led here, but settings want one.
+        return load(config, given if config is not None else given | {"groups": ["none"]}).properties
+    except SettingsError as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(EXIT_INPUT)

@@ -1,0 +1,103 @@
+"""The backtest: each policy lives through a recording with a memory of its own, and ranks as it would have live."""
+
+from pathlib import Path
+
+import pytest
+
+from assignors.decide import decide
+from assignors.memory import Memory
+from assignors.model import ClusterView
+from assignors.registry import Policy
+from assignors.weights import Weights
+from coordinator.event_records import snapshot_record
+from pipeline.backtest import BACKTEST_POLICIES, recommendation, replay, summary
+from pipeline.codec import SchemaSet
+from pipeline.history import HistoryError, read_history, replay_here, write_history
+from protocol.types import TopicPartition
+from tests.unit.assignors.wire import LiveMember, live_group
+
+RACKS = ("az1", "az2", "az3")
+SCHEMAS = SchemaSet.load()
+LOADS = [900, 800, 100, 100, 100, 100, 500, 400, 100, 100, 100, 100]
+
+
+def recorded(sizes: list[int], protocol: str = "cooperative-sticky", *, racks: bool = False) -> list[bytes]:
+    """A group that has `sizes[n]` members in recorded round n, led by sticky-min-churn, as events."""
+    placed = [[RACKS[p // 4]] if racks else [None] for p in range(12)]
+    cluster = ClusterView.of({"t": placed})
+    memory, values = Memory.empty(), []
+    members = [LiveMember(f"m{i}", ("t",), RACKS[i % 3] if racks else None) for i in range(max(sizes))]
+    for n, size in enumerate(sizes):
+        raw = live_group(members[:size], n + 1, protocol)
+        decision = decide(raw, cluster, memory, Policy("sticky-min-churn"), now_ms=1_000 * n)
+        memory = decision.memory
+        members = [m.after(decision) if i < size else m for i, m in enumerate(members)]
+        values.append(SCHEMAS.encode("snapshot", snapshot_record(decision)))
+    return values
+
+
+def traffic(loads: list[int]) -> bytes:
+    entries = [
+        {
+            "topic": "t",
+            "partition": p,
+            "member": None,
+            "rack": None,
+            "leader_rack": None,
+            "replica_racks": [],
+            "records": 1,
+            "bytes": load,
+        }
+        for p, load in enumerate(loads)
+    ]
+    return SCHEMAS.encode("traffic", {"group": "group", "since_ms": 0, "sampled_at_ms": 1_000, "entries": entries})
+
+
+def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    assert write_history(path, [*recorded([3, 4, 4, 3]), traffic(LOADS), b"junk"]) == 6
+    history = read_history(path)
+    assert history.refused == {"not an event": 1}
+    assert history.weights().of[TopicPartition("t", 0)] == 900
+    outcomes = replay_here(history, BACKTEST_POLICIES)
+    # The third recorded round only hands out what the second withheld.
+    assert len(outcomes) == 3 * len(BACKTEST_POLICIES)
+    rows = {row["policy"]: row for row in summary(outcomes)}
+    assert all(row["failed"] == 0 for row in rows.values())
+    assert rows["load-aware"]["imbalance"] < 1.1 < rows["sticky-min-churn"]["imbalance"]
+    assert summary(outcomes)[0]["policy"] == "load-aware"
+    assert recommendation(outcomes).startswith("Recommended: load-aware. Over 3 recorded rounds")
+
+
+def test_the_recorded_policy_replays_to_what_it_did() -> None:
+    values = recorded([2, 3])
+    history_snapshots = [SCHEMAS.decode(value)[1] for value in values]
+    outcomes = list(replay(history_snapshots, ["sticky-min-churn"], Weights()))
+    assert [(o.members, o.moved, o.rounds) for o in outcomes] == [(2, 0, 1), (3, 4, 2)]
+
+
+def test_racks_decide_where_loads_are_even() -> None:
+    snapshots = [SCHEMAS.decode(value)[1] for value in recorded([3], racks=True)]
+    rows = summary(list(replay(snapshots, ["sticky-min-churn", "rack-first"], Weights())))
+    assert rows[0]["policy"] == "rack-first"
+    assert rows[0]["cross_rack"] == 0
+
+
+def test_members_that_cannot_be_read_do_not_end_a_backtest() -> None:
+    (snapshot,) = [SCHEMAS.decode(value)[1] for value in recorded([2])]
+    snapshot["members"][0]["metadata"] = b"\x00"
+    (outcome,) = replay([snapshot], ["kafka"], Weights())
+    assert (outcome.failed, outcome.members, outcome.partitions) == ("", 2, 12)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b"", "holds no snapshot"), (b"\x00\x00", "no sane length"), (b"\x00\x00\x00\x05ab", "ends within a record")],
+)
+def test_a_damaged_history_is_refused_with_a_remedy(tmp_path: Path, data: bytes, text: str) -> None:
+    path = tmp_path / "history"
+    path.write_bytes(data)
+    with pytest.raises(HistoryError, match=text):
+        read_history(path)
+    with pytest.raises(HistoryError, match="cannot be read"):
+        read_history(tmp_path / "none")
