@@ -5,6 +5,7 @@ Exit codes
     1  something unexpected: a defect of ours
     2  bad input or configuration: settings, brokers that do not answer, missing ACLs, bytes that do not decode
     3  fenced: another instance runs with our group.instance.id; do not restart this one while the other runs
+    4  only `plan --detailed-exitcode`: the plan would change something
 
 A mistake of a user is one sentence on standard error, never a traceback. What only one command needs is imported by
 that command, so that `--help` and `decode` start at once.
@@ -19,6 +20,7 @@ import typer
 from coordinator import cli_orders
 from coordinator.cli_groups import groups_app
 from coordinator.cli_pipeline import add_commands
+from coordinator.cli_plan import plan_app
 from coordinator.cli_topology import topology_app
 
 EXIT_INPUT = 2
@@ -42,6 +44,7 @@ app = typer.Typer(
 app.add_typer(topology_app)
 app.add_typer(groups_app)
 add_commands(app)
+app.add_typer(plan_app)
 cli_orders.add_to(app)
 
 

@@ -60,6 +60,12 @@ def observe(
     _run(_look(group, bootstrap, config, interval_s=interval, show=_draw))
 
 
+def look(group: str, bootstrap: str | None, config: Path | None) -> "Observation":
+    """One look at a group; what a setting or a broker spoils ends the process with a sentence."""
+    found: Observation = _run(_look(group, bootstrap, config))
+    return found
+
+
 def as_document(seen: "Observation") -> dict[str, Any]:
     """An observation as JSON's values; bytes and the decision itself are left out."""
     shadow = seen.shadow

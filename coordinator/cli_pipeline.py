@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -16,22 +17,17 @@ Config = Annotated[Path | None, typer.Option(help="A TOML file.", envvar="BELLWE
 
 def add_commands(app: typer.Typer) -> None:
     """Puts the commands into the application."""
-    app.command()(simulate)
     app.command()(history)
     app.command()(weights)
 
 
-def simulate(
-    history: Annotated[Path, typer.Option(help="A file written by `bellwether history`.")],
-    policy: Annotated[list[str] | None, typer.Option(help="A stock policy; may be repeated. All of them.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line per policy.")] = False,
-) -> None:
-    """Replay recorded groups under other policies, and say what each would have cost."""
+def replay_history(history: Path, policies: Sequence[str], *, as_json: bool) -> None:
+    """`bellwether simulate --history`: replays recorded groups and says what each policy would have cost."""
     from assignors.registry import POLICIES
     from pipeline.backtest import recommendation, summary
     from pipeline.history import HistoryError, read_history, replay_here
 
-    wanted = tuple(policy or POLICIES)
+    wanted = tuple(policies or POLICIES)
     unknown = sorted(set(wanted) - set(POLICIES))
     if unknown:
         _fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(POLICIES)}.")

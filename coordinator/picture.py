@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from assignors.cost import crossing
 from assignors.decide import Decision
-from assignors.model import NO_RACK, NOBODY, ClusterView, GroupView, IntArray
+from assignors.explain import stage_of
+from assignors.model import FOREIGN_RACK, NO_RACK, NOBODY, ClusterView, GroupView, IntArray
 from assignors.streams.result import StreamsDecision
 from coordinator.causes import cause
 from coordinator.planner import Planned
@@ -98,9 +99,32 @@ class Picture:
     truncated: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """How a decision came about, as far as it was carried out: which answer was sent, why others were not, seconds."""
+
+    source: str = "dry run"
+    not_taken: tuple[str, ...] = ()
+    timings: Timings | None = None
+
+
+DRY = Circumstances()
+
+
 def consumer_picture(planned: Planned, previous: Decision | None) -> Picture:
     """Of a plain consumer group; `previous` is the decision that was delivered before."""
-    decision = planned.chosen.decision
+    chosen = planned.chosen
+    return consumers_of(chosen.decision, previous, Circumstances(chosen.source.value, chosen.reasons, planned.timings))
+
+
+def streams_picture(planned: PlannedTasks, previous: StreamsDecision | None) -> Picture:
+    """Of a Streams application; `previous` is the decision that was delivered before."""
+    chosen = planned.chosen
+    return tasks_of(chosen.decision, previous, Circumstances(chosen.source.value, chosen.reasons, planned.timings))
+
+
+def consumers_of(decision: Decision, previous: Decision | None = None, how: Circumstances = DRY) -> Picture:
+    """Of any decision on a consumer group, delivered or not."""
     group, cluster, plan = decision.group, decision.cluster, decision.plan
     after = decision.score_after
     listed = np.flatnonzero(plan.owner != NOBODY)[:ITEMS_MAX]
@@ -119,7 +143,7 @@ def consumer_picture(planned: Planned, previous: Decision | None) -> Picture:
         generation=decision.raw.generation,
         protocol=decision.raw.protocol,
         policy=decision.policy,
-        source=planned.chosen.source.value,
+        source=how.source,
         decided_at_ms=decision.decided_at_ms,
         cause=cause(previous, decision).sentence,
         holders=holders,
@@ -134,15 +158,14 @@ def consumer_picture(planned: Planned, previous: Decision | None) -> Picture:
         lost=decision.moves.lost,
         moves=_consumer_moves(decision, changed[:MOVES_MAX]),
         stages=tuple(StageLine(s.stage, s.taken, s.reason) for s in decision.stages),
-        warnings=(*decision.warnings, *planned.chosen.reasons),
-        took_ms=_took(planned.timings),
+        warnings=(*decision.warnings, *how.not_taken),
+        took_ms=_took(how.timings),
         truncated=after.owned > ITEMS_MAX or len(changed) > MOVES_MAX,
     )
 
 
-def streams_picture(planned: PlannedTasks, previous: StreamsDecision | None) -> Picture:
-    """Of a Streams application; `previous` is the decision that was delivered before."""
-    decision = planned.chosen.decision
+def tasks_of(decision: StreamsDecision, previous: StreamsDecision | None = None, how: Circumstances = DRY) -> Picture:
+    """Of any decision on a Streams application, delivered or not."""
     found = report(previous, decision)
     view, plan = decision.view, decision.plan
     holders = tuple(
@@ -157,7 +180,7 @@ def streams_picture(planned: PlannedTasks, previous: StreamsDecision | None) -> 
         generation=decision.raw.generation,
         protocol=decision.raw.protocol,
         policy=decision.policy,
-        source=planned.chosen.source.value,
+        source=how.source,
         decided_at_ms=decision.decided_at_ms,
         cause=found.cause.sentence,
         holders=holders,
@@ -172,20 +195,11 @@ def streams_picture(planned: PlannedTasks, previous: StreamsDecision | None) -> 
         lost=decision.moves.lost,
         moves=_task_moves(decision, changed[:MOVES_MAX]),
         stages=tuple(StageLine(note, True, note) for note in plan.notes),
-        warnings=(*decision.warnings, *planned.chosen.reasons),
-        took_ms=_took(planned.timings),
+        warnings=(*decision.warnings, *how.not_taken),
+        took_ms=_took(how.timings),
         probing_at_ms=decision.probing_at_ms,
         truncated=view.tasks.size + len(plan.standby_task) > ITEMS_MAX or len(changed) > MOVES_MAX,
     )
-
-
-def stage_of(decision: Decision, flat: int) -> str:
-    """The last stage that changed the owner of this partition."""
-    owner, found = NOBODY, ""
-    for stage in decision.stages:
-        if stage.owner is not None and stage.taken and int(stage.owner[flat]) != owner:
-            owner, found = int(stage.owner[flat]), stage.stage
-    return found
 
 
 def _consumer_moves(decision: Decision, flats: Flats) -> tuple[Move, ...]:
@@ -213,9 +227,7 @@ def _task_items(decision: StreamsDecision) -> list[tuple[Item, ...]]:
     items: list[list[Item]] = [[] for _ in view.processes]
     for task in np.flatnonzero(plan.active != NOBODY)[:ITEMS_MAX].tolist():
         process = int(plan.active[task])
-        rack = int(view.rack[process])
-        remote = rack != NO_RACK and table.racks_known and table.source_remote[table.source_signature[task], rack] > 0
-        state = NEUTRAL if rack == NO_RACK or not table.racks_known else CROSS_RACK if remote else LOCAL
+        state = _task_state(decision, task, int(view.rack[process]))
         items[process].append(Item(str(table.task_id(task)), state, bool(decision.withheld[task])))
     index = {p.process_id: i for i, p in enumerate(view.processes)}
     for copy in decision.copy_lags()[:ITEMS_MAX]:
@@ -223,6 +235,14 @@ def _task_items(decision: StreamsDecision) -> list[tuple[Item, ...]]:
         state = WARMUP if copy.warmup else STANDBY
         items[index[copy.process_id]].append(Item(str(copy.task), state, False, lag, copy.age_ms))
     return [tuple(of) for of in items]
+
+
+def _task_state(decision: StreamsDecision, task: int, rack: int) -> str:
+    table = decision.view.tasks
+    if rack == NO_RACK or not table.racks_known:
+        return NEUTRAL
+    remote = rack == FOREIGN_RACK or table.source_remote[table.source_signature[task], rack] > 0
+    return CROSS_RACK if remote else LOCAL
 
 
 def _states(group: GroupView, cluster: ClusterView, owner: IntArray) -> list[str]:
@@ -243,6 +263,8 @@ def _racks(known: Sequence[str], holders: Iterable[Holder]) -> tuple[str, ...]:
     return tuple(sorted({*known, *(h.rack for h in holders if h.rack)}))
 
 
-def _took(timings: Timings) -> dict[str, float]:
+def _took(timings: Timings | None) -> dict[str, float]:
+    if timings is None:
+        return {}
     seconds = {"metadata": timings.metadata_s, "plan": timings.plan_s, "sync": timings.sync_s}
     return {name: round(value * 1000, 2) for name, value in seconds.items()}
