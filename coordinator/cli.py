@@ -18,6 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from coordinator import cli_orders
+from coordinator.cli_doctor import doctor_app
 from coordinator.cli_groups import groups_app
 from coordinator.cli_pipeline import add_commands
 from coordinator.cli_plan import plan_app
@@ -45,6 +46,7 @@ app.add_typer(topology_app)
 app.add_typer(groups_app)
 add_commands(app)
 app.add_typer(plan_app)
+app.add_typer(doctor_app)
 cli_orders.add_to(app)
 
 

@@ -34,7 +34,7 @@ def groups(bootstrap: Bootstrap = None, config: Config = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    found = _run(_list(_kafka(bootstrap, config, "any")))
+    found = run(_list(_kafka(bootstrap, config, "any")))
     table = Table("group", "assigned by", "type", "state")
     for group in sorted(found, key=lambda g: g.group_id):
         by = "a member" if group.kind in ("", "classic") else f"its broker ({group.kind})"
@@ -45,7 +45,7 @@ def groups(bootstrap: Bootstrap = None, config: Config = None) -> None:
 @groups_app.command()
 def describe(group: Group, bootstrap: Bootstrap = None, config: Config = None, as_json: AsJson = False) -> None:
     """Show a group: members, what they have, lags, the present plan's cost, and what we would assign."""
-    seen = _run(_look(group, bootstrap, config))
+    seen = run(_look(group, bootstrap, config))
     typer.echo(json.dumps(as_document(seen), indent=2)) if as_json else _draw(seen)
 
 
@@ -57,12 +57,12 @@ def observe(
     interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=1.0)] = 10.0,
 ) -> None:
     """Show a group again and again until Ctrl-C."""
-    _run(_look(group, bootstrap, config, interval_s=interval, show=_draw))
+    run(_look(group, bootstrap, config, interval_s=interval, show=_draw))
 
 
 def look(group: str, bootstrap: str | None, config: Path | None) -> "Observation":
     """One look at a group; what a setting or a broker spoils ends the process with a sentence."""
-    found: Observation = _run(_look(group, bootstrap, config))
+    found: Observation = run(_look(group, bootstrap, config))
     return found
 
 
@@ -133,13 +133,13 @@ async def _look(
     from coordinator.offset_reader import OffsetReader
     from coordinator.transport import Transport
 
-    settings = _settings(bootstrap, config, group)
+    settings, _ = settings_for(bootstrap, config, group)
     transport = Transport(settings.properties)
     await transport.start(CONNECT_TIMEOUT_MS)
     reader = ClusterReader(librdkafka_properties(settings.properties))
     offsets = OffsetReader(reader.admin, transport)
     try:
-        observer = _observer(settings, group, Sources(transport, reader, offsets))
+        observer = observer_for(settings, group, Sources(transport, reader, offsets))
         seen = await observer.look()
         while show is not None and interval_s is not None:
             show(seen)
@@ -152,7 +152,7 @@ async def _look(
         await transport.close()
 
 
-def _observer(settings: Any, group: str, sources: Any) -> "GroupObserver":
+def observer_for(settings: Any, group: str, sources: Any) -> "GroupObserver":
     """By what is configured of the group, else by the defaults."""
     from assignors.registry import POLICIES, load_plugins, policy
     from coordinator.applications import load_application
@@ -183,7 +183,8 @@ async def _list(properties: Mapping[str, str]) -> "list[ListedGroup]":
     return [group for node in found for group in node]
 
 
-def _settings(bootstrap: str | None, config: Path | None, group: str) -> Any:
+def settings_for(bootstrap: str | None, config: Path | None, group: str) -> tuple[Any, bool]:
+    """The settings, and whether they name the group; what is wrong with them ends the process with a sentence."""
     from coordinator.settings import SettingsError, load
 
     kafka = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap is not None else {}
@@ -191,18 +192,20 @@ def _settings(bootstrap: str | None, config: Path | None, group: str) -> Any:
         if config is not None:
             settings = load(config, dict(kafka))
             if any(g.name == group for g in settings.groups):
-                return settings
-        return load(config, {**kafka, "groups": [group]})
+                return settings, True
+        return load(config, {**kafka, "groups": [group]}), False
     except SettingsError as error:
         _fail(str(error))
 
 
 def _kafka(bootstrap: str | None, config: Path | None, group: str) -> dict[str, str]:
-    properties: dict[str, str] = _settings(bootstrap, config, group).properties
+    settings, _ = settings_for(bootstrap, config, group)
+    properties: dict[str, str] = settings.properties
     return properties
 
 
-def _run(work: Any) -> Any:
+def run(work: Any) -> Any:
+    """Runs it; what a setting or a broker spoils ends the process with a sentence."""
     from assignors.registry import UnknownNameError
     from coordinator.applications import ApplicationError
     from coordinator.client_config import ClientConfigError
