@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.ghosts import GhostOptions
 from coordinator.group import check_timing
+from coordinator.orders import ControlSettings
 from coordinator.settings import Settings, SettingsError, load
 
 BROKER = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
@@ -201,3 +202,28 @@ def test_ghosts_are_removed_in_the_modes_that_act(tmp_path: Path) -> None:
 )
 def test_what_a_mode_does_not_do_cannot_be_set(tmp_path: Path, text: str, said: str) -> None:
     assert said in complaint(tmp_path, f'[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n{text}\n')
+
+
+def test_sidecars_that_stand_by_share_an_instance_id_and_each_has_a_name(tmp_path: Path) -> None:
+    both = (
+        'standby = true\ncontrol_topic = "control"\n[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "g"\n'
+    )
+    settings = from_toml(tmp_path, both, {"BELLWETHER_SIDECAR_ID": "pod-0"})
+    assert [m.standby for m in settings.memberships] == [True]
+    assert settings.control == ControlSettings("control", "pod-0", standby=True)
+    unnamed = from_toml(tmp_path, both).control
+    assert unnamed is not None
+    assert unnamed.sidecar_id != ""
+    assert load(environ=BOTH).control is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"BELLWETHER_STANDBY": "true"}, "standby needs control_topic"),
+        ({"BELLWETHER_CONTROL_TOPIC": "no such/topic"}, "control_topic"),
+    ],
+)
+def test_a_standby_that_could_hear_nobody_is_refused(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load(environ={**BOTH, **environ})
