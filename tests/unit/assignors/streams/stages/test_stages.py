@@ -18,8 +18,9 @@ from assignors.streams.model import (
     StreamsPlan,
     StreamsView,
 )
+from assignors.streams.stages.budget import MoveBudget, choose
 from assignors.streams.stages.capacity import quotas
-from assignors.streams.stages.chain import Problem, run
+from assignors.streams.stages.chain import Problem, RackTraffic, SubtopologyCounts, run
 from assignors.streams.stages.configs import StageConfigs
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
@@ -251,3 +252,61 @@ def test_no_stage_may_break_the_placement_or_the_balance(owner: list[int], reaso
 def test_what_cannot_be_meant_is_refused(values: dict[str, object], sentence: str) -> None:
     with pytest.raises(AssignmentConfigError, match=sentence):
         StageConfigs(**values)  # type: ignore[arg-type]  # wrong values are the point
+
+
+def test_a_path_longer_than_the_budget_begins_with_a_task_that_goes_all_the_way() -> None:
+    """The fullest process shall give to the second, and that to the empty one; one move a round is allowed."""
+    view = running([(4, 0), (0, None)], [[0, 1, 2], [3], []]).view()
+    live = np.array([0, 0, 0, 1], dtype=np.int32)
+    nobody = np.full(4, NOBODY, dtype=np.int32)
+    problem = Problem(view, Lags.of(view, 0), np.arange(4, dtype=np.int32), live, nobody, racks=False)
+    wanted = np.array([0, 0, 1, 2], dtype=np.int32)
+    assert choose(problem, wanted, 2, 2).now == [2, 3]
+    found, (report,) = run([MoveBudget(1, 1)], problem, wanted)
+    assert found.tolist() == [0, 0, 2, 1]
+    assert (report.before, report.after) == (1, 0)
+
+
+def test_what_the_stages_before_have_used_of_the_budget_is_gone() -> None:
+    view = running([(2, 0)], [[0, 1], []]).view()
+    live = np.zeros(2, dtype=np.int32)
+    nobody = np.full(2, NOBODY, dtype=np.int32)
+    problem = Problem(view, Lags.of(view, 0), np.arange(2, dtype=np.int32), live, nobody, racks=False)
+    wanted = np.array([0, 1], dtype=np.int32)
+    assert choose(problem, wanted, 3, 0).waiting == [1]
+    assert choose(problem, wanted, 3, 1).now == [1]
+
+
+class Contrary:
+    """A stage that makes its own score worse."""
+
+    name = "contrary"
+    delays = False
+
+    def apply(self, problem: Problem, owner: IntArray) -> IntArray:
+        return owner[::-1].copy()
+
+    def score(self, problem: Problem, owner: IntArray) -> float:
+        return float(owner[0] != 0)
+
+
+def test_a_plan_that_is_no_better_by_its_own_score_is_not_taken() -> None:
+    view = running([(2, 0)], [[0], [1]]).view()
+    nobody = np.full(2, NOBODY, dtype=np.int32)
+    problem = Problem(view, Lags.of(view, 0), np.arange(2, dtype=np.int32), nobody, nobody, racks=False)
+    found, (report,) = run([Contrary()], problem, np.array([0, 1], dtype=np.int32))
+    assert found.tolist() == [0, 1]
+    assert (report.taken, report.reason) == (False, "Its plan was no better: 0 to 1.")
+
+
+def test_rack_traffic_and_balance_change_nothing_themselves() -> None:
+    application = Application([(2, 100)], [Instance(process_id(n + 1), rack=RACKS[n]) for n in range(2)], [0, 1])
+    view = application.view()
+    nobody = np.full(2, NOBODY, dtype=np.int32)
+    problem = Problem(view, Lags.of(view, 0), np.arange(2, dtype=np.int32), nobody, nobody, racks=True)
+    owner = np.array([0, 1], dtype=np.int32)
+    for guard in (RackTraffic(), SubtopologyCounts(owner)):
+        assert guard.apply(problem, owner) is owner
+    assert RackTraffic().score(problem, owner) == 2
+    assert run([Wild([1, 0])], problem, owner)[1][0].taken
+    assert "worsen rack traffic from 0 to 2" in run([Wild([0, 1])], problem, owner[::-1].copy())[1][0].reason
