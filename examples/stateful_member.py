@@ -67,6 +67,9 @@ class Store:
             self._database.execute("insert or replace into tasks values (?, ?, ?)", (task, position, following))
         self.position[task], self.next[task] = position, following
 
+    def close(self) -> None:
+        self._database.close()
+
     @staticmethod
     def _identity(file: Path) -> ProcessId:
         """The same after a restart: that is how a process is known to have state already."""
@@ -218,6 +221,7 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
             self._consumer.close()
             self._restorer.close()
             self._producer.close()
+            self._store.close()
 
     def _count(self, task: int, records: list[Any]) -> None:
         """The changelog first: state that is in it and not in the database is restored, the other way round lost."""
