@@ -1,4 +1,6 @@
-"""Puts the event publisher and the sampler together from the settings; nothing where they are off."""
+"""Puts the event publisher and the sampler together from the settings; nothing where they are off, not even imports:
+every start would pay for Avro.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,20 +9,19 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 from prometheus_client import Counter as PrometheusCounter
 
-from coordinator.publish import EventPublisher, PublishConfig
 from coordinator.runtime import Beside, DecisionObserver, NoteObserver, StreamsObserver
-from coordinator.samples import Sampler
-from coordinator.weights import WeightConfig, WeightReader
 
 if TYPE_CHECKING:
+    from coordinator.publish import EventPublisher
     from coordinator.settings import Settings
+    from coordinator.weights import WeightReader
 
 
 @dataclass(frozen=True, slots=True)
 class EventsOut:
     """Observers for the runtime, and what to close at the end."""
 
-    publisher: EventPublisher | None = None
+    publisher: "EventPublisher | None" = None
     on_decision: Sequence[DecisionObserver] = ()
     on_streams_decision: Sequence[StreamsObserver] = ()
     on_note: Sequence[NoteObserver] = ()
@@ -32,6 +33,9 @@ class EventsOut:
         events = settings.events
         if events is None:
             return cls()
+        from coordinator.publish import EventPublisher, PublishConfig
+        from coordinator.samples import Sampler
+
         counter = PrometheusCounter(
             "bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry
         )
@@ -55,11 +59,13 @@ class EventsOut:
             self.publisher.close()
 
 
-def weight_reader(settings: "Settings") -> WeightReader | None:
+def weight_reader(settings: "Settings") -> "WeightReader | None":
     """Starts reading weights if a topic is named."""
     weights = settings.weights
     if weights is None:
         return None
+    from coordinator.weights import WeightConfig, WeightReader
+
     reader = WeightReader(settings.properties, WeightConfig(weights.topic, weights.age_ms_max, weights.create_topic))
     reader.start()
     return reader

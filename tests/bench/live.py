@@ -182,12 +182,9 @@ def groups(cluster: KafkaCluster, count: int) -> Figures:
 def start(cluster: KafkaCluster) -> Iterator[Figures]:
     """Seconds to the first JoinGroup. Cold: no compiled Python files of ours or of any library."""
     with tempfile.TemporaryDirectory(prefix="bellwether-cold-") as compiled:
-        os.environ["PYTHONPYCACHEPREFIX"] = compiled
-        try:
+        with environment(PYTHONPYCACHEPREFIX=compiled, PYTHONDONTWRITEBYTECODE=""):
             cold = _first_join(cluster, "start-cold")
             warm = sorted(_first_join(cluster, f"start-warm-{n}") for n in range(STARTS))
-        finally:
-            del os.environ["PYTHONPYCACHEPREFIX"]
     yield {"row": "start to first JoinGroup, cold", "outcome": f"{cold / 1000:.2f} s", **stamp()}
     said = f"{warm[0] / 1000:.2f} s, median {warm[len(warm) // 2] / 1000:.2f} s"
     yield {"row": "start to first JoinGroup, warm", "outcome": said, **stamp()}
@@ -256,14 +253,25 @@ def main() -> int:
 
 
 def _with_cluster(work: Callable[[KafkaCluster], object], *, requests_logged: bool = False) -> None:
-    if requests_logged:
-        os.environ["JAVA_TOOL_OPTIONS"] = "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"
+    logged = {"JAVA_TOOL_OPTIONS": "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"}
+    with (
+        environment(**(logged if requests_logged else {})),
+        KafkaCluster(nodes=1, heap_mb=512, initial_rebalance_delay_ms=0) as cluster,
+    ):
+        cluster.create_topic(TOPIC, PARTITIONS)
+        work(cluster)
+
+
+@contextmanager
+def environment(**changes: str) -> Iterator[None]:
+    """Environment variables for the processes that are started meanwhile."""
+    before = dict(os.environ)
+    os.environ.update(changes)
     try:
-        with KafkaCluster(nodes=1, heap_mb=512, initial_rebalance_delay_ms=0) as cluster:
-            cluster.create_topic(TOPIC, PARTITIONS)
-            work(cluster)
+        yield
     finally:
-        os.environ.pop("JAVA_TOOL_OPTIONS", None)
+        os.environ.clear()
+        os.environ.update(before)
 
 
 if __name__ == "__main__":
