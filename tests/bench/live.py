@@ -181,10 +181,12 @@ def groups(cluster: KafkaCluster, count: int) -> Figures:
 
 def start(cluster: KafkaCluster) -> Iterator[Figures]:
     """Seconds to the first JoinGroup. Cold: no compiled Python files of ours or of any library."""
-    with tempfile.TemporaryDirectory(prefix="bellwether-cold-") as compiled:
-        with environment(PYTHONPYCACHEPREFIX=compiled, PYTHONDONTWRITEBYTECODE=""):
-            cold = _first_join(cluster, "start-cold")
-            warm = sorted(_first_join(cluster, f"start-warm-{n}") for n in range(STARTS))
+    with (
+        tempfile.TemporaryDirectory(prefix="bellwether-cold-") as compiled,
+        environment(PYTHONPYCACHEPREFIX=compiled, PYTHONDONTWRITEBYTECODE=""),
+    ):
+        cold = _first_join(cluster, "start-cold")
+        warm = sorted(_first_join(cluster, f"start-warm-{n}") for n in range(STARTS))
     yield {"row": "start to first JoinGroup, cold", "outcome": f"{cold / 1000:.2f} s", **stamp()}
     said = f"{warm[0] / 1000:.2f} s, median {warm[len(warm) // 2] / 1000:.2f} s"
     yield {"row": "start to first JoinGroup, warm", "outcome": said, **stamp()}
