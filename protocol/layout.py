@@ -45,11 +45,17 @@ def lay_out(
     count_at = entry_end - 4 - 4 * items + _BLOB_BYTES * member + 6
     width = -(-max(map(len, headers), default=0) // 8)
     names = np.frombuffer(b"".join(h.ljust(8 * width) for h in headers), ">u8").reshape(len(headers), width)
+    shortest = min(map(len, headers), default=0)
     for w in range(width):
+        if shortest > 8 * w:
+            word[count_at - header_size + 8 * w] = names[topic, w]
+            continue
         long: LongArray = np.flatnonzero(header_size > 8 * w)
         word[count_at[long] - header_size[long] + 8 * w] = names[topic[long], w]
     int32[count_at] = items
-    item_at = np.repeat(count_at + 4 - 4 * (np.cumsum(items) - items), items) + 4 * np.arange(len(partition))
+    item_at = count_at + 4
+    if len(items) < len(partition):
+        item_at = np.repeat(item_at - 4 * (np.cumsum(items) - items), items) + 4 * np.arange(len(partition))
     int32[item_at] = partition
 
     raw = bytes(out)
