@@ -15,7 +15,7 @@ from assignors.memory import Memory
 from assignors.registry import policy
 from assignors.views import RawGroup, RawMember, decode_group
 from protocol.bulk import write_assignments
-from tests.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases
+from tests.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases, now
 from tests.bench.scenario import SETTLED_GENERATION, Scenario
 
 
@@ -52,9 +52,9 @@ T = TypeVar("T")
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
     """(milliseconds, what the work returned)."""
-    start = time.perf_counter()
+    start = now()
     result = work()
-    return (time.perf_counter() - start) * 1000, result
+    return (now() - start) * 1000, result
 
 
 def _repeat(work: Callable[[], object], least: int, seconds: float) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.bench.outcome import CLOCK
 from tests.bench.plot import Line, chart
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -34,7 +35,8 @@ def machine() -> dict[str, str]:
 
 def stamp() -> dict[str, str]:
     """When, and how busy the machine was: runnable processes over the last minute."""
-    return {"at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), "load": f"{os.getloadavg()[0]:.1f}"}
+    clock = ", CPU" * (os.environ.get(CLOCK) == "cpu")
+    return {"at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), "load": f"{os.getloadavg()[0]:.1f}{clock}"}
 
 
 def save(consumer: Iterable[Figures], streams: Iterable[Figures], order: Iterable[str]) -> None:
