@@ -22,8 +22,8 @@ def now_ms() -> int:
 
 
 def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """Nothing is produced meanwhile: the leader that makes way loses its partitions and replays what it has written since
-    its last commit, which is no loss of state."""
+    """Nothing is produced meanwhile: the leader that makes way loses its partitions and replays what it has written
+    since its last commit, which is no loss of state."""
     common = application(kafka, "adopted-warm", standbys=1)
     group = common.application_id
 
