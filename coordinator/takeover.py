@@ -107,7 +107,9 @@ class Takeover:
                 return self._join_answered(kind, event)
             case LeaveAnswer():
                 return self._given_back() if kind is Kind.GIVE_BACK else self._evicted(event)
-            case DescribeAnswer() if not event.error:
+            case DescribeAnswer() if event.error:
+                return Failed(f"DESCRIBE was answered with {name_of(event.error)}", event.error)
+            case DescribeAnswer():
                 return self._described(event)
         return None
 

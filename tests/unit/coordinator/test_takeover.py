@@ -149,6 +149,13 @@ def test_it_does_not_wait_for_ever_for_the_leader() -> None:
     assert play.sent(c.Join).member_id == GOOD
 
 
+def test_it_gives_up_when_it_cannot_see_who_is_there() -> None:
+    play = evicted(dynamic_until_named())
+    play.described("", error=16)
+    assert play.kinds() == ["Leave"]
+    assert play.left().state is State.WATCHING
+
+
 def test_another_leader_again_is_left_at_once() -> None:
     play = evicted(dynamic_until_named())
     play.described("PreparingRebalance", *GROUP[1:], client("m-new", "leader"))
