@@ -140,6 +140,8 @@ class GroupObserver:
         return 0
 
     def _tell(self, seen: Observation) -> None:
+        if _summary(seen) != (_summary(self.last) if self.last is not None else None):
+            log.info("group_observed", group=self.group_id, lag=seen.lag, **_summary(seen))
         self.last = seen
         for observer in self._on_observation:
             _told(observer, seen)
@@ -230,6 +232,20 @@ class GroupObserver:
         if group is not None:
             topology = ReadOnlyTopology(None, topology_of(group))
         return StreamsPlanner(self.group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
+
+
+def _summary(seen: Observation) -> dict[str, object]:
+    """What is worth a log line when it changes; lags change all the time."""
+    shadow = seen.shadow
+    return {
+        "kind": seen.kind,
+        "state": seen.state,
+        "protocol": seen.protocol,
+        "members": len(seen.members),
+        "obstacle": seen.obstacle,
+        "trouble": seen.trouble,
+        "shadow_moves": shadow.moves.moved if shadow is not None else None,
+    }
 
 
 def _told(observer: Callable[..., None], *values: object) -> None:
