@@ -207,11 +207,13 @@ def _kafka(bootstrap: str | None, config: Path | None, group: str) -> dict[str, 
 def run(work: Any) -> Any:
     """Runs it; what a setting or a broker spoils ends the process with a sentence."""
     from assignors.registry import UnknownNameError
+    from coordinator import logs
     from coordinator.applications import ApplicationError
     from coordinator.client_config import ClientConfigError
     from coordinator.cluster import ClusterUnreachableError
     from coordinator.transport import TransportError
 
+    logs.configure("error", "auto")  # standard output is for what was asked
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:

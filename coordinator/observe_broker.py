@@ -74,7 +74,8 @@ def _streams(member: BrokerMember, group: BrokerGroup) -> DescribedMember:
     standby = [(s, p) for s, partitions in member.standby for p in partitions if s in sources]
     sums = {TaskId(numbers[s], p): UNKNOWN_OFFSET_SUM for s, p in standby}
     sums |= {TaskId(numbers[s], p): offset for s, p, offset in member.offsets if s in numbers}
-    sums |= {TaskId(numbers[s], p): LATEST_OFFSET for s, p in active}
+    stateful = {s.subtopology_id for s in group.subtopologies if s.changelogs}
+    sums |= {TaskId(numbers[s], p): LATEST_OFFSET for s, p in active if s in stateful}
     pairs = sorted((TopicPartition(topic, p), TaskId(numbers[s], p)) for s, p in active for topic in sources[s])
     owned = tuple(partition for partition, _ in pairs)
     subscription = ConsumerProtocolSubscription(

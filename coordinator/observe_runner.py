@@ -211,14 +211,13 @@ class GroupObserver:
 
     async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
         members = tuple(JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
-        deadline = time.monotonic() + LIMIT_S
-        command = Decide(NEWEST, answer.protocol, members, "", deadline, dry=True)
         try:
             planner = self._planner(answer, group)
             if isinstance(planner, StreamsPlanner):
                 await planner.observed(answer, None)
             await planner.rebuild(RebuildMemory(NEWEST, answer.protocol, members), answer, "")
-            compared = await planner.compare(command)
+            deadline = time.monotonic() + LIMIT_S  # from here: to learn a topology takes its time
+            compared = await planner.compare(Decide(NEWEST, answer.protocol, members, "", deadline, dry=True))
         except (PlanError, DecisionError, TopologyError, ClusterUnreachableError) as error:
             return replace(seen, trouble=f"no shadow plan: {error}")
         return replace(seen, shadow=shadow_of(compared.decision))

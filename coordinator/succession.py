@@ -19,7 +19,7 @@ from itertools import pairwise
 from protocol.primitives import java_string_hash
 
 BUCKETS_MIN = 16
-GROWN_MAX = 4  # tables that were at most so many times larger than now are thought of
+GROWN_MAX = 64  # tables that were at most so many times larger than now are thought of
 SIGN = 1 << 31
 
 
