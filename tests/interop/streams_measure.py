@@ -77,7 +77,7 @@ class Scenario:
 
     def suits(self, leader: str) -> bool:
         """Only who restarts leaves ghosts."""
-        return self.restarts or not leader.endswith("+ghosts")
+        return self.restarts or not leader.endswith("-ghosts")
 
 
 def _scale_out(app: StreamsApp) -> None:

@@ -21,7 +21,7 @@ SAME_NUMBERS = (
     "probing.rebalance.interval.ms",
 )
 # The third also removes the dead member that a restarted thread leaves behind; the second leaves it to its session.
-LEADERS = ("java", "bellwether", "bellwether+ghosts")
+LEADERS = ("java", "bellwether", "bellwether-ghosts")
 RACKS = ("az1", "az2", "az3")
 PLAIN: Mapping[str, str] = {}
 COMPACTED = {"cleanup.policy": "compact"}
@@ -104,7 +104,7 @@ def leading(
         yield None
         return
     with TemporaryDirectory(prefix="bellwether-topology-") as directory:
-        topology, ghosts = write_topology(application, Path(directory)), leader.endswith("+ghosts")
+        topology, ghosts = write_topology(application, Path(directory)), leader.endswith("-ghosts")
         options = bellwether_options(application, topology, policy, ghosts=ghosts)
         with Bellwether(cluster, [application.application_id], options=options) as process:
             try:
