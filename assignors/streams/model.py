@@ -206,7 +206,7 @@ class StreamsPlan:
     """Where every task goes. `active[t]` is a process index. Standby replicas are parallel arrays sorted by task, then
     process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
     `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
-    `stays`: stateless tasks stay on the threads of the process that run them; Kafka deals them anew each time.
+    `stays`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
     `stages` tell what each configured stage did; `deferred` tasks wait for a later round because of one of them."""
 
     active: IntArray
