@@ -1,7 +1,8 @@
 """The policy `streams-ha`: what KIP-441 and KIP-925 promise and the shipped HighAvailabilityTaskAssignor lacks.
 
-Tasks stay with whoever has them as long as that is balanced, subtopology by subtopology too, and on the very thread. An active task that waits for a warm-up waits where it runs. Standbys stay where they are, spread over
-racks where no tags say how to spread them. Everything else is HighAvailability's.
+Tasks stay with whoever has them as long as that is balanced, subtopology by subtopology too, and on the very thread. An
+active task that waits for a warm-up waits where it runs. Standbys stay where they are, spread over racks where no tags
+say how to spread them. Everything else is HighAvailability's.
 
 With the rack optimisation on, its strategy decides whether subtopologies are to be even. It starts from the current
 placement, so it is repeated until it changes nothing: otherwise each rebalance would move a few tasks more.
