@@ -107,13 +107,14 @@ def share(cluster: KafkaCluster, size: int, leader: str, turns: int) -> Figures:
     """The leader's share of rounds in milliseconds, in a group with `size` members besides it; one more comes and goes
     `turns` times."""
     group = f"share-{leader}-{size}"
+    parts = ""
     with ExitStack() as stack:
         if leader == "java":
             flock = stack.enter_context(Flock(cluster.bootstrap))
             java = flock.member("java", group, [TOPIC], [PROTOCOL])
             wait_until(lambda: len(java.owned()) == PARTITIONS, SETTLE_S, lambda: "the Java leader has not settled")
         else:
-            stack.enter_context(Bellwether(cluster, [group]))
+            lead = stack.enter_context(Bellwether(cluster, [group]))
         flock_of = stack.enter_context(followers(cluster, [group] * size, PAUSE_S))
         for _ in range(turns):
             before = flock_of[0].settled
@@ -121,13 +122,23 @@ def share(cluster: KafkaCluster, size: int, leader: str, turns: int) -> Figures:
                 _wait_after(flock_of, before)
                 before = flock_of[0].settled
             _wait_after(flock_of, before)
+        if leader != "java":
+            parts = "; " + ", ".join(_logged_part(lead, group, what) for what in ("metadata_ms", "plan_ms"))
     times = sorted(shares(cluster, group, size))
     name = "Java" if leader == "java" else "Bellwether"
     return {
         "row": f"leader's share, {name}, {size} members",
-        "outcome": f"p50 {times[len(times) // 2]} ms, p99 {times[int(len(times) * 0.99)]} ms, {len(times)} rounds",
+        "outcome": f"{_percentiles(times)} ms, {len(times)} rounds{parts}",
         **stamp(),
     }
+
+
+def _logged_part(lead: Bellwether, group: str, what: str) -> str:
+    return f"{what} {_percentiles(sorted(line[what] for line in lead.log('decision', group=group)))}"
+
+
+def _percentiles(ordered: Sequence[float]) -> str:
+    return f"p50 {ordered[len(ordered) // 2]:,}, p99 {ordered[int(len(ordered) * 0.99)]:,}"
 
 
 def _wait_after(made: Sequence[Follower], generation: int) -> None:
