@@ -5,8 +5,9 @@ What it tells a membership is a level, not an edge: it may say the same twice, a
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,6 +26,18 @@ HAND_OVER_S = 2.0
 STOP_POLL_S = 0.02
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlReport:
+    """For metrics: `silence_s` is how long our own beat has not come back through the topic."""
+
+    orders: tuple[Order, ...]
+    living: int  # sidecars heard lately, ourselves not counted
+    silence_s: float
+
+
+OnControl = Callable[[ControlReport], None]
 
 
 class Runner(Protocol):
@@ -56,6 +69,7 @@ class ControlDesk:
         settings: ControlSettings,
         runners: Mapping[str, Runner],
         *,
+        on_control: Sequence[OnControl] = (),
         beat_s: float = BEAT_S,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
@@ -63,7 +77,9 @@ class ControlDesk:
         self.sidecar_id = settings.sidecar_id
         self._topic = topic
         self._standby = settings.standby
+        self._on_control = on_control
         self._beat_s = beat_s
+        self._heard_at = clock()
         self._clock = clock
         self._wall_clock = wall_clock
         self._book = OrderBook()
@@ -74,17 +90,26 @@ class ControlDesk:
 
     @classmethod
     def open(
-        cls, properties: Mapping[str, str], settings: ControlSettings, runners: Mapping[str, Runner]
+        cls,
+        properties: Mapping[str, str],
+        settings: ControlSettings,
+        runners: Mapping[str, Runner],
+        on_control: Sequence[OnControl] = (),
     ) -> "ControlDesk":
         """With a topic of its own, from the property map of both Kafka clients."""
-        return cls(ControlTopic(librdkafka_properties(properties), settings.topic), settings, runners)
+        topic = ControlTopic(librdkafka_properties(properties), settings.topic)
+        return cls(topic, settings, runners, on_control=on_control)
 
     async def run(self) -> None:
         """Until cancelled."""
         self._topic.start(self._heard, self._all_read)
-        await self._caught_up.wait()
+        while not self._caught_up.is_set():
+            self._report()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._caught_up.wait(), self._beat_s)
         while True:
             try:
+                self._report()
                 self._housekeeping()
                 self.review()
                 self._beat()
@@ -106,12 +131,27 @@ class ControlDesk:
         self._topic.withdraw(beat_key(self.sidecar_id))
         await self._topic.close()
 
+    def _report(self) -> None:
+        orders = self._book.all_standing(int(self._wall_clock() * 1000))
+        found = ControlReport(
+            tuple(order for order in orders if isinstance(order, Order) and self._concerns_us(order)),
+            len(self._succession.living()),
+            self._clock() - self._heard_at,
+        )
+        for observer in self._on_control:
+            observer(found)
+
+    def _concerns_us(self, order: Order) -> bool:
+        return order.target in self._posts or order.target in (self.sidecar_id, EVERYBODY)
+
     # ---- what comes from the topic -------------------------------------------------------------------------------
 
     def _heard(self, key: str, record: Record | None) -> None:
         kind, _, target = key.partition("/")
         if isinstance(record, Beat):
             self._succession.heard(record)
+            if record.sidecar == self.sidecar_id:
+                self._heard_at = self._clock()
         elif record is None and kind == "beat":
             self._succession.gone(target)
         else:

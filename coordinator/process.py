@@ -13,6 +13,7 @@ from coordinator.group_errors import EXIT_CONFIG
 from coordinator.http import HttpAddressError, HttpServer
 from coordinator.load_watch import LoadWatch
 from coordinator.metrics import Metrics
+from coordinator.metrics_control import ControlMetrics
 from coordinator.metrics_observed import ObservedMetrics
 from coordinator.metrics_streams import StreamsMetrics
 from coordinator.rounds import Rounds
@@ -83,6 +84,7 @@ def _observers(metrics: Metrics, rounds: Rounds, events: EventsOut, watch: LoadW
         beside=(*events.beside, *(w.beside for w in watches)),
         on_observation=(ObservedMetrics(metrics).on_observation,),
         on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
+        on_control=(ControlMetrics(metrics.registry).on_control,),
     )
 
 

@@ -54,7 +54,7 @@ from coordinator.leadership import proven
 from coordinator.observe_runner import GroupObserver, OnObservation, Sources
 from coordinator.offset_reader import OffsetReader
 from coordinator.orders import ControlSettings
-from coordinator.orders_desk import ControlDesk
+from coordinator.orders_desk import ControlDesk, OnControl
 from coordinator.planner import Planned, Planner
 from coordinator.planner_streams import PlannedTasks
 from coordinator.planning import D, GroupPlanner, PlanError, PlannedRound
@@ -86,6 +86,7 @@ class Observers:
     beside: Sequence[Beside] = ()
     on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = ()
     on_observation: Sequence[OnObservation] = ()
+    on_control: Sequence[OnControl] = ()
 
 
 def _told(observer: Callable[..., None], *values: object) -> None:
@@ -409,7 +410,7 @@ class Service:
         self._watches = ghost_watches(self._ghosts, transport, led, self._observers)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None:
-            self._desk = ControlDesk.open(self._properties, self._control, self.runners)
+            self._desk = ControlDesk.open(self._properties, self._control, self.runners, self._observers.on_control)
             watching.append(asyncio.create_task(self._desk.run()))
         if handle_signals:
             self._listen()

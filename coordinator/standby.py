@@ -83,6 +83,10 @@ class Succession:
         """Living sidecars that stand by for the group, by rank; ourselves not counted."""
         return sorted(h.sidecar for h in self._others() if group in h.stands_by and self._lives(h.sidecar))
 
+    def living(self) -> list[str]:
+        """Other sidecars that have been heard lately."""
+        return sorted(h.sidecar for h in self._others() if self._lives(h.sidecar))
+
     def our_turn(self, group: str) -> str:
         """Why we, standing by, should take the group over now; "" when we should not."""
         rank = sum(sidecar < self.own_id for sidecar in self.successors(group))

@@ -8,13 +8,15 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from coordinator.commands import Fatal
 from coordinator.embedded import EmbeddedCluster
 from coordinator.events import Event, OrdersStand, TurnChanged
 from coordinator.group import GroupMembership, MembershipConfig
+from coordinator.metrics_control import ControlMetrics
 from coordinator.orders import Beat, ControlSettings, Order, OrderKind, Record, encode
-from coordinator.orders_desk import ControlDesk
+from coordinator.orders_desk import ControlDesk, ControlReport
 from coordinator.orders_topic import ControlTopic, ControlTopicError, ensure_topic, read_all, write_now
 
 pytestmark = pytest.mark.embedded
@@ -76,7 +78,14 @@ class Sidecar:
     def __init__(self, brokers: EmbeddedCluster, topic: str, name: str, *, standby: bool = True) -> None:
         self.group = Group(standby=standby)
         settings = ControlSettings(topic, name, standby)
-        self.desk = ControlDesk(ControlTopic(kafka(brokers), topic), settings, {"orders": self.group}, beat_s=BEAT_S)
+        self.reports: list[ControlReport] = []
+        self.desk = ControlDesk(
+            ControlTopic(kafka(brokers), topic),
+            settings,
+            {"orders": self.group},
+            on_control=(self.reports.append,),
+            beat_s=BEAT_S,
+        )
         self._running = asyncio.create_task(self.desk.run())
 
     async def die(self) -> None:
@@ -124,6 +133,7 @@ def test_orders_reach_a_sidecar_that_comes_later_and_end_when_they_expire(broker
         stands = sidecar.group.stands()
         assert stands is not None
         assert "eve has ordered pause" in stands.pause
+        await until(lambda: [o.kind for o in sidecar.reports[-1].orders] == [OrderKind.LEAVE, OrderKind.PAUSE])
         await until(lambda: (last := sidecar.group.stands()) is not None and not last.leave and bool(last.pause))
         await sidecar.close()
 
@@ -137,8 +147,10 @@ def test_of_two_sidecars_one_is_told_to_lead_and_when_it_dies_the_other(brokers:
         await asyncio.sleep(5 * BEAT_S)
         # With such quick beats both may claim at once; then the second has made way by now.
         assert (first.group.membership.our_turn, second.group.membership.our_turn) == (True, False)
+        assert second.reports[-1].living == 1
         await first.die()
         await until(lambda: second.group.turn() == "the beat of a has stopped")
+        await until(lambda: second.reports[-1].living == 0)
         await second.close()
         assert not [key for key in read_all(kafka(brokers), topic, LIMIT_S) if key == "beat/b"]
 
@@ -171,6 +183,36 @@ def test_a_group_that_one_sidecar_has_given_up_is_taken_by_another(brokers: Embe
         await second.close()
 
     story(run())
+
+
+def test_without_the_topic_silence_grows_and_what_was_read_still_stands(topic: str) -> None:
+    async def run() -> None:
+        with EmbeddedCluster(brokers=1) as mortal:
+            mortal.create_topic(topic, 1)
+            write_now(kafka(mortal), topic, *encode(order(OrderKind.PAUSE)))
+            sidecar = Sidecar(mortal, topic, "a", standby=False)
+            await until(lambda: sidecar.group.stands() is not None)
+            await until(lambda: sidecar.reports[-1].silence_s < 5 * BEAT_S)
+            mortal.set_broker_down(1)
+            await until(lambda: sidecar.reports[-1].silence_s > 10 * BEAT_S)
+            stands = sidecar.group.stands()
+            assert stands is not None
+            assert stands.pause
+            await sidecar.close()
+
+    story(run())
+
+
+def test_orders_sidecars_and_silence_are_metrics() -> None:
+    registry = CollectorRegistry()
+    metrics = ControlMetrics(registry)
+    labels = {"group": "orders", "kind": "leave"}
+    metrics.on_control(ControlReport((order(),), 2, 0.5))
+    assert registry.get_sample_value("bellwether_orders", labels) == 1
+    assert registry.get_sample_value("bellwether_sidecars") == 3
+    assert registry.get_sample_value("bellwether_control_topic_silence_seconds") == 0.5
+    metrics.on_control(ControlReport((), 0, 9.0))
+    assert registry.get_sample_value("bellwether_orders", labels) is None, "an order that stands no more is not shown"
 
 
 def test_a_topic_with_two_partitions_is_refused(brokers: EmbeddedCluster) -> None:
