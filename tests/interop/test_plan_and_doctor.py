@@ -1,0 +1,168 @@
+"""Dry runs on real groups: what `plan` shows is what the leader then does, and `doctor` names what is broken."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from tests.interop.bellwether import Bellwether, run_to_end, toml
+from tests.interop.brokers import KafkaCluster
+from tests.interop.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.raw import describe
+from tests.interop.rounds import rounds
+
+pytestmark = pytest.mark.broker
+
+PARTITIONS = 12
+
+
+def told(command: str, group: str, path: Path, *more: str, code: int = 0) -> Any:
+    ended = run_to_end([command, group, *more, "--config", str(path), "--output", "json"])
+    assert ended.code == code, ended.text
+    return json.loads(ended.stdout)
+
+
+def configured(path: Path, kafka: Mapping[str, str], group: Mapping[str, Any], **settings: Any) -> Path:
+    file = path / "bellwether.toml"
+    file.write_text(toml(dict(kafka), [group], http_address="", **settings))
+    return file
+
+
+def placed(picture: Mapping[str, Any]) -> dict[tuple[str, int], str]:
+    """Partition -> member id, as a picture has it."""
+    return {
+        (item["name"].rsplit("-", 1)[0], int(item["name"].rsplit("-", 1)[1])): holder["name"]
+        for holder in picture["holders"]
+        for item in holder["items"]
+    }
+
+
+@pytest.mark.timeout(180)
+def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """Three range members in three racks, led by one of them; the plan is for racks first, and moves partitions."""
+    group = "planned-orders"
+    kafka.create_topic(group, assignment=[(n % 3 + 1,) for n in range(PARTITIONS)])
+    options = {"name": group, "mode": "lead", "adopt": "take-over", "policy": "rack-first"}
+    path = configured(tmp_path, {"bootstrap.servers": kafka.bootstrap}, options)
+    expected = partitions_of({group: PARTITIONS})
+    with Flock(kafka.bootstrap) as flock:
+        members = [flock.member("confluent", group, [group], ["range"], rack=f"az{n}") for n in (1, 2, 3)]
+        wait_settled(members, expected)
+        quiet = rounds(kafka, group)
+        plan = told("plan", group, path)
+        assert plan["moved"] == len(plan["moves"]) > 0
+        assert plan["cross_rack"] == 0
+        explained = told("explain", group, path)
+        assert {e["item"] for e in explained} == {move["item"] for move in plan["moves"]}
+        assert {e["stage"] for e in explained} == {"rack locality"}
+        (one,) = told("explain", group, path, plan["moves"][0]["item"])
+        assert [a["owner"] for a in one["alternatives"] if a["chosen"]] == [plan["moves"][0]["target"]]
+        assert run_to_end(["plan", group, "--config", str(path), "--detailed-exitcode"]).code == 4
+        assert rounds(kafka, group) == quiet, "looking has disturbed nobody"
+        ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
+        with Bellwether(kafka, [group], options={"adopt": "take-over", "policy": "rack-first"}):
+            owners = wait_moved(members, expected, {tp: by_id(ids, m) for tp, m in placed(plan).items()})
+        assert {tp: ids[owner.name] for tp, owner in owners.items()} == placed(plan)
+
+
+def by_id(ids: Mapping[str, str], member_id: str) -> str:
+    return next(client for client, known in ids.items() if known == member_id)
+
+
+def wait_moved(
+    members: list[Member], expected: Any, wanted: Mapping[tuple[str, int], str]
+) -> Mapping[tuple[str, int], Member]:
+    """Settled as wanted; ten tries, because members may settle as they were first."""
+    owners = wait_settled(members, expected)
+    for _ in range(10):
+        if {tp: owner.name for tp, owner in owners.items()} == dict(wanted):
+            break
+        owners = wait_settled(members, expected)
+    return owners
+
+
+@pytest.mark.timeout(120)
+def test_a_simulation_says_what_a_lost_rack_costs(kafka: KafkaCluster, tmp_path: Path) -> None:
+    group = "simulated-orders"
+    kafka.create_topic(group, PARTITIONS, rf=3)
+    path = configured(tmp_path, {"bootstrap.servers": kafka.bootstrap}, {"name": group})
+    with Flock(kafka.bootstrap) as flock:
+        members = [flock.member("confluent", group, [group], ["cooperative-sticky"], rack=f"az{n}") for n in (1, 2, 3)]
+        wait_settled(members, partitions_of({group: PARTITIONS}))
+        quiet = rounds(kafka, group)
+        (lost,) = told("simulate", group, path, "--without-rack", "az3")
+        assert (lost["kept"], lost["moved"], lost["new"], lost["unowned"]) == (8, 0, 4, 0)
+        joined = told("simulate", group, path, "--add", "1", "--add-rack", "az1")
+        assert [one["moved"] for one in joined] == [3, 0]
+        assert joined[1]["new"] == joined[0]["withheld"] == 3
+        (grown,) = told("simulate", group, path, "--topic", f"{group}=24")
+        assert (grown["kept"], grown["new"], grown["moved"]) == (12, 12, 0)
+        refused = run_to_end(["simulate", group, "--config", str(path), "--without-rack", "az9"])
+        assert (refused.code, "az9" in refused.stderr) == (2, True)
+        assert rounds(kafka, group) == quiet
+
+
+def failing(checks: list[dict[str, str]], verdict: str = "fail") -> dict[str, str]:
+    return {check["name"]: f"{check['said']} {check['remedy']}" for check in checks if check["verdict"] == verdict}
+
+
+@pytest.mark.timeout(240)
+def test_doctor_names_each_fault(kafka: KafkaCluster, tmp_path: Path) -> None:
+    group = "ailing-orders"
+    kafka.create_topic(group, PARTITIONS, rf=3)
+    plain = {"bootstrap.servers": kafka.bootstrap}
+    lead = {"name": group, "mode": "lead"}
+
+    def faults(options: Mapping[str, Any], name: str = group, **settings: Any) -> dict[str, str]:
+        file = configured(tmp_path, plain, {**lead, **options, "name": name}, **settings)
+        return failing(told("doctor", name, file, code=1))
+
+    with Flock(kafka.bootstrap) as flock:
+        member = flock.member("confluent", group, [group], ["range"], rack="az1", instance="payments-1")
+        wait_settled([member], partitions_of({group: PARTITIONS}))
+        quiet = rounds(kafka, group)
+        well = configured(tmp_path, plain, lead)
+        assert failing(told("doctor", group, well)) == {}
+        assert "range" in faults({"protocols": ["sticky"]})["protocols"]
+        assert "payments-1" in faults({}, instance_id="payments-1")["instance id"]
+        session = faults({"session_timeout_ms": 1_900_000})
+        assert "1900000" in session["session timeout"]
+        assert rounds(kafka, group) == quiet, "a look disturbs nobody"
+        member.stop()
+        stray = flock.member("confluent", group, [group], ["range"], rack="moon")
+        wait_settled([stray], partitions_of({group: PARTITIONS}))
+        assert "moon" in faults({})["racks"]
+        stray.stop()
+        modern = flock.member("java", "ailing-848", [group], [], protocol="consumer")
+        wait_settled([modern], partitions_of({group: PARTITIONS}))
+        assert "no client can lead it" in faults({}, "ailing-848")["group"]
+    nowhere = run_to_end(["doctor", group, "--bootstrap", "127.0.0.1:1"])
+    assert (nowhere.code, "bootstrap.servers (127.0.0.1:1)" in nowhere.stderr) == (2, True)
+
+
+@pytest.mark.timeout(120)
+def test_doctor_names_missing_rights(secured_kafka: KafkaCluster, tmp_path: Path) -> None:
+    group = "ailing-rights"
+    secured_kafka.create_topic(group, PARTITIONS)
+    allow(secured_kafka, ResourceType.TOPIC, group, AclOperation.ALL, "application")
+    allow(secured_kafka, ResourceType.GROUP, group, AclOperation.ALL, "application")
+    allow(secured_kafka, ResourceType.GROUP, group, AclOperation.DESCRIBE, "bellwether")
+    user = secured_kafka.client_config("bellwether", "bellwether")
+    path = configured(tmp_path, user, {"name": group, "mode": "lead"})
+    client = {f"property.{k}": v for k, v in secured_kafka.client_config("application", "application").items()}
+    with Flock(secured_kafka.bootstrap) as flock:
+        member = flock.member("confluent", group, [group], ["range"], more=client)
+        wait_settled([member], partitions_of({group: PARTITIONS}))
+        found = failing(told("doctor", group, path, code=1))
+        assert f"READ on Group '{group}'" in found["group ACL"]
+        assert f"DESCRIBE on Topic '{group}'" in found["topic ACLs"]
+
+
+def allow(kafka: KafkaCluster, kind: ResourceType, name: str, operation: AclOperation, user: str) -> None:
+    literal, yes = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    acl = AclBinding(kind, name, literal, f"User:{user}", "*", operation, yes)
+    for future in kafka.admin.create_acls([acl]).values():
+        future.result(timeout=30)
