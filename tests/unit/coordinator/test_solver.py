@@ -3,8 +3,11 @@
 import asyncio
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,6 +127,44 @@ def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
             await solver.close()
 
     asyncio.run(run())
+
+
+PARENT = """
+import asyncio
+from coordinator.solver import Solver
+from tests.unit.coordinator.test_solver import _slow
+
+async def run():
+    solver = Solver("subject", always=True)
+    job = asyncio.create_task(solver.solve(_slow, (), 60))
+    while not solver.ready:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    print(solver._process.pid, flush=True)
+    await job
+
+asyncio.run(run())
+"""
+
+
+def test_it_ends_with_its_parent_even_in_the_middle_of_a_plan() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert Path(f"/proc/{child}").exists()
+        parent.kill()
+    limit = time.monotonic() + START_S
+    while running(child):
+        assert time.monotonic() < limit, "it lives on"
+        time.sleep(0.02)
+
+
+def running(pid: int) -> bool:
+    """It is there and no zombie that its next parent has not buried yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_a_large_stock_plan_goes_to_the_process_once_that_is_warm() -> None:
