@@ -9,9 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from assignors.cost import Moves, Score
+from assignors.cost import Moves, Score, moves
 from assignors.decide import Decision
-from assignors.model import IntArray
+from assignors.model import NOBODY, IntArray
+from assignors.streams.memory import StreamsMemory
 from assignors.streams.result import StreamsDecision
 from coordinator.events import DescribeAnswer, DescribedMember
 from coordinator.group_config import STREAMS_PROTOCOL
@@ -125,11 +126,28 @@ def member_lag(member: ObservedMember, lags: Mapping[str, tuple[int | None, ...]
     return sum(known) if known else None
 
 
-def shadow_of(decision: Decision | StreamsDecision) -> Shadow:
-    if isinstance(decision, Decision):
-        return Shadow(_cost(decision.score_before), _cost(decision.score_after), decision.moves, decision)
-    before, after = _task_cost(decision, decision.before), _task_cost(decision, decision.plan.active)
-    return Shadow(before, after, decision.moves, decision)
+def shadow_of(decision: Decision) -> Shadow:
+    return Shadow(_cost(decision.score_before), _cost(decision.score_after), decision.moves, decision)
+
+
+def shadow_of_tasks(decision: StreamsDecision, memory: StreamsMemory) -> Shadow:
+    """`memory` holds what the broker shows that threads have; what they said when they joined is a round older."""
+    held = _held(decision, memory)
+    current, planned = _task_cost(decision, held), _task_cost(decision, decision.plan.active)
+    return Shadow(current, planned, moves(held, decision.plan.active), decision)
+
+
+def _held(decision: StreamsDecision, memory: StreamsMemory) -> IntArray:
+    """The process that has each task as an active one, NOBODY for none."""
+    view, members = decision.view, decision.raw.others
+    process_of = {member: p for p, process in enumerate(view.processes) for member in process.members}
+    row = np.array([process_of.get(m.member_id, NOBODY) for m in members], dtype=np.int32)
+    owner = memory.plan.owner_in(decision.cluster, [m.key for m in members])
+    task_of = decision.tasks.task_of
+    known = np.flatnonzero((task_of != NOBODY) & (owner != NOBODY))
+    held = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    held[task_of[known]] = row[owner[known]]
+    return held
 
 
 def _cost(score: Score) -> Cost:

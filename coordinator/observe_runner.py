@@ -28,6 +28,7 @@ from coordinator.observe import (
     member_lag,
     observation,
     shadow_of,
+    shadow_of_tasks,
 )
 from coordinator.observe_broker import REASONS, classic_view, topology_of
 from coordinator.offset_reader import OffsetReader, OffsetsError
@@ -211,16 +212,19 @@ class GroupObserver:
 
     async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
         members = tuple(JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
+        memory = RebuildMemory(NEWEST, answer.protocol, members)
         try:
             planner = self._planner(answer, group)
             if isinstance(planner, StreamsPlanner):
                 await planner.observed(answer, None)
-            await planner.rebuild(RebuildMemory(NEWEST, answer.protocol, members), answer, "")
-            deadline = time.monotonic() + LIMIT_S  # from here: to learn a topology takes its time
-            compared = await planner.compare(Decide(NEWEST, answer.protocol, members, "", deadline, dry=True))
+                await planner.rebuild(memory, answer, "")
+                tasks = await planner.compare(_dry(memory))
+                return replace(seen, shadow=shadow_of_tasks(tasks.decision, planner.memory))
+            await planner.rebuild(memory, answer, "")
+            partitions = await planner.compare(_dry(memory))
+            return replace(seen, shadow=shadow_of(partitions.decision))
         except (PlanError, DecisionError, TopologyError, ClusterUnreachableError) as error:
             return replace(seen, trouble=f"no shadow plan: {error}")
-        return replace(seen, shadow=shadow_of(compared.decision))
 
     def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner | StreamsPlanner:
         """A fresh one for each look: what a planner remembers is what the group shows now."""
@@ -231,6 +235,11 @@ class GroupObserver:
         if group is not None:
             topology = ReadOnlyTopology(None, topology_of(group))
         return StreamsPlanner(self.group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
+
+
+def _dry(group: RebuildMemory) -> Decide:
+    """With all the time that a plan may take from now on."""
+    return Decide(group.generation, group.protocol, group.members, "", time.monotonic() + LIMIT_S, dry=True)
 
 
 def _summary(seen: Observation) -> dict[str, object]:

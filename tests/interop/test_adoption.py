@@ -193,6 +193,7 @@ def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path
             print(adopted, {task: ms for task, ms in unowned.items() if ms}, restored, rounds_since)
             assert after == before, "no task has moved"
             assert max(unowned.values()) < 3_000
-            assert restored == 0, "local state was kept"
+            # A thread that is removed writes no checkpoint: it reads what it wrote since the last one.
+            assert restored < load.expected.distinct // 10, "local state was kept"
             assert rounds_since[0].leader.startswith(INSTANCE), "Bellwether led the first round after it"
             assert line.overlaps() == []

@@ -1,24 +1,25 @@
 """Groups are looked at and not touched: led by Java, by a broker, plain consumers and Streams applications."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.bellwether import Ended, run_to_end
+from tests.interop.bellwether import Ended, run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, partitions_of, wait_settled
 from tests.interop.raw import describe
 from tests.interop.rounds import rounds
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_load import Load
-from tests.interop.streams_stage import create_topics
+from tests.interop.streams_stage import bellwether_options, create_topics, write_topology
 
 pytestmark = pytest.mark.broker
 
 
-def seen(kafka: KafkaCluster, group: str) -> dict[str, Any]:
-    ended = run_to_end(["describe", group, "--bootstrap", kafka.bootstrap, "--json"])
+def seen(kafka: KafkaCluster, group: str, *more: str) -> dict[str, Any]:
+    ended = run_to_end(["describe", group, "--bootstrap", kafka.bootstrap, "--json", *more])
     assert ended.code == 0, ended.text
     document: dict[str, Any] = json.loads(ended.stdout)
     return document
@@ -55,7 +56,8 @@ APPLICATIONS: dict[str, dict[str, str]] = {"classic": {}, "streams": {"group.pro
 
 
 @pytest.mark.parametrize("protocol", APPLICATIONS)
-def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, protocol: str) -> None:
+def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: Path, protocol: str) -> None:
+    """A broker knows the topology of its application; of a classic one we are told it by a file."""
     name = f"observed-app-{protocol}"
     application = Application(name, (f"{name}-in",), f"{name}-out", 3, settings=APPLICATIONS[protocol])
     create_topics(kafka, application)
@@ -65,7 +67,12 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, protocol: s
         app.wait_settled()
         app.wait_counted(load.expected)
         before = rounds(kafka, name)
-        found = seen(kafka, name)
+        config = tmp_path / "bellwether.toml"
+        options = (
+            bellwether_options(application, write_topology(application, tmp_path)) if protocol == "classic" else {}
+        )
+        config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [{"name": name, **options}]))
+        found = seen(kafka, name, "--config", str(config))
         tasks = [task for m in found["members"] for task in m["active"]]
         assert sorted(tasks) == sorted(application.tasks)
         assert found["kind"] == protocol

@@ -1,7 +1,9 @@
 """What is made of Describe answers: members, lags, costs, and groups of brokers in the classic form."""
 
+import asyncio
 import json
 import math
+import time
 from dataclasses import replace
 
 import pytest
@@ -13,16 +15,19 @@ from assignors.registry import Policy
 from assignors.views import DescribedMember as Stored
 from assignors.views import RawGroup, RawMember, recall
 from coordinator.cli_groups import as_document
-from coordinator.events import DescribeAnswer, DescribedMember
+from coordinator.commands import Decide, RebuildMemory
+from coordinator.events import DescribeAnswer, DescribedMember, JoinedMember
 from coordinator.metrics import Metrics
 from coordinator.metrics_observed import ObservedMetrics
-from coordinator.observe import lags_of, member_lag, observation, shadow_of
+from coordinator.observe import Shadow, lags_of, member_lag, observation, shadow_of, shadow_of_tasks
 from coordinator.observe_broker import classic_view, topology_of
 from coordinator.transport_describe import BrokerGroup, BrokerMember, BrokerSubtopology
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.streams_assignment import AssignmentInfo
 from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
 from protocol.types import TaskId, TopicPartition
+from tests.unit.assignors.streams.world import Thread
+from tests.unit.coordinator.applications import App
 
 PROCESS = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
 
@@ -150,3 +155,30 @@ def test_a_document_holds_everything_but_bytes() -> None:
     document = json.loads(json.dumps(as_document(seen)))
     assert document["members"][0]["owned"] == [["t", 0]]
     assert (document["can_be_led"], document["shadow"]) == (True, None)
+
+
+def test_an_application_runs_what_the_broker_shows_and_not_what_threads_said_when_they_joined() -> None:
+    first, second = Thread("a", 1), Thread("b", 2)
+    app = App(attested=True)
+
+    async def shadow() -> Shadow:
+        planned = await app.planner.plan(app.order(1, first, second, deadline=time.monotonic() + 5))
+        given = dict(planned.chosen.decision.assignments)
+        raw = [first.raw, second.raw]  # as they were before they had anything
+        described = DescribeAnswer(
+            0,
+            0,
+            "Stable",
+            "consumer",
+            "stream",
+            tuple(DescribedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in raw),
+        )
+        members = tuple(JoinedMember(m.member_id, None, m.metadata) for m in raw)
+        planner = App(attested=True).planner
+        await planner.rebuild(RebuildMemory(9, "stream", members), described, "")
+        compared = await planner.compare(Decide(9, "stream", members, "", time.monotonic() + 5, dry=True))
+        return shadow_of_tasks(compared.decision, planner.memory)
+
+    seen = asyncio.run(shadow())
+    assert seen.current.unowned == seen.planned.unowned == 0
+    assert (seen.moves.new, seen.moves.lost) == (0, 0)
