@@ -155,9 +155,22 @@ def _task_stage(decision: StreamsDecision, task: int) -> str:
     warm = decision.plan.standby_task[decision.plan.warmup]
     if task in warm.tolist():
         return "task movement: waits where it is caught up while its target warms up"
+    stage = _refined_by(decision, task)
+    if stage:
+        return stage
     if active == before:
         return f"placement by {decision.policy}: its owner keeps it"
     return f"placement by {decision.policy}"
+
+
+def _refined_by(decision: StreamsDecision, task: int) -> str:
+    """The last configured stage that gave the task to another process than the stages before it, "" for none."""
+    owner, found = NOBODY, ""
+    for stage in decision.stages:
+        if stage.owner is not None and stage.taken and int(stage.owner[task]) != owner:
+            found = "" if owner == NOBODY else stage.stage
+            owner = int(stage.owner[task])
+    return found
 
 
 def _task_alternative(decision: StreamsDecision, task: int, process: int) -> Alternative:

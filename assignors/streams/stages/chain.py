@@ -7,7 +7,7 @@ where their state is, and movements with warm-ups take them there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -57,7 +57,7 @@ def run(stages: Sequence[Stage], problem: Problem, owner: IntArray) -> tuple[Int
     guards: list[Stage] = [SubtopologyCounts(owner), *([RackTraffic()] if problem.racks else [])]
     for stage in stages:
         owner, report = _step(stage, guards, problem, owner)
-        reports.append(report)
+        reports.append(replace(report, owner=owner))
         guards.append(stage)
     return owner, tuple(reports)
 

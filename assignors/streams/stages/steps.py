@@ -51,8 +51,8 @@ class Steps:
             return owner, owner
         problem = Problem(self.view, lags, tasks, live, self._home, self._racks)
         kind = "stateful" if self.view.tasks.stateful[tasks[0]] else "stateless"
-        if self.weighs:
-            self.reports.append(_capacity_report(problem, owner, kind))
+        placed = StageReport(f"placement, {kind} tasks", True, 0.0, 0.0, True, "Every task has a process.", owner)
+        self.reports.append(_capacity_report(problem, owner, kind) if self.weighs else placed)
         wanted, reports = run(self._stages(), problem, owner)
         self._say(reports, kind)
         if kind == "stateful":
@@ -101,7 +101,7 @@ def _capacity_report(problem: Problem, owner: IntArray, kind: str) -> StageRepor
     view = problem.view
     before, after = (deviation(view, _counts(o[problem.tasks], view.size)) for o in (problem.live, owner))
     reason = f"The furthest process is {after:.2f} tasks from its weighted share, it was {before:.2f}."
-    return StageReport(f"capacity, {kind} tasks", False, before, after, True, reason)
+    return StageReport(f"capacity, {kind} tasks", False, before, after, True, reason, owner)
 
 
 def _counts(owner: IntArray, size: int) -> LongArray:

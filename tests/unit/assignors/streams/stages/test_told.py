@@ -1,0 +1,46 @@
+"""What people are told about stages: in explanations of single tasks, and in the picture of a whole round."""
+
+from dataclasses import replace
+
+from assignors.explain import explain_task
+from assignors.streams.assign import STREAMS_HA, assign_streams
+from assignors.streams.decide import stock
+from assignors.streams.result import StreamsDecision
+from assignors.streams.stages.configs import StageConfigs
+from coordinator.picture import tasks_of
+from tests.unit.assignors.streams.world import Thread, always, group, led, placed
+
+A, B = Thread("a", 1), Thread("b", 2)
+
+
+def round_with(stages: StageConfigs) -> StreamsDecision:
+    """Each process runs the other half of the stateless tasks (0_0 to 0_3) than of the stateful ones (1_0 to 1_3)."""
+    first = led(group(A, B), assignors=always(placed([0, 0, 1, 1, 1, 1, 0, 0])))
+    assignors = replace(
+        stock(stages), assign=lambda view, configs, _: assign_streams(view, configs, STREAMS_HA, stages)
+    )
+    return led(group(A.after(first), B.after(first), generation=2), memory=first.memory, assignors=assignors)
+
+
+def test_a_task_that_followed_its_anchor_says_so() -> None:
+    decision = round_with(StageConfigs(colocate=((0, 1),)))
+    assert decision.plan.active.tolist() == [1, 1, 0, 0, 1, 1, 0, 0]
+    told = [explain_task(decision, task) for task in range(8)]
+    assert [one.stage for one in told[:4]] == ["co-location, stateless tasks"] * 4
+    assert "co-location" in told[0].sentence
+    assert all(one.stage.startswith("placement by") for one in told[4:])
+
+
+def test_a_task_that_waits_for_the_budget_says_so() -> None:
+    decision = round_with(StageConfigs(colocate=((0, 1),), max_concurrent_moves=2))
+    told = [explain_task(decision, task).stage for task in range(4)]
+    assert sorted(told) == ["co-location, stateless tasks"] * 2 + ["moves budget, stateless tasks"] * 2
+
+
+def test_a_picture_of_the_round_has_a_line_for_every_stage() -> None:
+    picture = tasks_of(round_with(StageConfigs(60_000, ((0, 1), (7, 8)), "cores", 4)))
+    names = [line.stage.split(",")[0] for line in picture.stages]
+    for name in ("capacity", "host affinity", "co-location", "moves budget"):
+        assert name in names
+    assert any("colocate names subtopologies" in line.reason for line in picture.stages)
+    assert any("threads weigh" in line.reason for line in picture.stages)
