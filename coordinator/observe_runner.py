@@ -18,7 +18,7 @@ from coordinator.cluster import ClusterReader, ClusterUnreachableError
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer, JoinedMember
 from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig
-from coordinator.group_errors import Code, name_of
+from coordinator.group_errors import Code
 from coordinator.group_rules import unfit
 from coordinator.observe import (
     STABLE,
@@ -157,7 +157,9 @@ class GroupObserver:
             answer = classic_view(by_broker)
         kind = _kind(answer, by_broker)
         seen = observation(self.group_id, kind, answer, int(time.time() * 1000), obstacle=self._obstacle(kind, answer))
-        if kind in ("other", "missing") or not answer.members:
+        if kind == "missing":
+            return replace(seen, trouble="there is no such group yet")
+        if kind == "other" or not answer.members:
             return seen
         seen = await self._with_lags(seen)
         if by_broker is None and answer.state != STABLE:
@@ -178,7 +180,7 @@ class GroupObserver:
         if kind in REASONS:
             return REASONS[kind]
         if kind == "missing":
-            return f"there is no such group ({name_of(answer.error)})" if answer.error else "there is no such group"
+            return ""
         config = self._config
         if answer.protocol == STREAMS_PROTOCOL:
             config = replace(config, protocols=(STREAMS_PROTOCOL,))

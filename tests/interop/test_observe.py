@@ -86,7 +86,7 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
 def test_a_group_that_does_not_exist_is_said_so(kafka: KafkaCluster) -> None:
     found = seen(kafka, "observed-nobody")
     assert (found["kind"], found["members"]) == ("missing", [])
-    assert "no such group" in found["obstacle"]
+    assert "no such group" in found["trouble"]
 
 
 def test_groups_are_listed(kafka: KafkaCluster) -> None:

@@ -105,7 +105,7 @@ def running() -> Iterator[tuple[subprocess.Popen[str], str]]:
             **os.environ,
             "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": brokers.bootstrap,
             "BELLWETHER_KAFKA_BELLWETHER_EMBEDDED_BROKERS": "true",
-            "BELLWETHER_GROUPS": '[{"name": "orders", "mode": "lead"}]',
+            "BELLWETHER_GROUPS": '[{"name": "orders", "mode": "lead"}, {"name": "seen"}]',
             "BELLWETHER_HTTP_ADDRESS": address,
         }
         process = subprocess.Popen([*COMMAND, "run"], env=env, text=True, stderr=subprocess.PIPE)
@@ -141,6 +141,9 @@ def test_a_service_leads_serves_metrics_and_stops(
         time.sleep(0.1)
     assert fetched(address, "/livez") == "ok\n"
     assert fetched(address, "/readyz") == "ok\n"
+    while 'bellwether_observed_members{group="seen"} 0.0' not in fetched(address, "/metrics"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     process.send_signal(number)
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 0, errors
