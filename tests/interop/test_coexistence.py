@@ -115,6 +115,9 @@ def test_a_broker_of_3_9_with_the_coordinator_in_scala_is_led_alike() -> None:
             assert [member.count("assigned") for member in members[:2]] == [count + 1 for count in told]
             old.stop_node(1)
             old.start_node(1)
-            wait_settled(members, partitions_of({name: PARTITIONS}), spread=1)
-            assert lead.is_member(name)
+            wait_until(lambda: lead.is_member(name), 60, lead.tail)
+            led = len(lead.log("decision", group=name))
+            members.pop().stop()
+            wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
+            assert len(lead.log("decision", group=name)) > led, lead.tail()
         freed_of_a_ghost(old, haunted, assist)
