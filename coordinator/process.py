@@ -19,6 +19,7 @@ from coordinator.metrics_streams import StreamsMetrics
 from coordinator.rounds import Rounds
 from coordinator.runtime import Observers, Outcome, Service
 from coordinator.settings import GroupSettings, Settings
+from coordinator.warm_up import warm_up_soon
 from coordinator.web import GroupStatus, Web
 
 
@@ -81,7 +82,7 @@ def _observers(metrics: Metrics, rounds: Rounds, events: EventsOut, watch: LoadW
         on_streams_decision=(*streams, *events.on_streams_decision),
         on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches)),
         on_ghost=(metrics.on_ghost,),
-        beside=(*events.beside, *(w.beside for w in watches)),
+        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches)),
         on_observation=(ObservedMetrics(metrics).on_observation,),
         on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
         on_control=(ControlMetrics(metrics.registry).on_control,),
