@@ -66,7 +66,7 @@ def distrust(
         ids = witnesses | {m.member_id for m in memory.plan.members}
         restarted += sorted({p.process_id for p in crew.processes} - _continuing(decoded, crew, ids) - {*restarted})
     tagged = {p.process_id for p in crew.processes if dict(p.tags).get(TAG) is not None}
-    looping = [p for p, times in sorted(arrivals.restarts.items()) if len(times) > RESTARTS_MAX]
+    looping = [p.process_id for p in crew.processes if len(arrivals.restarts.get(p.process_id, ())) > RESTARTS_MAX]
     if looping:
         return (
             f"process {looping[0]} has restarted {len(arrivals.restarts[looping[0]])} times within"
@@ -106,14 +106,20 @@ def _compare(
     came |= dict.fromkeys(fresh - known, now_ms)
     went |= dict.fromkeys(known - present, now_ms)
     replaced = sorted(came) if went else []
-    again = (*restarted, *(p for p in replaced if came[p] == now_ms))
+    return Arrivals(came, went, _restarts(arrivals, present, fresh, known, now_ms)), [*restarted, *replaced]
+
+
+def _restarts(
+    arrivals: Arrivals, present: set[ProcessId], fresh: set[ProcessId], known: set[ProcessId], now_ms: int
+) -> dict[ProcessId, tuple[int, ...]]:
+    """When each process has restarted lately. One that has a new id in each life goes on with the history of the one
+    before only where nobody else is left: beside others anybody may come and go."""
     recent = {p: tuple(at for at in times if now_ms - at < RESTARTS_MS) for p, times in arrivals.restarts.items()}
-    # Who comes in the place of others goes on with the longest of their histories.
-    longest = max((recent.get(p, ()) for p in went), key=len, default=())
-    restarts = {p: recent.get(p, ()) for p in present & recent.keys()}
-    restarts |= {p: (*recent.get(p, longest if p in replaced else ()), now_ms) for p in again}
-    restarts |= {p: recent[p] for p in went.keys() & recent.keys()}
-    return Arrivals(came, went, restarts), [*restarted, *replaced]
+    longest = max(recent.values(), key=len, default=()) if fresh == present else ()
+    again = {p: (*recent.get(p, ()), now_ms) for p in fresh & known}
+    if fresh == present:
+        again |= {p: (*recent.get(p, longest), now_ms) for p in fresh - known}
+    return {p: times for p, times in recent.items() if times} | again
 
 
 def _continuing(decoded: DecodedStreams, crew: Crew, ids: Collection[str]) -> set[ProcessId]:

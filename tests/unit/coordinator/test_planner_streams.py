@@ -218,18 +218,32 @@ def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order
 def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) -> None:
     """A wrong topology that the operator attested killed the application after every start, for ever."""
 
+    beside = [A] if process is not None else []
+
     def life(number: int) -> Thread:
         return Thread(f"b-{number}", process or 100 + number)
 
     async def lives(app: App, *, apart_s: float) -> None:
-        planned = await lead(app, 1, A, life(0))
+        planned = await lead(app, 1, *beside, life(0))
         for number in range(1, 5):
             app.at_s += apart_s
-            planned = await lead(app, number + 1, *after(planned, A), life(number))
+            planned = await lead(app, number + 1, *after(planned, *beside), life(number))
 
     with pytest.raises(PlanError, match=r"has restarted 3 times within 5 minutes.*Topology\.describe"):
         run(lives(App(attested=True), apart_s=20.0))
     run(lives(App(attested=True), apart_s=200.0))
+
+
+def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
+    async def story() -> None:
+        app = App(attested=True)
+        planned = await lead(app, 1, A)
+        for number in range(1, 6):
+            app.at_s += 1.0
+            strangers = [Thread(f"x-{number}", 100 + number)] if number % 2 else []
+            planned = await lead(app, number + 1, *after(planned, A), *strangers)
+
+    run(story())
 
 
 def test_a_process_that_attests_another_topology_is_never_led() -> None:
