@@ -12,6 +12,7 @@ from coordinator.coexistence import Conversion
 from coordinator.commands import Note, NoteKind
 from coordinator.fallback import Source
 from coordinator.ghosts import Proof
+from coordinator.guard import record_bytes
 from coordinator.planner import Planned
 
 REASONS_MAX = 30
@@ -112,6 +113,9 @@ class Metrics:
         self.withheld = gauge("withheld_partitions", "Partitions handed out one round later.")
         self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
         self.metadata_age = gauge("metadata_age_seconds", "Age of the metadata behind the latest plan.")
+        self.record_size = gauge(
+            "group_record_bytes", "Cautious estimate of the broker's record of the group; message.max.bytes limits it."
+        )
 
     def on_decision(self, planned: Planned) -> None:
         """Takes a plan that the broker has: the runtime's observer of decisions."""
@@ -123,6 +127,7 @@ class Metrics:
         self.metadata.labels(group).observe(timings.metadata_s)
         self.sync.labels(group).observe(timings.sync_s)
         self.metadata_age.labels(group).set(max(0.0, timings.joined_at - decision.cluster.read_at))
+        self.record_size.labels(group).set(record_bytes(decision.raw, decision.assignments))
         if planned.chosen.source is not Source.PLAN:
             self.fallbacks.labels(group, self._reason(planned.chosen.source.value)).inc()
 

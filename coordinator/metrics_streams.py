@@ -4,6 +4,7 @@ from prometheus_client import Gauge
 
 from assignors.streams.result import StreamsDecision
 from coordinator.fallback import Source
+from coordinator.guard import record_bytes
 from coordinator.metrics import Metrics
 from coordinator.planner_streams import PlannedTasks
 from coordinator.streams_report import Report, report
@@ -49,6 +50,7 @@ class StreamsMetrics:
         common.metadata.labels(group).observe(timings.metadata_s)
         common.sync.labels(group).observe(timings.sync_s)
         common.metadata_age.labels(group).set(max(0.0, timings.joined_at - decision.cluster.read_at))
+        common.record_size.labels(group).set(record_bytes(decision.raw, decision.assignments))
         if planned.chosen.source is not Source.PLAN:
             common.fallbacks.labels(group, planned.chosen.source.value).inc()
         self._record(group, decision, found)

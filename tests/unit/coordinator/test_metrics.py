@@ -51,6 +51,16 @@ def test_a_round_fills_the_metrics() -> None:
     assert value(metrics, "fallbacks_total", reason="cheaper plan") is None
 
 
+def test_the_size_of_the_group_record_is_told() -> None:
+    metrics, round_ = Metrics(), planned()
+    metrics.on_decision(round_)
+    decision = round_.chosen.decision
+    blobs = sum(len(m.metadata) for m in decision.raw.members) + sum(len(blob) for _, blob in decision.assignments)
+    size = value(metrics, "group_record_bytes")
+    assert size is not None
+    assert blobs < size < blobs + 1_000
+
+
 def test_the_second_round_is_compared_with_the_first() -> None:
     metrics = Metrics()
     metrics.on_decision(planned())
