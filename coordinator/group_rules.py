@@ -7,6 +7,7 @@ from coordinator.events import DescribeAnswer, JoinedMember
 from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
 from coordinator.group_errors import Code
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.stateful import PROTOCOL as STATEFUL_PROTOCOL
 from protocol.streams_assignment import AssignmentInfo
 from protocol.streams_subscription import SubscriptionInfo
 
@@ -75,6 +76,8 @@ def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
             )
         if answer.protocol == STREAMS_PROTOCOL:
             return f"Group '{group}' is a Kafka Streams application; set kind = \"streams\" and its topology."
+        if answer.protocol == STATEFUL_PROTOCOL:
+            return f"Group '{group}' is made of stateful members; set kind = \"stateful\"."
         return (
             f"Group '{group}' uses the protocol '{answer.protocol}', which is not among ours"
             f" ({', '.join(config.protocols)}); add it to protocols."

@@ -33,12 +33,14 @@ from coordinator.observe import (
 from coordinator.observe_broker import REASONS, classic_view, topology_of
 from coordinator.offset_reader import OffsetReader, OffsetsError
 from coordinator.planner import Planner
+from coordinator.planner_stateful import StatefulPlanner
 from coordinator.planner_streams import StreamsPlanner, TopologySource
 from coordinator.planning import PlanError
 from coordinator.streams_config import StreamsConfig
 from coordinator.topology_source import TopologyKeeper
 from coordinator.transport import Transport, TransportError
 from coordinator.transport_describe import BrokerGroup, BrokerProtocol
+from protocol.stateful import PROTOCOL as STATEFUL_PROTOCOL
 
 INTERVAL_S = 10.0
 LIMIT_S = 5.0
@@ -118,6 +120,7 @@ class GroupObserver:
         )
         self._assignors = application.assignors if application is not None else STOCK
         given = application.topology if application is not None else None
+        self._given = given
         self._keeper = TopologyKeeper(self._streams.application_id, given, sources.reader.admin, sources.offsets)
         self._interval_s = interval_s
         self._on_observation = on_observation
@@ -231,6 +234,8 @@ class GroupObserver:
     def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner | StreamsPlanner:
         """A fresh one for each look: what a planner remembers is what the group shows now."""
         sources = self._sources
+        if answer.protocol == STATEFUL_PROTOCOL:
+            return StatefulPlanner(self.group_id, self._streams, sources.reader, self._given, self._assignors)
         if answer.protocol != STREAMS_PROTOCOL:
             return Planner(self.group_id, sources.reader, self._policy)
         topology: TopologySource = ReadOnlyTopology(self._keeper)

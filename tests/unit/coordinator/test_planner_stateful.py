@@ -15,6 +15,7 @@ from assignors.streams.stages.configs import StageConfigs
 from assignors.streams.topology import Topology
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer, DescribedMember, JoinedMember
+from coordinator.observe import shadow_of_tasks
 from coordinator.planner_stateful import StatefulPlanner
 from coordinator.planning import PlanError
 from coordinator.streams_config import StreamsConfig
@@ -253,5 +254,6 @@ def test_a_leader_that_returns_remembers_what_members_hold() -> None:
         comparison = await fresh.planner.compare(fresh.order(a, b))
         assert comparison.reason == ""
         await fresh.planner.observed(described, None)
+        assert shadow_of_tasks(comparison.decision, fresh.planner.memory).moves.moved == 0
 
     run(story())
