@@ -94,7 +94,8 @@ class GhostFinder:
         self._proven: dict[str, bool] = {}  # client id -> its process id is that of its member's subscription
         self._shared: dict[str, None] = {}  # client ids that two members had in one generation
         self._doubted: dict[str, None] = {}  # client ids that came right back after a removal
-        self._removed_at: dict[str, float] = {}  # client id -> when one of its ghosts was removed
+        self._removed_at: dict[str, float] = {}  # client id -> when one of its members was removed, or had gone
+        self._present: dict[str, frozenset[str]] = {}  # client id -> its members in the last look at any of them
         self._warnings: list[str] = []
 
     def look(self, seen: DescribeAnswer, now: float) -> tuple[Ghost, ...]:
@@ -104,10 +105,11 @@ class GhostFinder:
         self._looks += 1
         by_client: dict[str, list[DescribedMember]] = defaultdict(list)
         for member in seen.members:
-            if member.instance_id is None and member.client_id:
+            if member.instance_id is None and self._may_prove(member.client_id):
                 by_client[member.client_id].append(member)
         for client_id, members in by_client.items():
             self._meet(client_id, members, now)
+            self._miss(client_id, members, now)
             if seen.state in FINISHED and len(members) > 1:
                 self._bar(client_id)
             if seen.state == STABLE:
@@ -127,32 +129,42 @@ class GhostFinder:
         told, self._warnings = tuple(self._warnings), []
         return told
 
+    def _may_prove(self, client_id: str) -> bool:
+        return process_of(client_id, self._group_id) is not None or (self._client_ids_unique and bool(client_id))
+
     def _meet(self, client_id: str, members: list[DescribedMember], now: float) -> None:
         for member in members:
             if member.member_id in self._first_seen:
                 continue
             self._first_seen[member.member_id] = self._looks
             if now - self._removed_at.get(client_id, float("-inf")) < RETURN_S:
-                self._doubt(client_id)
+                self._doubt(client_id, twins=len(members) > 1)
 
-    def _doubt(self, client_id: str) -> None:
+    def _miss(self, client_id: str, members: list[DescribedMember], now: float) -> None:
+        """Another Bellwether removes ghosts too: whoever is gone while his client id stays may have been removed."""
+        present = frozenset(m.member_id for m in members)
+        if self._present.get(client_id, present) - present:
+            self._removed_at[client_id] = now
+        self._present[client_id] = present
+
+    def _doubt(self, client_id: str, *, twins: bool) -> None:
         if client_id in self._doubted:
             return
         self._doubted[client_id] = None
-        self._warnings.append(
-            f"the client id '{client_id}' came back within {RETURN_S:.0f} s after one of its ghosts was removed: its"
-            " process crashes again and again, or two live ones share it; nobody of it is removed until the group rests"
-        )
+        if twins:
+            self._warnings.append(
+                f"the client id '{client_id}' came back within {RETURN_S:.0f} s after one of its members had gone: its"
+                " process crashes again and again, or two live ones share it; none is removed until the group rests"
+            )
 
     def _bar(self, client_id: str) -> None:
         if client_id in self._shared:
             return
         self._shared[client_id] = None
-        if self._client_ids_unique or process_of(client_id, self._group_id):
-            self._warnings.append(
-                f"the client id '{client_id}' is shared by live members: its ghosts are left to their sessions; give"
-                " every instance a client.id and a state directory of its own"
-            )
+        self._warnings.append(
+            f"the client id '{client_id}' is shared by live members: its ghosts are left to their sessions; give every"
+            " instance a client.id and a state directory of its own"
+        )
 
     def _prove(self, client_id: str, member: DescribedMember) -> None:
         """Whether the client id is Streams' own make; one contrary subscription settles it for ever."""
@@ -188,7 +200,7 @@ class GhostFinder:
             surplus = len(store) - len(here) - REMEMBERED_MAX
             for name in [name for name in store if name not in here][: max(0, surplus)]:
                 del store[name]
-        for table in (self._proven, self._shared, self._doubted, self._removed_at):
+        for table in (self._proven, self._shared, self._doubted, self._removed_at, self._present):
             for client_id in list(table)[: max(0, len(table) - len(here) - REMEMBERED_MAX)]:
                 del table[client_id]
 

@@ -146,10 +146,26 @@ def test_who_comes_right_back_and_rests_beside_the_other_was_alive() -> None:
     assert story.waiting(thread("b"), thread("d")) == ()
 
 
+def test_who_comes_right_back_after_somebody_else_removed_him_was_alive_too() -> None:
+    story = Story()
+    story.stable(thread("a"))
+    assert story.waiting(thread("b")) == (), "removed before we saw both"
+    assert story.waiting(thread("b"), thread("a-again")) == ()
+    assert "came back within" in story.finder.warnings()[0]
+
+
+def test_shared_default_client_ids_of_plain_clients_are_nobodys_business() -> None:
+    story = Story()
+    story.stable(plain("a", "rdkafka"), plain("b", "rdkafka"))
+    story.waiting(plain("b", "rdkafka"), plain("c", "rdkafka"))
+    assert story.finder.warnings() == ()
+
+
 def test_who_comes_right_back_and_rests_alone_had_crashed() -> None:
     story = Story()
     bounced(story)
     story.stable(thread("a-again"))
+    story.now += RETURN_S
     assert [g.member_id for g in story.waiting(thread("a-again"), thread("d"))] == ["a-again"]
 
 
