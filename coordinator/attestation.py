@@ -53,18 +53,22 @@ def distrust(
     *,
     attested: bool,
     witnesses: frozenset[str] = frozenset(),
+    removed: Collection[str] = (),
 ) -> tuple[str | None, Arrivals]:
     """Why the topology is not to be relied on in this round (a sentence part, None for no reason), and the arrivals to
     bring along next time. With an empty memory there is nothing to compare with: the topology file counts, and what was
-    learned counts for its `witnesses`."""
+    learned counts for its `witnesses`. Members that we `removed` ourselves come back under other ids without a restart.
+    """
     digest = topology.digest
     strange = _contradicted(crew, digest)
     if strange is not None:
         return strange, arrivals
-    arrivals, restarted = _compare(decoded, crew, memory, arrivals, now_ms)
+    excused = {memory.threads[m].process_id for m in removed if m in memory.threads}
+    arrivals, restarted = _compare(decoded, crew, memory, arrivals, now_ms, excused)
     if topology.source == LEARNED:
         ids = witnesses | {m.member_id for m in memory.plan.members}
-        restarted += sorted({p.process_id for p in crew.processes} - _continuing(decoded, crew, ids) - {*restarted})
+        known = _continuing(decoded, crew, ids) | excused | {*restarted}
+        restarted += sorted({p.process_id for p in crew.processes} - known)
     tagged = {p.process_id for p in crew.processes if dict(p.tags).get(TAG) is not None}
     looping = [p.process_id for p in crew.processes if len(arrivals.restarts.get(p.process_id, ())) > RESTARTS_MAX]
     if looping:
@@ -92,14 +96,19 @@ def _contradicted(crew: Crew, digest: str) -> str | None:
 
 
 def _compare(
-    decoded: DecodedStreams, crew: Crew, memory: StreamsMemory, arrivals: Arrivals, now_ms: int
+    decoded: DecodedStreams,
+    crew: Crew,
+    memory: StreamsMemory,
+    arrivals: Arrivals,
+    now_ms: int,
+    excused: Collection[ProcessId],
 ) -> tuple[Arrivals, list[ProcessId]]:
     """(arrivals, processes that have restarted since the last delivered plan or took the place of one that went)."""
     known = {record.process_id for record in memory.threads.values()}
     if not known:
         return arrivals, []
     present = {p.process_id for p in crew.processes}
-    fresh = present - _continuing(decoded, crew, {m.member_id for m in memory.plan.members})
+    fresh = present - _continuing(decoded, crew, {m.member_id for m in memory.plan.members}) - {*excused}
     restarted = sorted(fresh & known)
     came = {p: at for p, at in arrivals.came.items() if p in present and now_ms - at < REPLACEMENT_MS}
     went = {p: at for p, at in arrivals.went.items() if p not in present}

@@ -116,7 +116,10 @@ class Abandon:
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Plan for this generation until `deadline` (seconds, monotonic). A dry one is only compared with what is."""
+    """Plan for this generation until `deadline` (seconds, monotonic). A dry one is only compared with what is.
+
+    `removed` are members that we have removed to lead: they are back under other ids, and have not restarted.
+    """
 
     generation: int
     protocol: str
@@ -124,6 +127,7 @@ class Decide:
     own_member_id: str
     deadline: float
     dry: bool = False
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ class GroupMembership(Newcomer):
     def _decide(self, *, dry: bool) -> None:
         deadline = self._now + self.config.decision_deadline_ms / 1000
         self._requests.out.append(
-            Decide(self.generation, self._requests.protocol, self.members, self.member_id, deadline, dry)
+            Decide(self.generation, self._requests.protocol, self.members, self.member_id, deadline, dry, self._removed)
         )
 
     # ---- deciding and syncing ----------------------------------------------------------------------------------
@@ -289,6 +289,7 @@ class GroupMembership(Newcomer):
         self.state = State.STABLE
         if not self._returned:
             self._requests.out.append(Delivered(self.generation))
+            self._removed = ()
         if self._stopping:
             self._stop()
         elif self._must_lead:

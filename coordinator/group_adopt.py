@@ -34,6 +34,7 @@ class Newcomer(Member):
         self._rehearsed: Approach | None = None
         self._takeover: Takeover | None = None
         self._told = ""
+        self._removed: tuple[str, ...] = ()  # leaders that made way for us, until a plan of ours is delivered
 
     def _joined(self, answer: JoinAnswer) -> None:
         raise NotImplementedError
@@ -43,6 +44,7 @@ class Newcomer(Member):
     def _watched(self, answer: DescribeAnswer) -> None:
         self._attempts = 0
         self._doubt_since = None
+        self._removed = ()
         obstacle = unfit(answer, self.config)
         if obstacle:
             self._fail(obstacle, EXIT_CONFIG)
@@ -141,6 +143,7 @@ class Newcomer(Member):
         self._timers.clear(Timer.APPROACH)
         self._ambition.succeeded()
         self._listed = self.config.topics
+        self._removed = takeover.evicted
         removed = ", ".join(takeover.evicted) or "a leader that had gone"
         took_s = self._now - takeover.began
         self._note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s and with the {takeover.tries}. member id")

@@ -242,7 +242,7 @@ class StreamsPlanner:
         if created is not None:
             cluster = await self._reread(topology, topics, self._left(command) * METADATA_SHARE)
         ends = await self._ends(topology, cluster, created or frozenset(), self._left(command) * OFFSETS_SHARE)
-        return World(raw, topology, cluster, ends)
+        return World(raw, topology, cluster, ends, command.removed)
 
     async def _snapshot(self, topics: tuple[str, ...], limit_s: float) -> ClusterView:
         """Fresh metadata; where that takes too long, what the watch over the group's topics has read a moment ago."""

@@ -26,12 +26,13 @@ class StandAsideError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What one decision is made from."""
+    """What one decision is made from. `removed`: see `commands.Decide`."""
 
     raw: RawGroup
     topology: Topology
     cluster: ClusterView
     ends: EndOffsets
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
         asked.now_ms,
         attested=config.topology_attested,
         witnesses=asked.witnesses,
+        removed=world.removed,
     )
     if doubt is not None:
         raise StandAsideError(doubt)

@@ -376,6 +376,27 @@ def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
     run(story())
 
 
+@pytest.mark.parametrize("source", ["file", "learned"])
+def test_a_leader_that_we_removed_to_lead_has_not_restarted(source: str) -> None:
+    """It comes back under another id, was taken for a restart, and the group was given back and taken over again."""
+
+    async def story() -> None:
+        first = await lead(App(), 1, A, B)
+        app = App(known=Known(replace(SHOP, source=source)))
+        app.known.witnesses = frozenset({"a", "b"})
+        await app.planner.observed(shown(first, A, B), None)
+        command = order(app, 2, *after(first, A), RETURNED)
+        with pytest.raises(PlanError, match="has restarted"):
+            await app.planner.plan(command)
+        planned = await app.planner.plan(replace(command, removed=("b",)))
+        assert planned.chosen.decision.view.size == 2
+        assert app.planner.delivered(2) is planned
+        again = await lead(app, 3, *after(planned, A, RETURNED))
+        assert again.chosen.decision.view.size == 2
+
+    run(story())
+
+
 def test_the_plan_of_an_application_can_be_made_in_another_process() -> None:
     async def story() -> None:
         app, elsewhere = App(), App()

@@ -135,7 +135,8 @@ def test_the_leader_is_removed_once_and_we_come_back_when_it_has() -> None:
     assert play.sent(c.Join).member_id == GOOD
     answered(play, GOOD, generation=6)
     assert play.state is State.DECIDING
-    assert play.sent(c.Decide).generation == 6
+    decide = play.sent(c.Decide)
+    assert (decide.generation, decide.removed) == (6, (LEADER,))
     assert [kind for kind, _ in play.notes()] == [NoteKind.ADOPTED]
 
 
