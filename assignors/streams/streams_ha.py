@@ -57,7 +57,7 @@ class StreamsHighAvailability(HighAvailability):
 
     def place_stateful(self) -> None:
         owner = current_owners(self.view, self.lags)
-        self._live = self._running(owner)
+        self._live = self._running(owner) if self.steps.any else owner
         self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
 
     def _running(self, owner: IntArray) -> IntArray:
@@ -71,6 +71,10 @@ class StreamsHighAvailability(HighAvailability):
 
     def refine(self, tasks: IntArray) -> None:
         """Runs the stages. Stateless tasks are placed beside where stateful ones will end up."""
+        if not self.steps.any:
+            if tasks is self.stateful:
+                self._aim = np.bincount(self.place.owners(tasks), minlength=self.view.size)
+            return
         owner = np.array(self.place.active, dtype=np.int32)
         if tasks is self.stateless:
             owner[self.stateful] = self._target[self.stateful]

@@ -38,8 +38,13 @@ class Steps:
         self.weighs = False
         if configs.capacity_tag:
             self._weigh(configs.capacity_tag)
-        unknown = unknown_subtopologies(view, configs.colocate)
+        unknown = unknown_subtopologies(view, configs.colocate) if configs.colocate else None
         self.notes += [unknown] if unknown else []
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to do at all."""
+        return self._configs.any
 
     @property
     def evener(self) -> type[Evener]:
@@ -47,7 +52,7 @@ class Steps:
 
     def refine(self, tasks: IntArray, owner: IntArray, live: IntArray, lags: Lags) -> tuple[IntArray, IntArray]:
         """(where these tasks shall end up, which of the way they go in this round) for the whole array `owner`."""
-        if not self._configs.any or not len(tasks):
+        if not len(tasks):
             return owner, owner
         problem = Problem(self.view, lags, tasks, live, self._home, self._racks)
         kind = "stateful" if self.view.tasks.stateful[tasks[0]] else "stateless"
