@@ -1,4 +1,4 @@
-"""Ids of our schemas in a Confluent Schema Registry: two calls of its REST interface, so no client library of its own.
+"""Ids of our schemas in a Confluent Schema Registry: one call of its REST interface, so no client library of its own.
 
 Subjects are named `<topic>-<record name>` (the registry's TopicRecordNameStrategy), because one topic has all events.
 """
@@ -8,7 +8,6 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable
 
 from pipeline.codec import EventSchema
 
@@ -30,22 +29,6 @@ def register(url: str, topic: str, schema: EventSchema) -> int:
     return _ask(url, f"/subjects/{urllib.parse.quote(subject(topic, schema), safe='')}/versions", schema)
 
 
-def look_up(url: str, topic: str, schemas: Iterable[EventSchema]) -> dict[int, EventSchema]:
-    """Schemas by id, without those that the registry does not have. Raises RegistryError when it does not answer."""
-    found: dict[int, EventSchema] = {}
-    for schema in schemas:
-        try:
-            path = f"/subjects/{urllib.parse.quote(subject(topic, schema), safe='')}"
-            found[_ask(url, path, schema)] = schema
-        except _UnknownSchemaError:
-            continue
-    return found
-
-
-class _UnknownSchemaError(RegistryError):
-    pass
-
-
 def _ask(url: str, path: str, schema: EventSchema) -> int:
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https"):
@@ -64,8 +47,7 @@ def _ask(url: str, path: str, schema: EventSchema) -> int:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - as above
             return int(json.load(answer)["id"])
     except urllib.error.HTTPError as error:
-        if error.code == 404:
-            raise _UnknownSchemaError(f"The schema registry at {where} does not have {schema.event}.") from None
+        error.close()
         raise RegistryError(
             f"The schema registry at {where} refused {schema.event}: {error.code} {error.reason}."
         ) from None

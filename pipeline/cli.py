@@ -1,0 +1,163 @@
+"""The command line of the pipeline. A user's mistake is one sentence and exit code 2."""
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterable, Sequence
+
+PROGRESS_S = 10.0
+EXIT_INPUT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Raises SystemExit with the exit code."""
+    asked = _parser().parse_args(arguments)
+    raise SystemExit(asked.work(asked))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="the streaming jobs, until SIGTERM")
+    run.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    run.add_argument("--topic", default="bellwether.events")
+    run.add_argument("--weights-topic")
+    run.add_argument("--output", required=True, metavar="DIR", help="tables and checkpoints")
+    run.add_argument("--jobs", help="names with commas between; all by default")
+    run.add_argument("--master", help="such as local[2]; leave it out under spark-submit")
+    run.add_argument("--kafka", action="append", default=[], metavar="NAME=VALUE", help="a Kafka property")
+    run.add_argument("--per-trigger", type=int, help="records per batch at most")
+    run.add_argument("--interval", default="10 seconds", help="between batches")
+    run.add_argument("--once", action="store_true", help="take what is there, then end")
+    run.add_argument("--price-per-gb", type=float, default=0.01)
+    run.add_argument("--watermark", default="30 minutes", help="how long windows wait for late events")
+    run.add_argument("--rate-window", default="5 minutes", help="the window of the tables rates and weights")
+    run.add_argument("--format", default="parquet", help="parquet, or a format whose jars Spark has, such as delta")
+    run.set_defaults(work=_run)
+    report = commands.add_parser("report", help="the tables as an HTML page with plots")
+    report.add_argument("--output", required=True, metavar="DIR", help="of `run`")
+    report.add_argument("--html", required=True, metavar="FILE")
+    report.add_argument("--history", metavar="FILE", help="of `bellwether history`: policies are compared")
+    report.add_argument("--master", default="local[2]")
+    report.set_defaults(work=_report)
+    backtest = commands.add_parser("backtest", help="replay the topic's snapshots under every policy, on Spark")
+    backtest.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    backtest.add_argument("--topic", default="bellwether.events")
+    backtest.add_argument("--policy", action="append", metavar="NAME", help="may be repeated; all by default")
+    backtest.add_argument("--rates", metavar="DIR", help="the table `rates`, for weights")
+    backtest.add_argument("--kafka", action="append", default=[], metavar="NAME=VALUE", help="a Kafka property")
+    backtest.add_argument("--master")
+    backtest.set_defaults(work=_backtest)
+    return parser
+
+
+def _report(asked: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from pipeline.backtest import BACKTEST_POLICIES, recommendation, summary
+    from pipeline.history import HistoryError, read_history, replay_here
+    from pipeline.jobs import JOBS, local_path
+    from pipeline.report import render
+    from pipeline.session import session
+
+    try:
+        outcomes = replay_here(read_history(Path(asked.history)), BACKTEST_POLICIES) if asked.history else []
+    except HistoryError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_INPUT
+    spark = session("bellwether-report", master=asked.master, shuffle_partitions=4)
+    spark.sparkContext.setLogLevel("ERROR")
+    tables = {}
+    for job in JOBS:
+        path = f"{asked.output}/tables/{job}"
+        if "://" not in path and not Path(path).is_dir():
+            continue
+        tables[job] = spark.read.parquet(local_path(path)).toPandas()
+    spark.stop()
+    Path(asked.html).write_text(render(tables, summary(outcomes), recommendation(outcomes)), encoding="utf-8")
+    return 0
+
+
+def _backtest(asked: argparse.Namespace) -> int:
+    from assignors.weights import Weights
+    from pipeline.backtest import BACKTEST_POLICIES, Outcome, recommendation
+    from pipeline.history import replay_on_spark
+    from pipeline.jobs import local_path
+    from pipeline.session import session
+    from pipeline.source import kafka_options, read_batch
+    from pipeline.tables import Options, weights
+    from protocol.types import TopicPartition
+
+    spark = session("bellwether-backtest", master=asked.master, shuffle_partitions=8 if asked.master else None)
+    spark.sparkContext.setLogLevel("ERROR")
+    known = {}
+    if asked.rates:
+        rows = weights(spark.read.parquet(local_path(asked.rates)), Options()).collect()
+        known = {TopicPartition(row["topic"], row["partition"]): float(row["bytes_per_s"]) for row in rows}
+    raw = read_batch(spark, kafka_options(asked.bootstrap, asked.topic, _pairs(asked.kafka)))
+    began = time.perf_counter()
+    rows = replay_on_spark(raw, asked.policy or BACKTEST_POLICIES, Weights(known)).collect()
+    took_s = time.perf_counter() - began
+    outcomes = [Outcome(**row.asDict()) for row in rows]
+    sys.stdout.write(f"{recommendation(outcomes)}\nReplayed {len(outcomes)} rounds in {took_s:.2f} s.\n")
+    spark.stop()
+    return 0
+
+
+def _pairs(properties: Sequence[str]) -> dict[str, str]:
+    return dict(pair.partition("=")[::2] for pair in properties)
+
+
+def _run(asked: argparse.Namespace) -> int:
+    from pipeline.jobs import JOBS, Pipeline, PipelineError, local_path, progress, start
+    from pipeline.session import session
+    from pipeline.tables import Options
+
+    jobs = (
+        tuple(asked.jobs.split(",")) if asked.jobs else tuple(j for j in JOBS if asked.weights_topic or j != "weights")
+    )
+    pipeline = Pipeline(
+        asked.bootstrap,
+        asked.topic,
+        local_path(asked.output),
+        asked.weights_topic,
+        _pairs(asked.kafka),
+        Options(price_per_gb=asked.price_per_gb, watermark=asked.watermark, rate_window=asked.rate_window),
+        asked.per_trigger,
+        asked.interval,
+        asked.once,
+        asked.format,
+    )
+    spark = session("bellwether-pipeline", master=asked.master, shuffle_partitions=4 if asked.master else None)
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        queries = start(spark, pipeline, jobs)
+    except PipelineError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_INPUT
+    stopping: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
+    signal.signal(signal.SIGINT, lambda number, _: stopping.append(number))
+    told = time.monotonic()
+    while not stopping and any(query.isActive for query in queries):
+        time.sleep(0.5)
+        failed = next((q for q in queries if not q.isActive and q.exception() is not None), None)
+        if failed is not None:
+            sys.stderr.write(f"The job {failed.name} ended: {failed.exception()}\n")
+            return 1
+        if time.monotonic() - told >= PROGRESS_S:
+            told = time.monotonic()
+            _tell(progress(query) for query in queries)
+    _tell(progress(query) for query in queries)
+    for query in queries:
+        query.stop()
+    spark.stop()
+    return 0
+
+
+def _tell(lines: Iterable[dict[str, object]]) -> None:
+    for line in lines:
+        sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()

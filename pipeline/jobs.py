@@ -1,0 +1,174 @@
+"""The streaming jobs: one query per table, each with its own checkpoint, and Parquet by day and group as output.
+
+    python -m pipeline run --bootstrap HOST:PORT --topic bellwether.events --output DIR     # on this machine
+    spark-submit --packages ... -m pipeline run ...                                         # on a cluster
+
+Exactly once: Spark's file sink lists the files of a batch in its own log, so what a killed batch left behind is not
+read; readers must read the table's directory as a whole. The weights query writes a window of rates in a directory of
+its batch, which the repeated batch overwrites, and weights to a compacted topic, where the last word counts.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql.avro.functions import to_avro
+from pyspark.sql.streaming import StreamingQuery
+
+from pipeline.codec import SchemaSet
+from pipeline.source import dead_letters, kafka_options, read_stream
+from pipeline.tables import TABLES, Options, weights
+
+CHECKPOINT_VERSION = 1
+WEIGHTS, DEAD_LETTERS = "weights", "dead_letters"
+JOBS = (*TABLES, DEAD_LETTERS, WEIGHTS)
+
+
+class PipelineError(Exception):
+    """What a user has to put right; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Where the jobs read and write. `kafka` are Kafka properties beyond bootstrap.servers."""
+
+    bootstrap: str
+    topic: str
+    output: str
+    weights_topic: str | None = None
+    kafka: dict[str, str] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+    per_trigger: int | None = None
+    interval: str = "10 seconds"
+    available_now: bool = False
+    table_format: str = "parquet"
+
+    @property
+    def source(self) -> dict[str, str]:
+        return kafka_options(self.bootstrap, self.topic, self.kafka)
+
+    def table(self, name: str) -> str:
+        return f"{self.output}/tables/{name}"
+
+    def checkpoint(self, name: str) -> str:
+        return f"{self.output}/checkpoints/{name}"
+
+
+def start(spark: SparkSession, pipeline: Pipeline, jobs: Sequence[str] = JOBS) -> list[StreamingQuery]:
+    """Starts the queries. Raises PipelineError for an unknown job or a checkpoint of another version."""
+    unknown = sorted(set(jobs) - set(JOBS))
+    if unknown:
+        raise PipelineError(f"There is no job {unknown[0]}; known are {', '.join(JOBS)}.")
+    if WEIGHTS in jobs and pipeline.weights_topic is None:
+        raise PipelineError("The job weights needs a topic; name it with --weights-topic.")
+    schemas = SchemaSet.load()
+    for job in jobs:
+        check_version(spark, pipeline.checkpoint(job))
+    return [_start(spark, pipeline, job, schemas) for job in jobs]
+
+
+def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet) -> StreamingQuery:
+    raw = read_stream(spark, pipeline.source, pipeline.per_trigger)
+    if job == WEIGHTS:
+        table = TABLES["rates"](raw, schemas, pipeline.options)
+        writer = table.writeStream.foreachBatch(lambda batch, number: _weigh(batch, number, pipeline, schemas))
+    else:
+        rows = dead_letters(raw, schemas) if job == DEAD_LETTERS else TABLES[job](raw, schemas, pipeline.options)
+        columns = ("day",) if job == DEAD_LETTERS else ("day", "group")
+        writer = rows.writeStream.format(pipeline.table_format).partitionBy(*columns)
+        writer = writer.option("path", pipeline.table(job)).outputMode("append")
+    writer = writer.queryName(job).option("checkpointLocation", pipeline.checkpoint(job))
+    writer = (
+        writer.trigger(availableNow=True)
+        if pipeline.available_now
+        else writer.trigger(processingTime=pipeline.interval)
+    )
+    return writer.start()
+
+
+def _weigh(batch: DataFrame, number: int, pipeline: Pipeline, schemas: SchemaSet) -> None:
+    """One batch of closed windows: kept, and with those of the last days turned into weights of every partition."""
+    if batch.isEmpty():
+        return
+    spark = batch.sparkSession
+    batch.write.mode("overwrite").parquet(f"{pipeline.table('rates_by_batch')}/batch={number}")
+    kept = spark.read.parquet(pipeline.table("rates_by_batch"))
+    newest = kept.agg(F.max("window_start")).first()[0]
+    recent = kept.where(F.col("window_start") > F.lit(newest) - F.expr("interval 8 days"))
+    write_weights(weights(recent, pipeline.options), pipeline, schemas)
+
+
+def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> None:
+    """Weights as Avro single objects, keyed by topic-partition."""
+    schema = schemas.latest("weight")
+    names = [field["name"] for field in json.loads(schema.text)["fields"]]
+    value = F.concat(F.lit(bytearray(schema.header)), to_avro(F.struct(*names), schema.text))
+    key = F.concat_ws("-", "topic", F.col("partition").cast("string")).cast("binary")
+    sink = {"kafka.bootstrap.servers": pipeline.bootstrap, "topic": str(pipeline.weights_topic)}
+    sink |= {f"kafka.{name}": text for name, text in pipeline.kafka.items()}
+    whole = table.na.fill(0.0).select(
+        [F.col(name).cast(_SPARK_TYPES.get(name, "double")).alias(name) for name in names]
+    )
+    whole.select(key.alias("key"), value.alias("value")).write.format("kafka").options(**sink).save()
+
+
+_SPARK_TYPES = {"topic": "string", "partition": "int", "estimated_at_ms": "long", "windows": "int"}
+
+
+def check_version(spark: SparkSession, checkpoint: str) -> None:
+    """Writes the version beside a new checkpoint; raises PipelineError for a checkpoint of another one.
+
+    A checkpoint holds the state of a query, and a query of another version must not go on from it.
+    """
+    jvm = spark._jvm  # noqa: SLF001 - the only way to Hadoop's file systems
+    path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/bellwether-version")
+    files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
+    if files.exists(path):
+        stream = files.open(path)
+        try:
+            found = bytes(stream.readAllBytes()).decode().strip()
+        finally:
+            stream.close()
+        if found != str(CHECKPOINT_VERSION):
+            raise PipelineError(
+                f"The checkpoint {checkpoint} is of version {found}, this pipeline has version {CHECKPOINT_VERSION};"
+                " move it and its table away, and the job computes the table anew."
+            )
+        return
+    parent = path.getParent()
+    if files.exists(parent) and len(files.listStatus(parent)):
+        raise PipelineError(
+            f"The checkpoint {checkpoint} has no version, so it is none of this pipeline's; choose another --output."
+        )
+    out = files.create(path)
+    try:
+        out.write(bytearray(str(CHECKPOINT_VERSION).encode()))
+    finally:
+        out.close()
+
+
+def progress(query: StreamingQuery) -> dict[str, object]:
+    """The last batch of a query in a few numbers; rows dropped by the watermark are of all recent batches."""
+    last = query.lastProgress
+    if last is None:
+        return {"job": query.name, "batch": None}
+    state = last["stateOperators"]
+    operators = [operator for batch in query.recentProgress for operator in batch["stateOperators"]]
+    return {
+        "job": query.name,
+        "batch": last["batchId"],
+        "rows": last["numInputRows"],
+        "rows_per_s": round(last.get("processedRowsPerSecond") or 0.0),
+        "ms": last["durationMs"].get("triggerExecution"),
+        "state_rows": sum(operator["numRowsTotal"] for operator in state),
+        "dropped_by_watermark": sum(o.get("numRowsDroppedByWatermark", 0) for o in operators),
+        "watermark": last.get("eventTime", {}).get("watermark"),
+    }
+
+
+def local_path(text: str) -> str:
+    """An output directory as Spark wants it: paths of this machine become file: URIs."""
+    return text if "://" in text else Path(text).absolute().as_uri()

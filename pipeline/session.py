@@ -1,0 +1,26 @@
+"""A Spark session for the jobs: local on this machine, or whatever spark-submit has configured."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+JARS = Path(__file__).parent.parent / ".cache" / "spark" / "jars"
+
+
+def session(name: str, *, master: str | None = None, shuffle_partitions: int | None = None) -> SparkSession:
+    """The session; times are UTC. With `master` (such as "local[2]") the jars of `make setup-pipeline` are added,
+    without it everything comes from spark-submit."""
+    builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
+    if master is not None:
+        builder = (
+            builder.master(master)
+            .config("spark.jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar"))))
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.memory", "2g")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        )
+    if shuffle_partitions is not None:
+        builder = builder.config("spark.sql.shuffle.partitions", str(shuffle_partitions))
+    return builder.getOrCreate()

@@ -1,0 +1,121 @@
+"""From the events topic to typed rows, and to dead letters for what is no event, no row or out of time.
+
+Whether a record is late is told from the record alone: its own time against the broker's append time. So a restart, a
+different cut into batches and a batch recomputation all agree on it.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql.avro.functions import from_avro
+
+from pipeline.codec import HEADER_BYTES, MARKER, SchemaSet
+
+LATE_MS_MAX = 15 * 60_000
+AHEAD_MS_MAX = 5 * 60_000
+EPOCH_MS_MAX = 10**14  # beyond it, arithmetic of times may overflow
+AMOUNT_MAX = 1 << 46  # bytes, records or lag in one sample; more is absurd, and sums might overflow
+# The field that says when an event happened.
+TIME_FIELDS: Mapping[str, str] = {
+    "decision": "decided_at_ms",
+    "assignment": "decided_at_ms",
+    "lag": "sampled_at_ms",
+    "traffic": "sampled_at_ms",
+    "membership": "changed_at_ms",
+    "snapshot": "decided_at_ms",
+}
+
+_PLACE = ("topic", "partition", "offset", "timestamp")
+
+
+def kafka_options(
+    bootstrap: str, topic: str, more: Mapping[str, str] | None = None, *, start: str = "earliest"
+) -> dict[str, str]:
+    """Options of Spark's Kafka source. `more` are Kafka properties such as security.protocol."""
+    return {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": start,
+        "failOnDataLoss": "true",
+        **{f"kafka.{name}": value for name, value in (more or {}).items()},
+    }
+
+
+def read_stream(spark: SparkSession, options: Mapping[str, str], per_trigger: int | None = None) -> DataFrame:
+    reader = spark.readStream.format("kafka").options(**options)
+    return (reader.option("maxOffsetsPerTrigger", per_trigger) if per_trigger else reader).load()
+
+
+def read_batch(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """Everything that is in the topic now: for recomputing, and for the backtest."""
+    return spark.read.format("kafka").options(**options).load()
+
+
+def header() -> Column:
+    return F.expr(f"substring(value, 1, {HEADER_BYTES})")
+
+
+def body() -> Column:
+    return F.expr(f"substring(value, {HEADER_BYTES + 1})")
+
+
+def decoded(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
+    """Records of one event in any of its versions, as the latest has them: `record` (null fields where the bytes are
+    malformed), `at_ms` (its own time), and where and when it was appended."""
+    mine = raw.where(header().isin([bytearray(s.header) for s in schemas.versions(event)]))
+    rows = mine.select(_parsed(F, event, schemas, lambda record: record).alias("record"), *_PLACE)
+    return rows.withColumn("at_ms", F.col(f"record.{TIME_FIELDS[event]}")).withColumn("group", F.col("record.group"))
+
+
+def _parsed(chain: Any, event: str, schemas: SchemaSet, use: Callable[[Column], Column]) -> Column:
+    """Goes on with a chain of `when` by the versions of one event."""
+    options = {"mode": "PERMISSIVE", "avroSchema": schemas.latest(event).text}
+    for schema in schemas.versions(event):
+        this = header() == F.lit(bytearray(schema.header))
+        chain = chain.when(this, use(from_avro(body(), schema.text, options)))
+    return chain
+
+
+def trouble() -> Column:
+    """Why a decoded row is no row of a table, null if it is one."""
+    appended = F.expr("unix_millis(timestamp)")
+    return (
+        F.when(F.col("group").isNull() | F.col("at_ms").isNull(), "malformed")
+        .when(~F.col("at_ms").between(0, EPOCH_MS_MAX), "malformed")
+        .when(appended - F.col("at_ms") > LATE_MS_MAX, "late")
+        .when(F.col("at_ms") - appended > AHEAD_MS_MAX, "from the future")
+    )
+
+
+def sane(amount: str) -> Column:
+    """An amount, -1 (unknown) where it is absurd."""
+    return F.when(F.col(amount).between(0, AMOUNT_MAX), F.col(amount)).otherwise(F.lit(-1).cast("long"))
+
+
+def events(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
+    """The good rows of one event: the record's fields and `at`, its own time."""
+    good = decoded(raw, event, schemas).where(trouble().isNull())
+    return good.select(F.expr("timestamp_millis(at_ms)").alias("at"), "record.*")
+
+
+def dead_letters(raw: DataFrame, schemas: SchemaSet) -> DataFrame:
+    """What becomes of every record that is in no table: where it is, why, and which event it claims to be."""
+    head, event = F, F
+    for name, field in TIME_FIELDS.items():
+        known = [bytearray(s.header) for s in schemas.versions(name)]
+        event = event.when(header().isin(known), F.lit(name))
+        head = _parsed(head, name, schemas, partial(_head, field))
+    rows = raw.select(event.alias("event"), head.alias("head"), "value", *_PLACE)
+    rows = rows.withColumn("group", F.col("head.group")).withColumn("at_ms", F.col("head.at_ms"))
+    marked = F.expr("substring(value, 1, 2)") == F.lit(bytearray(MARKER))
+    stranger = F.when(F.col("value").isNotNull() & marked, "unknown schema").otherwise("not an event")
+    reason = F.when(F.col("event").isNull(), stranger).otherwise(trouble())
+    found = rows.withColumn("reason", reason).where(F.col("reason").isNotNull())
+    return found.select("reason", "event", *_PLACE, F.to_date("timestamp").alias("day"))
+
+
+def _head(field: str, record: Column) -> Column:
+    return F.struct(record["group"].alias("group"), record[field].alias("at_ms"))

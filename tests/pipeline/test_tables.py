@@ -1,0 +1,109 @@
+"""What the tables say about a few events written by hand, and what becomes of records that are none."""
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
+
+from pipeline.codec import EventSchema, SchemaSet
+from pipeline.source import AHEAD_MS_MAX, LATE_MS_MAX, dead_letters
+from pipeline.tables import TABLES, Options, rates, weights
+from tests.pipeline.spark import (
+    NOW_MS,
+    SCHEMAS,
+    as_dicts,
+    decision_event,
+    kafka_rows,
+    lag_event,
+    local_spark,
+    membership_event,
+    traffic_event,
+)
+
+pytestmark = pytest.mark.timeout(180)
+START_MS = NOW_MS - NOW_MS % 300_000
+
+
+def table(name: str, values: list[bytes | None], schemas: SchemaSet = SCHEMAS) -> list[dict[str, Any]]:
+    return as_dicts(TABLES[name](kafka_rows(local_spark(), values), schemas, Options()))
+
+
+def test_lag_has_a_slope_and_a_time_to_catch_up() -> None:
+    values: list[bytes | None] = [lag_event(START_MS + 10_000 * n, 1_000 - 100 * n) for n in range(5)]
+    (row,) = table("lag_trends", [*values, lag_event(START_MS, -1)])
+    assert (row["samples"], row["unknown"], row["lag_min"], row["lag_max"], row["lag_last"]) == (5, 1, 600, 1_000, 600)
+    assert row["lag_p50"] == 800
+    assert row["slope_per_s"] == pytest.approx(-10)
+    assert row["catch_up_s"] == pytest.approx(60)
+
+
+def test_cost_counts_what_crosses_racks() -> None:
+    values = [
+        traffic_event(NOW_MS, 2_000_000_000),
+        traffic_event(NOW_MS, 500, replicas=("b", "a")),
+        traffic_event(NOW_MS, -1),
+    ]
+    rows = {(r["from_rack"], r["to_rack"]): r for r in table("rack_costs", list(values))}
+    assert rows["b", "a"]["bytes"] == 2_000_000_000
+    assert rows["b", "a"]["cost"] == pytest.approx(0.02)
+    assert rows["b", "a"]["unknown"] == 1
+    assert (rows["a", "a"]["bytes"], rows["a", "a"]["cost"], rows["a", "a"]["crossed"]) == (500, 0.0, False)
+
+
+def test_storms_and_who_caused_them() -> None:
+    decisions: list[bytes | None] = [decision_event(START_MS + n, n, moved=2) for n in range(6)]
+    (row,) = table("rebalances", decisions)
+    assert (row["rounds"], row["moved"], row["pause_us"], row["storm"]) == (6, 12, 6 * 6_750, True)
+    assert row["last_sentence"] == "round 5"
+    rows = table("culprits", [membership_event(NOW_MS, "flapper", change) for change in ("joined", "left", "joined")])
+    assert {(r["member"], r["change"], r["times"]) for r in rows} == {("flapper", "joined", 2), ("flapper", "left", 1)}
+
+
+def test_a_weight_is_a_median_that_one_burst_does_not_move() -> None:
+    values = [traffic_event(START_MS - 300_000 * n, 1_000) for n in range(2)]
+    values += [traffic_event(START_MS - 300_000 * 2, 9_000_000)]
+    found = rates(kafka_rows(local_spark(), values), SCHEMAS, Options())
+    (row,) = as_dicts(weights(found, Options()))
+    assert (row["topic"], row["partition"], row["windows"]) == ("t", 0, 3)
+    assert row["bytes_per_s"] == pytest.approx(100)
+    assert row["estimated_at_ms"] == START_MS
+
+
+def test_every_record_is_in_a_table_or_among_the_dead() -> None:
+    good = lag_event(NOW_MS, 5)
+    values: list[bytes | None] = [
+        good,
+        good[:-3],
+        b"junk",
+        None,
+        good[:2] + b"12345678" + good[10:],
+        lag_event(NOW_MS - LATE_MS_MAX - 1, 5),
+        lag_event(NOW_MS + AHEAD_MS_MAX + 1, 5),
+    ]
+    dead = {row["offset"]: row["reason"] for row in as_dicts(dead_letters(kafka_rows(local_spark(), values), SCHEMAS))}
+    assert dead == {
+        1: "malformed",
+        2: "not an event",
+        3: "not an event",
+        4: "unknown schema",
+        5: "late",
+        6: "from the future",
+    }
+    (row,) = table("lag_trends", values)
+    assert row["samples"] == 1
+
+
+def test_two_versions_of_a_schema_make_one_table() -> None:
+    old = SCHEMAS.latest("membership")
+    record = json.loads(old.text)
+    record["fields"].append({"name": "host", "type": "string", "default": "unknown"})
+    new = EventSchema("membership", 2, json.dumps(record))
+    both = SchemaSet({**SCHEMAS.schemas, ("membership", 2): new})
+    names = {"member": "m", "member_id": "m", "instance_id": None, "rack": None, "host": "h"}
+    written = both.encode(
+        "membership", {"group": "g", "generation": 1, "changed_at_ms": NOW_MS, "change": "joined", **names}
+    )
+    rows = table("culprits", [membership_event(NOW_MS, "m"), written], both)
+    assert [(r["member"], r["times"]) for r in rows] == [("m", 2)]
