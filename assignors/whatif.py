@@ -56,11 +56,12 @@ def changed(raw: RawGroup, cluster: ClusterView, change: Change) -> tuple[RawGro
 
 
 def rounds(raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int) -> tuple[Decision, ...]:
-    """Decisions until nothing is withheld and nothing moves: the first one is what the change causes at once."""
+    """Decisions until nothing is withheld and nothing moves: the first is what the change causes at once. `memory` is
+    of the generation before it."""
     made: list[Decision] = []
     while len(made) < ROUNDS_MAX:
         joined = _claiming(raw, memory) if policy.cooperative(raw.protocol) else raw
-        decision = decide(replace(joined, generation=raw.generation + len(made) + 1), cluster, memory, policy, now_ms)
+        decision = decide(replace(joined, generation=memory.generation + 1), cluster, memory, policy, now_ms)
         if made and not decision.moves.moved and not decision.moves.new and not decision.followup:
             break
         made.append(decision)

@@ -1,4 +1,4 @@
-"""The commands that order something of running sidecars: leave, drain, rebalance, pause, resume, orders.
+"""The commands that order something of running sidecars: leave, drain, rebalance, pause, pin, ban, evacuate, ...
 
 Each writes one record to the control topic (`orders` says what is in it); WRITE on that topic is the permission. An
 order stays in force through restarts and fail-overs until it expires or is withdrawn.
@@ -14,7 +14,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from coordinator.orders import EVERYBODY, Beat, Order, OrderKind, encode, order_key
+from assignors.rules import EVERYTHING
+from coordinator.orders import EVERYBODY, Beat, Order, OrderKind, PlacementKind, PlacementOrder, encode, order_key
 
 EXIT_INPUT = 2
 DEFAULT_TOPIC = "bellwether-control"
@@ -25,6 +26,8 @@ UNHEARD_MS = 10_000
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
 
 Group = Annotated[str, typer.Argument(help="The group.")]
+Item = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
+Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
 Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
 Config = Annotated[
     Path | None,
@@ -38,7 +41,7 @@ Wait = Annotated[float, typer.Option(help="Seconds to wait for a sidecar to carr
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
-    for command in (leave, drain, rebalance, pause, resume, orders):
+    for command in (leave, drain, rebalance, pause, resume, pin, ban, unpin, evacuate, orders):
         app.command()(command)
 
 
@@ -110,6 +113,65 @@ def drain(
     typer.echo("A sidecar hands its groups over.")
 
 
+def pin(
+    group: Group,
+    item: Item,
+    where: Where,
+    for_: For = "1d",
+    reason: Reason = "",
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+) -> None:
+    """Keep a partition, a topic or a task on one member or in one rack."""
+    _place(PlacementKind.PIN, group, item, where, for_, reason, _connection(bootstrap, config, topic))
+    typer.echo(f"{item} of {group} belongs on {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
+
+
+def ban(
+    group: Group,
+    item: Item,
+    where: Where,
+    for_: For = "1d",
+    reason: Reason = "",
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+) -> None:
+    """Keep a partition, a topic or a task off one member or out of one rack."""
+    _place(PlacementKind.BAN, group, item, where, for_, reason, _connection(bootstrap, config, topic))
+    typer.echo(f"{item} of {group} stays off {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
+
+
+def evacuate(
+    group: Group,
+    where: Where,
+    for_: For = "1h",
+    reason: Reason = "",
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+) -> None:
+    """Empty a member or a rack before maintenance; tasks with state move when they have caught up elsewhere."""
+    _place(PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason, _connection(bootstrap, config, topic))
+    typer.echo(f"{where} is emptied of {group} for {for_}; 'bellwether unpin {group} {EVERYTHING}' ends that.")
+
+
+def unpin(group: Group, item: Item, bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None) -> None:
+    """Withdraw every pin, ban and evacuation of an item; of * those of everything."""
+    properties, topic = _connection(bootstrap, config, topic)
+    found = [
+        record
+        for record in _read(properties, topic).values()
+        if isinstance(record, PlacementOrder) and (record.target, record.item) == (group, item)
+    ]
+    if not found:
+        _fail(f"There is no pin, ban or evacuation of {item} in {group}; see 'bellwether orders'.")
+    for order in found:
+        _withdraw(properties, topic, order.key)
+        typer.echo(f"Withdrawn: {order.sentence}.")
+
+
 def orders(bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None) -> None:
     """List the orders that stand, and the sidecars that have been heard."""
     from datetime import UTC, datetime
@@ -120,7 +182,7 @@ def orders(bootstrap: Bootstrap = None, config: Config = None, topic: Topic = No
         if isinstance(record, Beat):
             age_s = max(0, now_ms - record.at_ms) / 1000
             typer.echo(f"sidecar {record.sidecar}: leads {len(record.leads)}, last beat {age_s:.0f} s ago")
-        elif isinstance(record, Order) and record.expires_ms > now_ms:
+        elif isinstance(record, Order | PlacementOrder) and record.expires_ms > now_ms:
             until = datetime.fromtimestamp(record.expires_ms / 1000, UTC).isoformat(timespec="seconds")
             typer.echo(f"{record.sentence}, until {until}")
 
@@ -130,6 +192,18 @@ def _order(kind: OrderKind, target: str, lasts_ms: int, reason: str) -> Order:
     return Order(kind, target, f"{getpass.getuser()}@{socket.gethostname()}", at_ms, at_ms + lasts_ms, reason)
 
 
+def _place(
+    kind: PlacementKind, group: str, item: str, where: str, for_: str, reason: str, to: tuple[dict[str, str], str]
+) -> None:
+    if not where.startswith(("rack:", "member:")) or where.endswith(":"):
+        _fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
+    at_ms, owner = int(time.time() * 1000), f"{getpass.getuser()}@{socket.gethostname()}"
+    order = PlacementOrder(kind, group, item, where, owner, at_ms, at_ms + _duration_ms(for_), reason)
+    properties, topic = to
+    _write(properties, topic, order)
+    _say_if_unheard(properties, topic, group)
+
+
 def _duration_ms(text: str) -> int:
     hit = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if hit is None or not int(hit[1]):
@@ -137,7 +211,7 @@ def _duration_ms(text: str) -> int:
     return int(hit[1]) * UNITS_MS[hit[2]]
 
 
-def _write(properties: Mapping[str, str], topic: str, order: Order) -> None:
+def _write(properties: Mapping[str, str], topic: str, order: Order | PlacementOrder) -> None:
     from coordinator.orders_topic import ControlTopicError, ensure_topic, write_now
 
     try:

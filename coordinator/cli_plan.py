@@ -186,11 +186,13 @@ def _tasks(decision: "StreamsDecision", what: str | None) -> list[int] | None:
 
 def _rounds(decision: "Decision", change: Any, policy: "Policy") -> "list[Picture]":
     from assignors.memory import Memory
-    from assignors.whatif import changed, rounds
+    from assignors.whatif import ROUNDS_MAX, changed, rounds
+    from coordinator.observe_runner import NEWEST
     from coordinator.picture import consumers_of
 
     members = decision.group.members
-    memory = Memory.of(decision.raw.generation, decision.cluster, decision.before, members)
+    # Newer than whatever members claim, with room for the rounds to come.
+    memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
     made = rounds(raw, cluster, memory, policy, decision.decided_at_ms)
     return [consumers_of(one, made[i - 1] if i else decision) for i, one in enumerate(made)]

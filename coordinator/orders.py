@@ -15,6 +15,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from assignors.rules import Rule
+
 VERSION = 1
 TEXT_LENGTH_MAX = 1_000
 NAMES_MAX = 100_000
@@ -87,6 +89,56 @@ class Order:
         }
 
 
+class PlacementKind(Enum):
+    """What operators can order of placement in a group (`assignors.rules` says what it means)."""
+
+    PIN = "pin"
+    BAN = "ban"
+    EVACUATE = "evacuate"  # a ban of everything
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementOrder:
+    """One order on placement. `item` and `where` are written as in `assignors.rules`; an item has one pin."""
+
+    kind: PlacementKind
+    target: str
+    item: str
+    where: str
+    owner: str
+    at_ms: int
+    expires_ms: int
+    reason: str = ""
+
+    @property
+    def key(self) -> str:
+        return placement_key(self.kind, self.target, self.item, self.where)
+
+    @property
+    def rule(self) -> Rule:
+        return Rule("pin" if self.kind is PlacementKind.PIN else "ban", self.item, self.where)
+
+    @property
+    def sentence(self) -> str:
+        """For logs: who ordered what, and why."""
+        why = f" ({self.reason})" if self.reason else ""
+        what = f"{self.where}" if self.kind is PlacementKind.EVACUATE else f"{self.item}, {self.where}"
+        return f"{self.owner} has ordered {self.kind.value} of {what} in '{self.target}'{why}"
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {
+            "v": VERSION,
+            "kind": self.kind.value,
+            "target": self.target,
+            "item": self.item,
+            "where": self.where,
+            "owner": self.owner,
+            "at_ms": self.at_ms,
+            "expires_ms": self.expires_ms,
+            "reason": self.reason,
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Beat:
     """A sidecar is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
@@ -121,6 +173,11 @@ class Beat:
 
 def order_key(kind: OrderKind, target: str) -> str:
     return f"{kind.value}/{target}"
+
+
+def placement_key(kind: PlacementKind, target: str, item: str, where: str) -> str:
+    """A later pin of the same item takes the place of an earlier one; bans stand side by side."""
+    return f"{kind.value}/{target}/{item}" if kind is PlacementKind.PIN else f"{kind.value}/{target}/{item}/{where}"
 
 
 def beat_key(sidecar: str) -> str:
@@ -168,6 +225,22 @@ def _order(fields: Mapping[str, Any]) -> Order:
     )
 
 
+def _placement(fields: Mapping[str, Any]) -> PlacementOrder:
+    where = _text(fields, "where")
+    if not where.startswith(("rack:", "member:")):
+        raise RecordError('"where" is neither rack:NAME nor member:NAME')
+    return PlacementOrder(
+        kind=PlacementKind(fields["kind"]),
+        target=_text(fields, "target"),
+        item=_text(fields, "item"),
+        where=where,
+        owner=_text(fields, "owner"),
+        at_ms=_number(fields, "at_ms"),
+        expires_ms=_number(fields, "expires_ms"),
+        reason=_text(fields, "reason", ""),
+    )
+
+
 def _beat(fields: Mapping[str, Any]) -> Beat:
     return Beat(
         sidecar=_text(fields, "target"),
@@ -180,7 +253,11 @@ def _beat(fields: Mapping[str, Any]) -> Beat:
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = MappingProxyType(
-    {BEAT: _beat, **{kind.value: _order for kind in OrderKind}}
+    {
+        BEAT: _beat,
+        **{kind.value: _order for kind in OrderKind},
+        **{kind.value: _placement for kind in PlacementKind},
+    }
 )
 
 
@@ -222,6 +299,11 @@ class OrderBook:
         """This order if it has been given and has not expired."""
         order = self._orders.get(order_key(kind, target))
         return order if isinstance(order, Order) and now_ms < order.expires_ms else None
+
+    def placements(self, group: str, now_ms: int) -> tuple[PlacementOrder, ...]:
+        """Every pin, ban and evacuation of a group that has not expired, in the order of their keys."""
+        standing = self.all_standing(now_ms)
+        return tuple(o for o in standing if isinstance(o, PlacementOrder) and o.target == group)
 
     def all_standing(self, now_ms: int) -> Iterator[Record]:
         return (self._orders[key] for key in sorted(self._orders) if now_ms < self._orders[key].expires_ms)

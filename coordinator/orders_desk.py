@@ -13,6 +13,7 @@ from typing import Protocol
 
 import structlog
 
+from assignors.rules import Rule
 from coordinator.client_config import librdkafka_properties
 from coordinator.commands import Fatal, Note
 from coordinator.events import Event, OrdersStand, RoundOrdered, TurnChanged
@@ -47,6 +48,7 @@ class Runner(Protocol):
     fatal: Fatal | None
 
     def post(self, event: Event) -> None: ...
+    def rule(self, rules: tuple[Rule, ...]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class _Post:
     runner: Runner
     active: bool  # we lead it or try to
     told: OrdersStand = field(default_factory=lambda: OrdersStand("", ""))
+    rules: tuple[Rule, ...] = ()
     leads: bool = False
     hands_over_until: float = 0.0  # monotonic; 0: not handing over
 
@@ -176,6 +179,7 @@ class ControlDesk:
         now_ms = int(self._wall_clock() * 1000)
         for group, post in self._posts.items():
             self._tell_orders(group, post, now_ms)
+            self._tell_rules(group, post, now_ms)
             if self._standby and not given_up(post.runner):
                 self._tell_turn(group, post)
         self._obey_drains(now_ms)
@@ -191,6 +195,19 @@ class ControlDesk:
         if again is not None and leads(post.runner):
             self._done(again)
             post.runner.post(RoundOrdered(again.sentence))
+
+    def _tell_rules(self, group: str, post: _Post, now_ms: int) -> None:
+        """Whoever leads plans by them from now on, beginning with a round of its own."""
+        standing = self._book.placements(group, now_ms)
+        rules = tuple(order.rule for order in standing)
+        if rules == post.rules:
+            return
+        why = standing[-1].sentence if len(rules) >= len(post.rules) else "an operator's order on placement has ended"
+        log.info("rules_stand", group=group, rules=[order.sentence for order in standing])
+        post.rules = rules
+        post.runner.rule(rules)
+        if leads(post.runner):
+            post.runner.post(RoundOrdered(why))
 
     def _done(self, order: Order) -> None:
         """Orders that are carried out once are withdrawn by whoever did it, so that no successor does it again."""

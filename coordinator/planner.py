@@ -13,6 +13,7 @@ from assignors.decide import Decision, DecisionError, decide
 from assignors.memory import Memory
 from assignors.model import NO_GENERATION, NO_RACK, ClusterView
 from assignors.registry import LOAD_AWARE, Policy
+from assignors.rules import OperatorRules, Rule
 from assignors.views import DescribedMember, RawGroup, RawMember, recall, topics_wanted
 from assignors.weights import Weights
 from coordinator.commands import Decide, RebuildMemory
@@ -76,8 +77,13 @@ class Planner:
         self._wall_clock = wall_clock
         self._rounds = Rounds[Decision]()
         self._threads = PlanThreads()
+        self._rules: tuple[Rule, ...] = ()  # the operator's, for every plan from now on
         self._observed = 0  # a digest of the last generation at rest that others led
         self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
+
+    def rule(self, rules: tuple[Rule, ...]) -> None:
+        """The operator's word on placement, for every plan from now on."""
+        self._rules = rules
 
     async def plan(self, command: Decide) -> Planned:
         """The answer for this generation before its deadline. Raises PlanError."""
@@ -185,7 +191,9 @@ class Planner:
         if cluster is not None:
             view = cluster
             attempts.append((Source.PLAN, lambda: self._own(raw, view, self._left(command) * PLAN_SHARE)))
-            attempts.append((Source.CHEAP, lambda: self._made(raw, view, CHEAP_POLICY, self._left(command))))
+            attempts.append(
+                (Source.CHEAP, lambda: self._made(raw, view, self._ruled(CHEAP_POLICY), self._left(command)))
+            )
         previous = previous_answer(self._rounds.previous, raw)
         if previous is not None:
             again = previous
@@ -194,8 +202,8 @@ class Planner:
 
     async def _own(self, raw: RawGroup, cluster: ClusterView, limit_s: float) -> tuple[Decision, tuple[str, ...]]:
         """By the configured policy, which may hold anybody's code."""
-        if self._policy.name == LOAD_AWARE:  # its weights change; the solver's process knows one policy
-            return await self._made(raw, cluster, self._weighted(), limit_s)
+        if self._policy.name == LOAD_AWARE or self._rules:  # these change; the solver's process knows one policy
+            return await self._made(raw, cluster, self._ruled(self._weighted()), limit_s)
         if self._solver is not None and self._solver.wants(len(raw.members), cluster.partition_total):
             return await self._solver.solve(make_plan, self._arguments(raw, cluster), limit_s)
         self._threads.refuse_too_many()
@@ -205,6 +213,9 @@ class Planner:
         if self._weights is None:
             return self._policy
         return replace(self._policy, load=replace(self._policy.load, weights=self._weights()))
+
+    def _ruled(self, policy: Policy) -> Policy:
+        return replace(policy, stages=(*policy.stages, OperatorRules(self._rules))) if self._rules else policy
 
     async def _made(
         self, raw: RawGroup, cluster: ClusterView, policy: Policy, limit_s: float

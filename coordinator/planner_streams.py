@@ -12,11 +12,14 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+import structlog
 
 from assignors.decide import DecisionError
 from assignors.model import NO_GENERATION, NO_RACK, NOBODY, ClusterView
+from assignors.rules import Rule
+from assignors.streams.assign import STREAMS_HA
 from assignors.streams.checks import fatal_to_java
-from assignors.streams.decide import Assignors
+from assignors.streams.decide import Assignors, stock
 from assignors.streams.memory import StreamsMemory, recall_streams
 from assignors.streams.offsets import EndOffsets, wanted_offsets
 from assignors.streams.result import StreamsDecision
@@ -92,6 +95,9 @@ class TopologySource(Protocol):
         """Creates missing internal topics that are described. Returns those that are new, None: nothing was to do."""
 
 
+log = structlog.get_logger(__name__)
+
+
 class StreamsPlanner:
     """One application's. For one event loop. `memory` is what its threads hold as far as we know."""
 
@@ -116,6 +122,7 @@ class StreamsPlanner:
         self._offsets = offsets
         self._topologies = topologies
         self._assignors = assignors
+        self._ruled = False  # the operator's rules hold; the solver's process does not know them
         self._cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
         self._message_bytes_max = message_bytes_max
         self._solver = solver
@@ -128,6 +135,18 @@ class StreamsPlanner:
         self._next_arrivals = self._arrivals
         self._observed: frozenset[str] = frozenset()
         self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
+
+    def rule(self, rules: tuple[Rule, ...]) -> None:
+        """The operator's word on placement, for every plan from now on."""
+        if self.config.policy != STREAMS_HA:
+            log.warning(
+                "rules_not_heeded",
+                group=self.group_id,
+                reason=f"pins, bans and evacuations need the policy {STREAMS_HA}; this one is {self.config.policy}",
+            )
+            return
+        self._ruled = bool(rules)
+        self._assignors = stock(replace(self.config.stages, rules=rules))
 
     async def plan(self, command: Decide) -> PlannedTasks:
         """The answer for this generation before its deadline. Raises PlanError."""
@@ -311,7 +330,11 @@ class StreamsPlanner:
 
     async def _own(self, world: World, limit_s: float) -> Inspected:
         """By the configured policy, which may hold anybody's code."""
-        if self._solver is not None and self._solver.wants(len(world.raw.members), world.cluster.partition_total):
+        if (
+            self._solver is not None
+            and not self._ruled
+            and self._solver.wants(len(world.raw.members), world.cluster.partition_total)
+        ):
             return self._kept(await self._solver.solve(make_tasks, (self._request(world),), limit_s))
         self._threads.refuse_too_many()
         return await self._made(world, self._assignors, limit_s)

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from assignors.decide import DecisionError
 from assignors.model import ClusterView
+from assignors.rules import Rule
 from assignors.views import RawGroup, RawMember
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer, JoinedMember
@@ -94,6 +95,9 @@ class GroupPlanner(Protocol[D]):
 
     async def compare(self, command: Decide) -> Compared[D]:
         """A dry plan against what the members hold. Raises PlanError."""
+
+    def rule(self, rules: tuple[Rule, ...]) -> None:
+        """The operator's word on placement, for every plan from now on."""
 
     def delivered(self, generation: int) -> PlannedRound[D] | None:
         """The broker has this generation's assignment. None when it was not one of our plans."""

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from assignors.decide import Decision
 from assignors.registry import Policy
+from assignors.rules import Rule
 from assignors.streams.result import StreamsDecision
 from assignors.weights import Weights
 from coordinator.applications import Application
@@ -135,6 +136,10 @@ class GroupRunner(Generic[D]):
 
     def post(self, event: Event) -> None:
         self._events.put_nowait(event)
+
+    def rule(self, rules: tuple[Rule, ...]) -> None:
+        """The operator's word on placement, for every plan from now on."""
+        self._planner.rule(rules)
 
     async def run(self) -> int:
         """Returns the exit code: 0, or the one of the fatal command."""

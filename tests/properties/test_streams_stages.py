@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from assignors.model import NOBODY
+from assignors.rules import Rule
 from assignors.streams.assign import STREAMS_HA, assign_streams
 from assignors.streams.model import LATEST_OFFSET, MIN_TRAFFIC, NO_STRATEGY, AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.stages.colocation import anchors
@@ -16,17 +17,19 @@ from assignors.streams.sticky_task import previous_owners
 from assignors.streams.validate import validate_plan
 from tests.properties.test_streams_convergence import SEEDS as MANY
 from tests.properties.test_streams_convergence import STRATEGIES, History
-from tests.unit.assignors.streams.scenes import Application, Instance, random_application, random_process_id
+from tests.unit.assignors.streams.scenes import Application, Instance, process_id, random_application, random_process_id
 
 SEEDS = range(200)
 HISTORIES = range(MANY // 5)  # so BELLWETHER_SEEDS raises them too
 EVERYTHING = AssignmentConfigs(acceptable_recovery_lag=2**63 - 1)
+RULES = (Rule("ban", "*", f"member:{process_id(1)}"), Rule("pin", "0", f"member:{process_id(2)}"))
 STAGES = {
     "host affinity": StageConfigs(host_affinity_ms=60_000),
     "co-location": StageConfigs(colocate=((0, 1), (2, 3, 4))),
     "capacity": StageConfigs(capacity_tag="cores"),
     "moves budget": StageConfigs(max_concurrent_moves=1),
-    "all": StageConfigs(60_000, ((0, 2),), "cores", 2),
+    "operator's rules": StageConfigs(rules=RULES),
+    "all": StageConfigs(60_000, ((0, 2),), "cores", 2, RULES),
 }
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from assignors.rules import Rule
 from assignors.streams.model import TAG_CHARS_MAX, AssignmentConfigError
 
 _INT_MAX = 2**31 - 1
@@ -15,12 +16,14 @@ class StageConfigs:
     `colocate`: groups of subtopology ids whose tasks of one partition number shall share a process.
     `capacity_tag`: the client tag that holds the weight of a process, a whole number; "" weighs by threads.
     `max_concurrent_moves`: active tasks that may be on their way from a live process to another at once.
+    `rules`: the operator's, which change while we run.
     """
 
     host_affinity_ms: int = 0
     colocate: tuple[tuple[int, ...], ...] = ()
     capacity_tag: str = ""
     max_concurrent_moves: int = 0
+    rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("host_affinity_ms", "max_concurrent_moves"):

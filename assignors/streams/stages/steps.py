@@ -15,6 +15,7 @@ from assignors.streams.stages.capacity import QuotaEvener, deviation, weights
 from assignors.streams.stages.chain import Problem, Stage, run
 from assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
 from assignors.streams.stages.configs import StageConfigs
+from assignors.streams.stages.rules import obey
 
 
 class Steps:
@@ -60,6 +61,9 @@ class Steps:
         self.reports.append(_capacity_report(problem, owner, kind) if self.weighs else placed)
         wanted, reports = run(self._stages(), problem, owner)
         self._say(reports, kind)
+        if self._configs.rules:
+            wanted, obeyed = obey(problem, self._configs.rules, wanted)
+            self._say((obeyed,), kind)
         if kind == "stateful":
             self.reserved = reserved(problem, wanted)
         return wanted, self._within_budget(problem, wanted, kind)

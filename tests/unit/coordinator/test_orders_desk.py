@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from assignors.rules import Rule
 from coordinator.commands import Fatal
 from coordinator.embedded import EmbeddedCluster
 from coordinator.events import Event, OrdersStand, TurnChanged
@@ -59,11 +60,15 @@ class Group:
     def __init__(self, *, standby: bool) -> None:
         self.membership = GroupMembership(MembershipConfig("orders", instance_id="bellwether", standby=standby))
         self.posted: list[Event] = []
+        self.rules: tuple[Rule, ...] = ()
         self.fatal: Fatal | None = None
 
     def post(self, event: Event) -> None:
         self.posted.append(event)
         self.membership.handle(event, 0.0)
+
+    def rule(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
 
     def stands(self) -> OrdersStand | None:
         return next((event for event in reversed(self.posted) if isinstance(event, OrdersStand)), None)

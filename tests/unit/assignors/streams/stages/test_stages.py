@@ -8,6 +8,7 @@ import pytest
 
 from assignors.chain import StageReport
 from assignors.model import NOBODY, IntArray
+from assignors.rules import Rule
 from assignors.streams.assign import KAFKA, STREAMS_HA, assign_streams
 from assignors.streams.lags import Lags
 from assignors.streams.model import (
@@ -310,3 +311,32 @@ def test_rack_traffic_and_balance_change_nothing_themselves() -> None:
     assert RackTraffic().score(problem, owner) == 2
     assert run([Wild([1, 0])], problem, owner)[1][0].taken
     assert "worsen rack traffic from 0 to 2" in run([Wild([0, 1])], problem, owner[::-1].copy())[1][0].reason
+
+
+class TestOperatorRules:
+    def test_an_evacuated_process_empties_to_where_the_state_is(self) -> None:
+        application = with_copies(running([(4, 100_000)], [[0, 1], [2, 3], []]))
+        stages = StageConfigs(rules=(Rule("ban", "*", f"member:{process_id(1)}"),))
+        plan = plan_of(application, stages)
+        assert 0 not in plan.active.tolist()
+        assert np.bincount(plan.active, minlength=3).tolist() == [0, 2, 2]
+        assert report_of(plan, "operator's rules").after == 0
+
+    def test_without_state_elsewhere_tasks_run_on_while_they_warm_up(self) -> None:
+        application = running([(4, 100_000)], [[0, 1], [2, 3]])
+        plan = plan_of(application, StageConfigs(rules=(Rule("ban", "*", f"member:{process_id(1)}"),)))
+        assert plan.active.tolist() == [0, 0, 1, 1], "nobody pauses"
+        assert plan.standby_process[plan.warmup].tolist() == [1, 1]
+        assert plan.probing
+
+    def test_racks_pins_and_subtopologies(self) -> None:
+        application = with_copies(running([(2, 100), (2, 100)], [[0, 1], [2, 3]]))
+        for number, instance in enumerate(application.instances):
+            instance.rack = RACKS[number]
+        stages = StageConfigs(rules=(Rule("pin", "1", f"rack:{RACKS[0]}"), Rule("pin", "0_1", f"rack:{RACKS[1]}")))
+        assert plan_of(application, stages).active.tolist() == [0, 1, 0, 0]
+
+    def test_what_nobody_can_obey_is_left_alone(self) -> None:
+        application = with_copies(running([(2, 100)], [[0], [1]]))
+        rules = (Rule("ban", "*", f"member:{process_id(1)}"), Rule("ban", "*", f"member:{process_id(2)}"))
+        assert plan_of(application, StageConfigs(rules=(*rules, Rule("pin", "0_0", "rack:moon")))).placed

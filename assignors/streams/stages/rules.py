@@ -1,0 +1,75 @@
+"""The operator's word on active tasks: pins, bans and evacuations, written as `assignors.rules` says; an item is a task
+such as "1_5", a subtopology such as "1", or "*". Last of the stages, and hard: balance gives way.
+
+It says where tasks shall end up. Where a process has state that nobody else has yet, the task runs on there until a
+warm-up elsewhere has caught up, so an evacuated process empties without a pause.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from assignors.chain import StageReport
+from assignors.model import BoolArray, IntArray
+from assignors.rules import EVERYTHING, Rule
+from assignors.streams.model import ProcessView, TaskTable
+from assignors.streams.stages.chain import Problem
+
+NAME = "operator's rules"
+
+
+def obey(problem: Problem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntArray, StageReport]:
+    """The owners under the rules, and what that took. The array that is given is not changed."""
+    allowed = _allowed(problem, rules)
+    wanted = owner.copy()
+    wrong = [t for t in problem.tasks.tolist() if not allowed[t, owner[t]] and allowed[t].any()]
+    load = np.bincount(owner[problem.tasks], minlength=problem.view.size).astype(np.float64)
+    np.subtract.at(load, owner[wrong], 1)
+    for task in wrong:
+        target = _target(problem, task, np.flatnonzero(allowed[task]).astype(np.int32), load)
+        wanted[task] = target
+        load[target] += 1
+    reason = f"{len(wrong)} tasks are placed elsewhere." if wrong else "They hold."
+    return wanted, StageReport(NAME, True, float(len(wrong)), 0.0, True, reason)
+
+
+def means(process: ProcessView, where: str) -> bool:
+    """Whether a process is meant: by its rack, its id, or one of its threads' member ids or client ids."""
+    kind, _, name = where.partition(":")
+    if kind == "rack":
+        return process.rack == name
+    return name == str(process.process_id) or any(m == name or m.startswith(f"{name}-") for m in process.members)
+
+
+def _allowed(problem: Problem, rules: Sequence[Rule]) -> BoolArray:
+    """task x process. A rule that names nobody rules nothing."""
+    view = problem.view
+    allowed = np.ones((view.tasks.size, view.size), dtype=np.bool_)
+    for rule in rules:
+        meant = np.array([means(process, rule.where) for process in view.processes], dtype=np.bool_)
+        if meant.any():
+            allowed[_named(view.tasks, rule.item)] &= meant if rule.kind == "pin" else ~meant
+    return allowed
+
+
+def _named(table: TaskTable, item: str) -> BoolArray:
+    if item == EVERYTHING:
+        return np.ones(table.size, dtype=np.bool_)
+    subtopology, _, partition = item.partition("_")
+    if not subtopology.isdecimal() or not (partition.isdecimal() or not partition):
+        return np.zeros(table.size, dtype=np.bool_)
+    named: BoolArray = table.subtopology == int(subtopology)
+    if partition:
+        named &= table.partition == int(partition)
+    return named
+
+
+def _target(problem: Problem, task: int, processes: IntArray, load: npt.NDArray[np.float64]) -> int:
+    live = int(problem.live[task])
+    if live in processes:
+        return live
+    stateless = np.array([task not in problem.lags.state_of(int(p)) for p in processes], dtype=np.int64)
+    share = load[processes] / np.maximum(1, problem.view.capacity[processes])
+    remote = problem.remote(task, processes) if problem.racks else np.zeros(len(processes), dtype=np.int64)
+    return int(processes[np.lexsort((processes, remote, stateless, share))[0]])
