@@ -153,7 +153,7 @@ class StreamsSettings(BaseModel):
 
 
 CONFIG_FIELDS = frozenset(AssignmentConfigs.__dataclass_fields__)
-STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__)
+STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__) - {"rules"}  # those come from the control topic
 STREAMS_FIELDS = frozenset(StreamsSettings.model_fields) - {"kind"}
 NOT_FOR_STATEFUL = frozenset(
     {"application_id", "topology_attested", "processing_guarantee", "stores", "takeover_forced", "standby_lag_max"}
