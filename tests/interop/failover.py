@@ -59,6 +59,9 @@ class Stage:
         time.sleep(0.5)
         if rounds(self.cluster, GROUP, generation) or self._seen() != seen:
             trials.broken.append("members noticed")
+        first = next(p for p in self.sidecars.processes if p is not leader)
+        if self.sidecars.leader(GROUP) is not first:
+            trials.broken.append("not the first standby by id took over")
         self._back(leader)
 
     def killed_in_a_rebalance(self, trials: Trials) -> None:
@@ -138,7 +141,7 @@ class Stage:
         return self.flock.member("java", GROUP, [TOPIC], ["range"])
 
 
-def run(cluster: KafkaCluster, trials: int, restarts: int) -> list[Trials]:
+def run(cluster: KafkaCluster, trials: int, restarts: int, sidecars_count: int = 2) -> list[Trials]:
     """All kinds of trials, `trials` times each; `restarts` rolling restarts."""
     cluster.create_topic(TOPIC, PARTITIONS, rf=1)
     at_rest = Trials("kill -9 of the leader, group at rest", KILLED_S_MAX)
@@ -146,7 +149,7 @@ def run(cluster: KafkaCluster, trials: int, restarts: int) -> list[Trials]:
     drained = Trials("drain (from the order to the new leader)", DRAINED_S_MAX)
     paused = Trials("SIGSTOP of the leader, then SIGCONT", KILLED_S_MAX)
     rolled = Trials("rolling restart (longest hand-over, from SIGTERM)", DRAINED_S_MAX)
-    with SidecarSet(cluster, [GROUP], CONTROL) as sidecars, Flock(cluster.bootstrap) as flock:
+    with SidecarSet(cluster, [GROUP], CONTROL, count=sidecars_count) as sidecars, Flock(cluster.bootstrap) as flock:
         with Seat(cluster.bootstrap, GROUP) as seat:
             stage = Stage(cluster, sidecars, flock, seat)
             base = last_round(cluster, GROUP).generation
@@ -177,9 +180,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--restarts", type=int, default=2)
+    parser.add_argument("--sidecars", type=int, default=2)
     arguments = parser.parse_args()
     with KafkaCluster() as cluster:
-        found = run(cluster, arguments.trials, arguments.restarts)
+        found = run(cluster, arguments.trials, arguments.restarts, arguments.sidecars)
     Console(width=140).print(table(found))
     return 0 if all(t.passed() for t in found) else 1
 
