@@ -160,7 +160,7 @@ def test_a_new_version_is_learned_from_java_and_led_again(kafka: KafkaCluster, t
         app.wait_counted(load.expected)
         app.add("two")
         app.wait_settled(spread=1)
-        again = {"adopt": "take-over", "stores": "persistent"}
+        again = {"adopt": "take-over", "stores": "persistent", "takeover_attempts_max": 6}
         with led(kafka, old, tmp_path, learned=True, **again) as lead, telling(lead, app):
             wait_until(ours, 60, app.tell)
             app.wait_settled()
