@@ -132,6 +132,8 @@ def total(found: Mapping[str, Any]) -> float:
 
 
 def ms(value: float) -> str:
+    if value < 0.1:
+        return f"{value:.4f}"
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
