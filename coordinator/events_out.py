@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from coordinator.weights import WeightReader
 
 
+def events_counter(registry: CollectorRegistry) -> PrometheusCounter:
+    """Counts what became of events: sent, dropped, failed."""
+    return PrometheusCounter(
+        "bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class EventsOut:
     """Observers for the runtime, and what to close at the end."""
@@ -36,9 +43,7 @@ class EventsOut:
         from coordinator.publish import EventPublisher, PublishConfig
         from coordinator.samples import Sampler
 
-        counter = PrometheusCounter(
-            "bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry
-        )
+        counter = events_counter(registry)
         publisher = EventPublisher(
             settings.properties,
             PublishConfig(events.topic, events.create_topic, events.registry_url, events.queue_max),

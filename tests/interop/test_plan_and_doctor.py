@@ -1,6 +1,7 @@
 """Dry runs on real groups: what `plan` shows is what the leader then does, and `doctor` names what is broken."""
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -63,9 +64,10 @@ def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Pa
         assert run_to_end(["plan", group, "--config", str(path), "--detailed-exitcode"]).code == 4
         assert rounds(kafka, group) == quiet, "looking has disturbed nobody"
         ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
+        wanted = {tp: by_id(ids, member_id) for tp, member_id in placed(plan).items()}
         with Bellwether(kafka, [group], options={"adopt": "take-over", "policy": "rack-first"}):
-            owners = wait_moved(members, expected, {tp: by_id(ids, m) for tp, m in placed(plan).items()})
-        assert {tp: ids[owner.name] for tp, owner in owners.items()} == placed(plan)
+            owners = wait_moved(members, expected, wanted)
+            assert {tp: owner.name for tp, owner in owners.items()} == wanted
 
 
 def by_id(ids: Mapping[str, str], member_id: str) -> str:
@@ -73,15 +75,15 @@ def by_id(ids: Mapping[str, str], member_id: str) -> str:
 
 
 def wait_moved(
-    members: list[Member], expected: Any, wanted: Mapping[tuple[str, int], str]
+    members: list[Member], expected: Any, wanted: Mapping[tuple[str, int], str], limit_s: float = 60.0
 ) -> Mapping[tuple[str, int], Member]:
-    """Settled as wanted; ten tries, because members may settle as they were first."""
-    owners = wait_settled(members, expected)
-    for _ in range(10):
-        if {tp: owner.name for tp, owner in owners.items()} == dict(wanted):
-            break
+    """Settled as wanted, or as they are in the end: first they are settled as they were."""
+    limit = time.monotonic() + limit_s
+    while True:
         owners = wait_settled(members, expected)
-    return owners
+        if {tp: owner.name for tp, owner in owners.items()} == dict(wanted) or time.monotonic() > limit:
+            return owners
+        time.sleep(0.5)
 
 
 @pytest.mark.timeout(120)

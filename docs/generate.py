@@ -1,0 +1,146 @@
+"""Writes docs/metrics.md and docs/configuration.md from the code: `python docs/generate.py`. A test compares.
+
+What a setting is for is told in docs/settings.yml; names, types and defaults come from the settings themselves.
+"""
+
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prometheus_client import CollectorRegistry
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from coordinator.events_out import events_counter
+from coordinator.metrics import REASONS_MAX, Metrics
+from coordinator.metrics_control import ControlMetrics
+from coordinator.metrics_observed import ObservedMetrics
+from coordinator.metrics_streams import PROCESSES_MAX, StreamsMetrics
+from coordinator.settings import GroupSettings, Settings
+from coordinator.settings_pipeline import EventSettings, WeightSettings
+
+HERE = Path(__file__).parent
+NESTED = {"kafka", "groups", "events", "weights"}
+# What a label may hold: every series count is a product of these.
+BOUNDS = {
+    "group": "the configured groups",
+    "reason": f"the first {REASONS_MAX} reasons, then other",
+    "client": f"for each group the first {REASONS_MAX} client ids, then other",
+    "process": f"at most {PROCESSES_MAX} processes of a group",
+    "outcome": "a fixed list",
+    "kind": "a fixed list",
+    "proof": "a fixed list",
+    "plan": "current, shadow",
+    "event": "a fixed list",
+    "version": "one",
+}
+
+
+def metrics_page() -> str:
+    """Every metric that a process can expose, with its labels and their bounds."""
+    registry = CollectorRegistry()
+    common = Metrics(registry)
+    StreamsMetrics(common)
+    ObservedMetrics(common)
+    ControlMetrics(registry)
+    events_counter(registry)
+    collectors = registry._names_to_collectors  # noqa: SLF001 - label names are told nowhere else before a first sample
+    rows = []
+    for family in sorted(registry.collect(), key=lambda f: f.name):
+        labels = getattr(collectors[family.name], "_labelnames", ()) or (("version",) if family.type == "info" else ())
+        suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
+        shown = ", ".join(f"`{label}`" for label in labels) or "-"
+        rows.append(f"| `{family.name}{suffix}` | {family.type} | {shown} | {family.documentation} |")
+    used = {label for c in collectors.values() for label in getattr(c, "_labelnames", ())}
+    bounds = [f"| `{label}` | {BOUNDS[label]} |" for label in sorted(used)]
+    return "\n".join(
+        [
+            "# Metrics",
+            "",
+            "Served at `/metrics` of `http_address`. Made by `python docs/generate.py`.",
+            "",
+            "| metric | type | labels | what it says |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            "## Labels and how many values each may have",
+            "",
+            "| label | values |",
+            "|---|---|",
+            *bounds,
+            "",
+        ]
+    )
+
+
+def configuration_page() -> str:
+    """Every setting with its type, its default and what it is for."""
+    told = yaml.safe_load((HERE / "settings.yml").read_text(encoding="utf-8"))
+    parts = [
+        ("Top level", Settings, "settings", "Also `BELLWETHER_<NAME>` in the environment."),
+        ("Each of `[[groups]]`", GroupSettings, "groups", "Times are milliseconds."),
+        ("`[events]`", EventSettings, "events", "Off without this table."),
+        ("`[weights]`", WeightSettings, "weights", "Off without this table."),
+    ]
+    lines = [
+        "# Configuration",
+        "",
+        "A TOML file (`--config` or `BELLWETHER_CONFIG`), then `BELLWETHER_*` variables, then the command line; the last",
+        "wins. `[kafka]` is librdkafka's property map and serves both client libraries; `<name>.file` names a file to read",
+        "the value from.",
+        "Made by `python docs/generate.py`.",
+    ]
+    for title, model, key, note in parts:
+        lines += ["", f"## {title}", "", note, "", "| setting | type | default | what it is for |", "|---|---|---|---|"]
+        lines += _rows(model, told[key])
+    return "\n".join([*lines, ""])
+
+
+def _rows(model: type[BaseModel], told: dict[str, str]) -> list[str]:
+    names = {field.alias or name: field for name, field in model.model_fields.items()}
+    missing, stray = sorted(names.keys() - told.keys()), sorted(told.keys() - names.keys())
+    if missing or stray:
+        raise SystemExit(f"docs/settings.yml: {model.__name__} lacks {missing} and has {stray} too many")
+    return [
+        f"| `{name}` | {'table' if name in NESTED else _type(field.annotation)} | {_default(field)} | {told[name]} |"
+        for name, field in names.items()
+    ]
+
+
+def _type(annotation: Any) -> str:
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return " or ".join(f"`{value}`" for value in inside)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_type(one) for one in inside if one is not type(None))
+    if origin is typing.Annotated:
+        return _type(inside[0])
+    if origin in (tuple, list):
+        return f"list of {_type(inside[0])}"
+    if origin is dict:
+        return "table"
+    return {"str": "text", "int": "number", "bool": "true or false", "Path": "file"}.get(annotation.__name__, "text")
+
+
+def _default(field: Any) -> str:
+    if field.default_factory is not None:
+        return "none"
+    if field.default is PydanticUndefined:
+        return "required"
+    if field.default in (None, "", ()):
+        return "none"
+    if isinstance(field.default, bool):
+        return f"`{str(field.default).lower()}`"
+    if isinstance(field.default, tuple):
+        return ", ".join(f"`{value}`" for value in field.default)
+    return f"`{field.default}`"
+
+
+PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page}
+
+
+if __name__ == "__main__":
+    for page, written in PAGES.items():
+        (HERE / page).write_text(written(), encoding="utf-8")

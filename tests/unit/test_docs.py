@@ -1,0 +1,18 @@
+"""Generated pages say what the code says."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["metrics.md", "configuration.md"])
+def test_generated_pages_are_fresh(page: str) -> None:
+    spec = importlib.util.spec_from_file_location("generate_docs", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGES[page]() == (DOCS / page).read_text(encoding="utf-8"), "run python docs/generate.py"
