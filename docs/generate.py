@@ -87,9 +87,9 @@ def configuration_page() -> str:
     lines = [
         "# Configuration",
         "",
-        "A TOML file (`--config` or `BELLWETHER_CONFIG`), then `BELLWETHER_*` variables, then the command line; the last",
-        "wins. `[kafka]` is librdkafka's property map and serves both client libraries; `<name>.file` names a file to read",
-        "the value from.",
+        "A TOML file (`--config` or `BELLWETHER_CONFIG`), then `BELLWETHER_*` variables, then the command line: the",
+        "last wins. `[kafka]` is librdkafka's property map and serves both client libraries; `<name>.file` names a file",
+        "to read the value from.",
         "Made by `python docs/generate.py`.",
     ]
     for title, model, key, note in parts:
