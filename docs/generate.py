@@ -88,7 +88,7 @@ def configuration_page() -> str:
         "# Configuration",
         "",
         "A TOML file (`--config` or `BELLWETHER_CONFIG`), then `BELLWETHER_*` variables, then the command line: the",
-        "last wins. `[kafka]` is librdkafka's property map and serves both client libraries; `<name>.file` names a file",
+        "last wins. `[kafka]` is librdkafka's property map and serves both client libraries; `<name>.file` is a file",
         "to read the value from.",
         "Made by `python docs/generate.py`.",
     ]
