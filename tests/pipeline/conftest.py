@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-SPARK_MODULES = ("test_tables", "test_stream")
+SPARK_MODULES = ("test_tables", "test_jobs", "test_stream")
 IGNORED = (
     "ignore:unclosed <socket:ResourceWarning",
     "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
