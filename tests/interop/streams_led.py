@@ -54,17 +54,17 @@ def led(
     folder: Path,
     *,
     described: bool = True,
-    learned: bool = False,
     control_topic: str = "",
     **options: Any,
 ) -> Iterator[Bellwether]:
-    """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise. `learned`: without a
-    topology file; with `control_topic` as one of several processes of which one leads."""
+    """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic` as
+    one of several processes of which one leads."""
     file = folder / f"{app.application_id}.yaml"
     file.write_text(write_topology(topology_of(app, described=described)))
     told = {
         "kind": "streams",
-        **({} if learned else {"topology": str(file), "topology_attested": True}),
+        "topology": str(file),
+        "topology_attested": True,
         "session_timeout_ms": 6_000,
         "processing.guarantee": app.guarantee,
         "acceptable.recovery.lag": app.acceptable_recovery_lag,

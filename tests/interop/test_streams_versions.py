@@ -8,19 +8,14 @@ from pathlib import Path
 import pytest
 
 from coordinator.attestation import TAG, tag_value
-from tests.interop.bellwether import INSTANCE
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import CURRENT, KAFKA_VERSION, STREAMS_39, STREAMS_39_VERSION
-from tests.interop.members import wait_until
-from tests.interop.rounds import last_round
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import (
     PARTITIONS,
     application,
     failures,
-    generation_of,
     led,
-    led_by_java,
     strangers,
     telling,
     topology_of,
@@ -142,37 +137,3 @@ def test_a_topic_that_a_pattern_finds_is_read_too(kafka: KafkaCluster, tmp_path:
         assert strangers(kafka, first.application_id) == []
         assert app.timeline().overlaps() == []
         assert failures(app) == []
-
-
-@pytest.mark.proof
-def test_a_new_version_is_learned_from_java_and_led_again(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """Nobody wrote a topology down: Java leads whatever is new, for as long as it takes to learn it."""
-    old = application(kafka, "versions-learned", standbys=1, session_timeout_ms=SESSION_MS)
-    group = old.application_id
-
-    def ours() -> bool:
-        return last_round(kafka, group).leader.startswith(INSTANCE)
-
-    with StreamsApp(kafka, old) as app, Load(kafka, old.topics[0], keys=200) as load:
-        load.produce(2_000)
-        app.add("one")
-        app.wait_settled()
-        app.wait_counted(load.expected)
-        app.add("two")
-        app.wait_settled(spread=1)
-        again = {"adopt": "take-over", "stores": "persistent", "takeover_attempts_max": 6}
-        with led(kafka, old, tmp_path, learned=True, **again) as lead, telling(lead, app):
-            wait_until(ours, 60, app.tell)
-            app.wait_settled()
-            generation = generation_of(kafka, group)
-            for name in ("one", "two"):
-                restart(app, name, replace(old, topology="v2"))
-            assert led_by_java(kafka, group, generation), "the new version was led by what was learned of the old one"
-            load.produce(1_000)
-            app.wait_counted(load.expected)
-            wait_until(ours, 120, app.tell)
-            app.wait_settled()
-            app.wait_counted(load.expected)
-            learned = [line["digest"] for line in lead.log("topology_learned")]
-            assert len(set(learned)) > 1, learned
-            assert failures(app) == []
