@@ -57,8 +57,8 @@ def led(
     control_topic: str = "",
     **options: Any,
 ) -> Iterator[Bellwether]:
-    """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic` as
-    one of several processes of which one leads."""
+    """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic`
+    as one of several processes of which one leads."""
     file = folder / f"{app.application_id}.yaml"
     file.write_text(write_topology(topology_of(app, described=described)))
     told = {
