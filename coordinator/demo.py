@@ -29,7 +29,7 @@ from coordinator.group import MembershipConfig, State
 from coordinator.group_config import STOCK_PROTOCOLS
 from coordinator.planner import Planned
 from coordinator.render import Caption, decision_panel
-from coordinator.runtime import Observers, Outcome, Service
+from coordinator.service import Observers, Outcome, Service
 
 SESSION_MS = 3_000
 HEARTBEAT_MS = 300

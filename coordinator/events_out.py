@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 from prometheus_client import Counter as PrometheusCounter
 
-from coordinator.runtime import Beside, DecisionObserver, NoteObserver, StreamsObserver
+from coordinator.runtime import NoteObserver
+from coordinator.service import Beside, DecisionObserver, StreamsObserver
 
 if TYPE_CHECKING:
     from coordinator.publish import EventPublisher

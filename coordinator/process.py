@@ -17,7 +17,7 @@ from coordinator.metrics_control import ControlMetrics
 from coordinator.metrics_observed import ObservedMetrics
 from coordinator.metrics_streams import StreamsMetrics
 from coordinator.rounds import Rounds
-from coordinator.runtime import Observers, Outcome, Service
+from coordinator.service import Observers, Outcome, Service
 from coordinator.settings import GroupSettings, Settings
 from coordinator.warm_up import warm_up_soon
 from coordinator.web import GroupStatus, Web

@@ -11,7 +11,7 @@ from assignors.registry import Policy
 from coordinator.commands import Note, NoteKind
 from coordinator.group import MembershipConfig, State
 from coordinator.planner import Planned
-from coordinator.runtime import Observers, Outcome, Service
+from coordinator.service import Observers, Outcome, Service
 
 LIMIT_S = 40.0
 

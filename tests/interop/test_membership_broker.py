@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.commands import NoteKind
 from coordinator.group import MembershipConfig, State
-from coordinator.runtime import Outcome
+from coordinator.service import Outcome
 from tests.interop.bellwether import run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, partitions_of, wait_settled

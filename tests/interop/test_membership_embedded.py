@@ -12,7 +12,7 @@ from coordinator.client_config import EMBEDDED
 from coordinator.commands import NoteKind
 from coordinator.embedded import EmbeddedCluster
 from coordinator.group import MembershipConfig, State
-from coordinator.runtime import Outcome
+from coordinator.service import Outcome
 from tests.interop.sidecar import Sidecar
 
 pytestmark = pytest.mark.embedded
