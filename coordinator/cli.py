@@ -13,18 +13,18 @@ that command, so that `--help` and `decode` start at once.
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from coordinator import cli_orders
 from coordinator.cli_doctor import doctor_app
 from coordinator.cli_groups import groups_app
+from coordinator.cli_output import fail
 from coordinator.cli_pipeline import add_commands
 from coordinator.cli_plan import plan_app
 from coordinator.cli_topology import topology_app
 
-EXIT_INPUT = 2
 DISTRIBUTION = "bellwether-kafka"
 EXIT_CODES = (
     "Exit codes: 0 ended as asked; 1 something unexpected; 2 bad input or configuration; "
@@ -85,7 +85,7 @@ def run(
     try:
         settings = load(config, given)
     except SettingsError as error:
-        _fail(str(error))
+        fail(str(error))
     logs.configure(settings.log_level, settings.log_format)
     outcome = asyncio.run(serve(settings, _version()))
     for message in outcome.messages:
@@ -108,13 +108,13 @@ def decode(
     try:
         blob = bytes.fromhex(text.strip().removeprefix("0x").replace(":", ""))
     except ValueError:
-        _fail("HEX is not an even number of hex digits (0-9, a-f).")
+        fail("HEX is not an even number of hex digits (0-9, a-f).")
     try:
         typer.echo(json.dumps(blob_to_json(kind, blob), indent=2))
     except LocalProtocolError as error:
-        _fail(_as_sentence(str(error)))
+        fail(_as_sentence(str(error)))
     except RemoteProtocolError as error:
-        _fail(f"These {len(blob)} bytes are no {kind}: {str(error).rstrip('.')}.")
+        fail(f"These {len(blob)} bytes are no {kind}: {str(error).rstrip('.')}.")
 
 
 @app.command()
@@ -131,11 +131,6 @@ def _version() -> str:
         return installed(DISTRIBUTION)
     except PackageNotFoundError:
         return "unknown (not installed)"
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(EXIT_INPUT)
 
 
 def _as_sentence(text: str) -> str:

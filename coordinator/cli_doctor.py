@@ -8,7 +8,7 @@ import typer
 
 from coordinator import cli_groups
 from coordinator.cli_groups import Bootstrap, Config, Group
-from coordinator.cli_plan import As, Output
+from coordinator.cli_output import As, Output
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

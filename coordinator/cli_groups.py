@@ -5,16 +5,17 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from coordinator.cli_output import As, Output, fail
 
 if TYPE_CHECKING:
     from coordinator.observe import Observation
     from coordinator.observe_runner import GroupObserver
     from coordinator.transport_describe import ListedGroup
 
-EXIT_INPUT = 2
 CONNECT_TIMEOUT_MS = 10_000
 
 groups_app = typer.Typer(pretty_exceptions_enable=False)
@@ -25,16 +26,18 @@ Config = Annotated[
     Path | None,
     typer.Option(help="A TOML file; [kafka] and the group's table are used.", envvar="BELLWETHER_CONFIG"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @groups_app.command()
-def groups(bootstrap: Bootstrap = None, config: Config = None) -> None:
+def groups(bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
     """List all groups and who assigns in them."""
     from rich.console import Console
     from rich.table import Table
 
     found = run(_list(_kafka(bootstrap, config, "any")))
+    if output is Output.JSON:
+        typer.echo(json.dumps([asdict(group) for group in found], indent=2))
+        return
     table = Table("group", "assigned by", "type", "state")
     for group in sorted(found, key=lambda g: g.group_id):
         by = "a member" if group.kind in ("", "classic") else f"its broker ({group.kind})"
@@ -43,10 +46,10 @@ def groups(bootstrap: Bootstrap = None, config: Config = None) -> None:
 
 
 @groups_app.command()
-def describe(group: Group, bootstrap: Bootstrap = None, config: Config = None, as_json: AsJson = False) -> None:
+def describe(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
     """Show a group: members, what they have, lags, the present plan's cost, and what we would assign."""
     seen = run(_look(group, bootstrap, config))
-    typer.echo(json.dumps(as_document(seen), indent=2)) if as_json else _draw(seen)
+    typer.echo(json.dumps(as_document(seen), indent=2)) if output is Output.JSON else _draw(seen)
 
 
 @groups_app.command()
@@ -195,7 +198,7 @@ def settings_for(bootstrap: str | None, config: Path | None, group: str) -> tupl
                 return settings, True
         return load(config, {**kafka, "groups": [group]}), False
     except SettingsError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _kafka(bootstrap: str | None, config: Path | None, group: str) -> dict[str, str]:
@@ -219,9 +222,4 @@ def run(work: Any) -> Any:
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
     except (ApplicationError, UnknownNameError, ClientConfigError, ClusterUnreachableError, TransportError) as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(EXIT_INPUT)
+        fail(str(error))

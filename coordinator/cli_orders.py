@@ -10,14 +10,14 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from assignors.rules import EVERYTHING
+from coordinator.cli_output import fail
 from coordinator.orders import EVERYBODY, Beat, Order, OrderKind, PlacementKind, PlacementOrder, encode, order_key
 
-EXIT_INPUT = 2
 DEFAULT_TOPIC = "bellwether-control"
 READ_S = 10.0
 POLL_S = 0.3
@@ -166,7 +166,7 @@ def unpin(group: Group, item: Item, bootstrap: Bootstrap = None, config: Config 
         if isinstance(record, PlacementOrder) and (record.target, record.item) == (group, item)
     ]
     if not found:
-        _fail(f"There is no pin, ban or evacuation of {item} in {group}; see 'bellwether orders'.")
+        fail(f"There is no pin, ban or evacuation of {item} in {group}; see 'bellwether orders'.")
     for order in found:
         _withdraw(properties, topic, order.key)
         typer.echo(f"Withdrawn: {order.sentence}.")
@@ -196,7 +196,7 @@ def _place(
     kind: PlacementKind, group: str, item: str, where: str, for_: str, reason: str, to: tuple[dict[str, str], str]
 ) -> None:
     if not where.startswith(("rack:", "member:")) or where.endswith(":"):
-        _fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
+        fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
     at_ms, owner = int(time.time() * 1000), f"{getpass.getuser()}@{socket.gethostname()}"
     order = PlacementOrder(kind, group, item, where, owner, at_ms, at_ms + _duration_ms(for_), reason)
     properties, topic = to
@@ -207,7 +207,7 @@ def _place(
 def _duration_ms(text: str) -> int:
     hit = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if hit is None or not int(hit[1]):
-        _fail(f"--for is '{text}', but must be a number and s, m, h or d, such as 30m.")
+        fail(f"--for is '{text}', but must be a number and s, m, h or d, such as 30m.")
     return int(hit[1]) * UNITS_MS[hit[2]]
 
 
@@ -218,7 +218,7 @@ def _write(properties: Mapping[str, str], topic: str, order: Order | PlacementOr
         ensure_topic(properties, topic)
         write_now(properties, topic, *encode(order))
     except ControlTopicError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _withdraw(properties: Mapping[str, str], topic: str, key: str) -> None:
@@ -227,7 +227,7 @@ def _withdraw(properties: Mapping[str, str], topic: str, key: str) -> None:
     try:
         write_now(properties, topic, key.encode(), None)
     except ControlTopicError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _read(properties: Mapping[str, str], topic: str) -> Mapping[str, object]:
@@ -236,7 +236,7 @@ def _read(properties: Mapping[str, str], topic: str) -> Mapping[str, object]:
     try:
         return read_all(properties, topic, READ_S)
     except ControlTopicError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _say_if_unheard(properties: Mapping[str, str], topic: str, group: str) -> None:
@@ -257,7 +257,7 @@ def _await_taken(properties: Mapping[str, str], topic: str, key: str, wait_s: fl
     limit = time.monotonic() + wait_s
     while key in _read(properties, topic):
         if time.monotonic() >= limit:
-            _fail(
+            fail(
                 f"No sidecar has taken the order within {wait_s:.0f} s; it is void after {ONCE_MS // 1000} s. See"
                 f" 'bellwether orders' for who listens to the control topic '{topic}'."
             )
@@ -273,10 +273,5 @@ def _connection(bootstrap: str | None, config: Path | None, topic: str | None) -
     try:
         settings = load(config, given | ({} if config else {"groups": [{"name": "none"}]}))
     except SettingsError as error:
-        _fail(str(error))
+        fail(str(error))
     return librdkafka_properties(settings.properties), topic or settings.control_topic or DEFAULT_TOPIC
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(EXIT_INPUT)

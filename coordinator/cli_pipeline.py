@@ -4,11 +4,12 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-EXIT_INPUT = 2
+from coordinator.cli_output import fail
+
 TIMEOUT_S = 10.0
 IDLE_S = 2.0
 
@@ -30,11 +31,11 @@ def replay_history(history: Path, policies: Sequence[str], *, as_json: bool) -> 
     wanted = tuple(policies or POLICIES)
     unknown = sorted(set(wanted) - set(POLICIES))
     if unknown:
-        _fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(POLICIES)}.")
+        fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(POLICIES)}.")
     try:
         recorded = read_history(history)
     except HistoryError as error:
-        _fail(str(error))
+        fail(str(error))
     began = time.perf_counter()
     outcomes = replay_here(recorded, wanted)
     took_s = time.perf_counter() - began
@@ -64,11 +65,11 @@ def history(
     try:
         count = write_history(output, recorded(librdkafka_properties(_properties(config, bootstrap)), topic, TIMEOUT_S))
     except HistoryUnreadError as error:
-        _fail(str(error))
+        fail(str(error))
     except KafkaException as error:
-        _fail(f"The topic {topic} cannot be read: {error.args[0].str()}; check bootstrap.servers and the ACL READ.")
+        fail(f"The topic {topic} cannot be read: {error.args[0].str()}; check bootstrap.servers and the ACL READ.")
     except OSError as error:
-        _fail(f"The file {output} cannot be written ({error.strerror}); check --output.")
+        fail(f"The file {output} cannot be written ({error.strerror}); check --output.")
     typer.echo(f"Wrote {count} records to {output}.")
 
 
@@ -100,9 +101,4 @@ def _properties(config: Path | None, bootstrap: str | None) -> dict[str, str]:
         # No group is led here, but settings want one.
         return load(config, given if config is not None else given | {"groups": ["none"]}).properties
     except SettingsError as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(EXIT_INPUT)
+        fail(str(error))

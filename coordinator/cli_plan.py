@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coordinator.cli_groups import Bootstrap, Config, Group
+from coordinator.cli_output import As, Output, fail
 
 if TYPE_CHECKING:
     from assignors.decide import Decision
@@ -19,19 +19,10 @@ if TYPE_CHECKING:
     from coordinator.observe import Observation
     from coordinator.picture import Picture
 
-EXIT_INPUT = 2
 EXIT_CHANGES = 4
 PARTITION_PARTS = 2
 
 plan_app = typer.Typer(pretty_exceptions_enable=False)
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-
-
-As = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 
 
 @plan_app.command()
@@ -99,16 +90,16 @@ def simulate(
         replay_history(history, policy or (), as_json=output is Output.JSON)
         return
     if group is None:
-        _fail("Name a group, or give a history with --history.")
+        fail("Name a group, or give a history with --history.")
     decision = _decision(group, bootstrap, config)
     if not isinstance(decision, Decision):
-        _fail(f"{group} is a Streams application; simulate knows plain consumer groups only.")
+        fail(f"{group} is a Streams application; simulate knows plain consumer groups only.")
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
     change = Change(tuple(without_member or ()), tuple(without_rack or ()), racks, _topics(topic or []))
     try:
         pictures = _rounds(decision, change, _policy(policy[0] if policy else _policy_name(config, group)))
     except WhatIfError as error:
-        _fail(str(error))
+        fail(str(error))
     if output is Output.JSON:
         typer.echo(json.dumps([asdict(picture) for picture in pictures], indent=2))
         return
@@ -124,7 +115,7 @@ def _decision(group: str, bootstrap: Any, config: Any) -> "Decision | StreamsDec
 
     seen: Observation = look(group, bootstrap, config)
     if seen.shadow is None:
-        _fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
+        fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
     return seen.shadow.decision
 
 
@@ -165,7 +156,7 @@ def _partitions(decision: "Decision", what: str | None) -> list[int] | None:
     flat = decision.cluster.flat(topic, int(number)) if number.isdigit() else None
     if flat is None:
         topics = ", ".join(decision.cluster.topics)
-        _fail(f"{what} is neither a partition (TOPIC-N of {topics}) nor a member of the group.")
+        fail(f"{what} is neither a partition (TOPIC-N of {topics}) nor a member of the group.")
     return [flat]
 
 
@@ -180,7 +171,7 @@ def _tasks(decision: "StreamsDecision", what: str | None) -> list[int] | None:
             return list(map(int, np.flatnonzero(decision.plan.active == i)))
     found = [task for task in range(table.size) if str(table.task_id(task)) == what]
     if not found:
-        _fail(f"{what} is neither a task (such as {table.task_id(0)}) nor a process or thread of the application.")
+        fail(f"{what} is neither a task (such as {table.task_id(0)}) nor a process or thread of the application.")
     return found
 
 
@@ -203,7 +194,7 @@ def _topics(given: list[str]) -> dict[str, int]:
     for text in given:
         name, _, number = text.partition("=")
         if not number.isdigit() or not name:
-            _fail(f"--topic {text} cannot be used; write NAME=N, such as orders=24.")
+            fail(f"--topic {text} cannot be used; write NAME=N, such as orders=24.")
         found[name] = int(number)
     return found
 
@@ -216,7 +207,7 @@ def _policy_name(config: Any, group: str) -> str:
     try:
         return next((g.policy for g in load(config).groups if g.name == group), "kafka")
     except SettingsError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _policy(name: str) -> "Policy":
@@ -225,7 +216,7 @@ def _policy(name: str) -> "Policy":
     try:
         return policy(name, load_plugins([name] if name not in POLICIES else []))
     except UnknownNameError as error:
-        _fail(f"The policy cannot be used: {error}.")
+        fail(f"The policy cannot be used: {error}.")
 
 
 # ---- drawing ---------------------------------------------------------------------------------------------------------
@@ -284,8 +275,3 @@ def _draw_rounds(pictures: "Iterable[Picture]") -> None:
     console.print(table)
     total = sum(one.moved for one in pictures)
     console.print(Text(f"Stable after {len(pictures)} rounds and {total} moves. Nothing was applied.", "bold"))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(EXIT_INPUT)

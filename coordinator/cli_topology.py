@@ -4,15 +4,16 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from coordinator.cli_output import fail
 
 if TYPE_CHECKING:
     from assignors.streams.topology import Topology
     from coordinator.topology_learn import Learned
 
-EXIT_INPUT = 2
 LIMIT_S = 10.0
 
 topology_app = typer.Typer(
@@ -44,7 +45,7 @@ def learn(
     try:
         learned = asyncio.run(_learn(group, _properties(bootstrap, config, group)))
     except TopologyError as error:
-        _fail(f"The topology of {group} cannot be learned: {error}.")
+        fail(f"The topology of {group} cannot be learned: {error}.")
     _print(learned.topology, learned.notes)
 
 
@@ -65,14 +66,14 @@ def parse(
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        _fail(f"{file} cannot be read: {error}.")
+        fail(f"{file} cannot be read: {error}.")
     try:
         topics = _all_topics(_properties(bootstrap, config, application_id)) if bootstrap or config else None
         described = parse_description(text, application_id, topics)
         if topics is not None:
             described = with_existing_sizes(described, topics)
     except TopologyError as error:
-        _fail(f"{file} cannot be used: {error}.")
+        fail(f"{file} cannot be used: {error}.")
     _print(described.topology, described.notes)
 
 
@@ -85,7 +86,7 @@ def show(file: Annotated[Path, typer.Argument(help="A topology file.")]) -> None
     try:
         topology = load_topology(file)
     except TopologyError as error:
-        _fail(str(error))
+        fail(str(error))
     for line in _lines(topology):
         typer.echo(line)
 
@@ -129,7 +130,7 @@ async def _learn(group: str, properties: Mapping[str, str]) -> "Learned":
         described = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
         return await learn_live(group, described, admin, offsets, LIMIT_S)
     except (UnreachableError, TransportError) as error:
-        _fail(str(error))
+        fail(str(error))
     finally:
         offsets.close()
         await transport.close()
@@ -156,7 +157,7 @@ def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[
         properties = load(config, given).properties
         client_config(properties)
     except (SettingsError, ClientConfigError) as error:
-        _fail(str(error))
+        fail(str(error))
     return properties
 
 
@@ -164,8 +165,3 @@ def _print(topology: "Topology", notes: Sequence[str]) -> None:
     from coordinator.topology import write_topology
 
     typer.echo(write_topology(topology, notes), nl=False)
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(EXIT_INPUT)

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from coordinator.metrics import Metrics
+from coordinator.metrics_control import ControlMetrics
+from coordinator.metrics_observed import ObservedMetrics
 from coordinator.metrics_streams import StreamsMetrics
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -33,6 +35,8 @@ def known() -> set[str]:
     """The names of every sample that a process can expose."""
     metrics = Metrics()
     StreamsMetrics(metrics)
+    ObservedMetrics(metrics)
+    ControlMetrics(metrics.registry)
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",), "gauge": ("",)}
     return {
         family.name + suffix for family in metrics.registry.collect() for suffix in suffixes.get(family.type, ("",))

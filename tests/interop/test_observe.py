@@ -19,7 +19,7 @@ pytestmark = pytest.mark.broker
 
 
 def seen(kafka: KafkaCluster, group: str, *more: str) -> dict[str, Any]:
-    ended = run_to_end(["describe", group, "--bootstrap", kafka.bootstrap, "--json", *more])
+    ended = run_to_end(["describe", group, "--bootstrap", kafka.bootstrap, "--output", "json", *more])
     assert ended.code == 0, ended.text
     document: dict[str, Any] = json.loads(ended.stdout)
     return document
