@@ -182,8 +182,16 @@ def test_twelve_members_in_four_languages_are_taken_over(kafka: KafkaCluster, to
 
 
 def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path) -> None:
+    # The removed thread comes back with its last checkpoint. How far that is behind depends on the machine; where it is
+    # further behind than what is acceptable, its tasks rightly go to their standbys.
     application = Application(
-        "adoption-streams", ("adoption-streams-in",), "adoption-streams-out", 4, standbys=1, session_timeout_ms=10_000
+        "adoption-streams",
+        ("adoption-streams-in",),
+        "adoption-streams-out",
+        4,
+        standbys=1,
+        session_timeout_ms=10_000,
+        acceptable_recovery_lag=1_000_000,
     )
     create_topics(kafka, application)
     with StreamsApp(kafka, application) as app, Load(kafka, application.topics[0], keys=300) as load:
