@@ -3,10 +3,11 @@
 import zlib
 from dataclasses import dataclass
 
-from coordinator.events import DescribeAnswer, JoinedMember
+from coordinator.events import DescribeAnswer, DescribedMember, JoinedMember
 from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
 from coordinator.group_errors import Code
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.errors import RemoteProtocolError
 from protocol.stateful import PROTOCOL as STATEFUL_PROTOCOL
 from protocol.streams_assignment import AssignmentInfo
 from protocol.streams_subscription import SubscriptionInfo
@@ -82,7 +83,25 @@ def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
             f"Group '{group}' uses the protocol '{answer.protocol}', which is not among ours"
             f" ({', '.join(config.protocols)}); add it to protocols."
         )
+    return _taken(answer, config)
+
+
+def _taken(answer: DescribeAnswer, config: MembershipConfig) -> str:
+    """A member with our instance id that has work is no process of ours, and joining would throw it out."""
+    for member in answer.members if config.instance_id is not None else ():
+        if member.instance_id == config.instance_id and _works(member):
+            return (
+                f"Group '{config.group_id}': the group.instance.id '{config.instance_id}' belongs to the application's"
+                f" member {member.member_id}; set another instance_id."
+            )
     return ""
+
+
+def _works(member: DescribedMember) -> bool:
+    try:
+        return bool(member.assignment) and bool(ConsumerProtocolAssignment.decode(member.assignment).partitions)
+    except RemoteProtocolError:
+        return False
 
 
 def is_missing(answer: DescribeAnswer) -> bool:

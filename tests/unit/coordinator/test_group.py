@@ -14,10 +14,19 @@ from coordinator.commands import (
     RebuildMemory,
     Sync,
 )
-from coordinator.events import ComparisonReady, DecisionFailed, DecisionReady, RebalanceWanted, StopRequested, Wake
+from coordinator.events import (
+    ComparisonReady,
+    DecisionFailed,
+    DecisionReady,
+    DescribedMember,
+    RebalanceWanted,
+    StopRequested,
+    Wake,
+)
 from coordinator.group import EMPTY_ASSIGNMENT, State
 from coordinator.group_config import STOCK_PROTOCOLS
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.types import TopicPartition
 from tests.unit.coordinator.playbook import ME, Play, member, seen
 
 UNKNOWN_MEMBER_ID = 25
@@ -119,6 +128,19 @@ def test_a_group_that_it_cannot_lead_is_left_alone_with_a_sentence(answer: dict[
     assert sentence in fatal.message
     assert fatal.message.startswith("Group 'orders'")
     assert fatal.exit_code == 2
+
+
+def test_an_instance_id_that_belongs_to_the_application_is_refused() -> None:
+    """Joining under it would throw the member out. An earlier process of ours has the id too, but never has work."""
+    work = ConsumerProtocolAssignment(version=1, partitions=(TopicPartition("t", 0),)).encode()
+    member = DescribedMember("pay-1-x", "pay-1", b"", work)
+    play = Play(instance_id="pay-1").found().described("Stable", seen("a"), member, protocol="range")
+    assert play.kinds() == ["Fatal", "Stopped"]
+    assert "belongs to the application's member pay-1-x; set another instance_id" in play.last[0].message
+    for own in (EMPTY_ASSIGNMENT, b"", b"\x00"):
+        ours = DescribedMember("pay-1-x", "pay-1", b"", own)
+        returning = Play(instance_id="pay-1").found().described("Stable", seen("a"), ours, protocol="range")
+        assert returning.kinds() == ["Join"]
 
 
 # ---- somebody else leads ---------------------------------------------------------------------------------------------
