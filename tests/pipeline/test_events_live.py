@@ -1,11 +1,15 @@
 """Events of a group that is really led, read back from a real topic and compared with what its members were given."""
 
+import json
 from collections import Counter
+from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from tests.interop.bellwether import Bellwether
+from assignors.registry import POLICIES
+from pipeline.history import read_history
+from tests.interop.bellwether import Bellwether, run_to_end
 from tests.interop.brokers import KafkaCluster
 from tests.interop.groups import create_local_topic
 from tests.interop.members import Flock, partitions_of, wait_settled
@@ -14,7 +18,7 @@ from tests.pipeline.topics import decoded, read_until
 RECORDS, BYTES = 600, 500
 
 
-def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster) -> None:
+def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_path: Path) -> None:
     topic, group, events = "pipeline-orders", "pipeline-group", "pipeline-events"
     create_local_topic(kafka, topic, 6)
     settings = {"topic": events, "sample_interval_ms": 1_000}
@@ -43,6 +47,22 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster) -> None
     # Batches have headers and are not compressed here; the log may grow between the two reads of one look.
     assert RECORDS * BYTES <= written <= 2 * RECORDS * BYTES
     assert topic_setting(kafka, events, "cleanup.policy") == "delete"
+    history_is_replayed(kafka, events, tmp_path / "history", Counter(event for event, _ in found))
+
+
+def history_is_replayed(kafka: KafkaCluster, topic: str, path: Path, counts: Counter[str]) -> None:
+    """`bellwether history` copies at least what was read before, and `simulate` replays it without a failure."""
+    copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", topic, "--output", str(path)])
+    assert copied.code == 0, copied.text
+    history = read_history(path)
+    assert not history.refused
+    assert sum(map(len, history.snapshots.values())) == counts["snapshot"]
+    assert int(copied.stdout.split()[1]) >= counts["snapshot"] + counts["traffic"]
+    replayed = run_to_end(["simulate", "--history", str(path), "--output", "json"])
+    assert replayed.code == 0, replayed.text
+    rows = [json.loads(line) for line in replayed.stdout.splitlines()]
+    assert {row["policy"]: row["failed"] for row in rows} == dict.fromkeys(POLICIES, 0)
+    assert {row["snapshots"] > 0 for row in rows} == {True}
 
 
 def produce(cluster: KafkaCluster, topic: str) -> None:

@@ -1,0 +1,125 @@
+"""A topic of events for the streaming jobs, a driver that is killed in the middle of a batch, and tables compared.
+
+What a stream must have written follows from the records alone: every window that ends before its watermark, which the
+closing events push to half an hour before `now_ms`, and none of the windows of the closing events themselves.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from pipeline.jobs import DEAD_LETTERS
+from pipeline.source import dead_letters
+from pipeline.tables import TABLES, Options
+from tests.interop.brokers import KafkaCluster
+from tests.interop.jvm import ROOT
+from tests.pipeline.spark import SCHEMAS, decision_event, lag_event, membership_event, traffic_event
+
+HOUR_MS = 3_600_000
+WATERMARK_MS = HOUR_MS // 2
+CLOSING_ROWS = 1  # of every table
+QUEUED = 50_000  # half of what librdkafka's queue holds
+
+
+def values(count: int, end_ms: int) -> list[bytes]:
+    """Events of the ten minutes before `end_ms` in the order of their times, one in a hundred junk."""
+    found: list[bytes] = []
+    for n in range(count):
+        at = end_ms - 600_000 + 600_000 * n // count
+        kind = n % 5
+        if kind == 0:
+            found.append(lag_event(at, n % 700, partition=n % 7))
+        elif kind == 1:
+            found.append(traffic_event(at, 100 * (n % 50), partition=n % 7))
+        elif kind == 2:
+            found.append(membership_event(at, f"m{n % 11}"))
+        elif kind == 3:
+            found.append(decision_event(at, n, n % 4))
+        else:
+            found.append(b"junk" if n % 100 == 4 else lag_event(at, -1))
+    return found
+
+
+def closing(now_ms: int) -> list[bytes]:
+    """One event of every table, hours later than the others, so that their windows close and its own stays open."""
+    return [lag_event(now_ms, 0), traffic_event(now_ms, 0), membership_event(now_ms, "z"), decision_event(now_ms, 0, 0)]
+
+
+def publish(kafka: KafkaCluster, topic: str, records: Sequence[bytes], at_ms: int) -> None:
+    """To the topic's three partitions in turn; `at_ms` is when they were appended."""
+    producer = Producer(kafka.client_config("admin", "admin") | {"enable.idempotence": "true", "linger.ms": 20})
+    for n, value in enumerate(records):
+        producer.produce(topic, value, b"g", partition=n % 3, timestamp=at_ms)
+        if n % QUEUED == 0:
+            assert producer.flush(60) == 0
+    assert producer.flush(60) == 0
+
+
+def command(kafka: KafkaCluster, output: Path, topic: str, weights_topic: str, *more: str) -> list[str]:
+    words = ["run", "--bootstrap", kafka.bootstrap, "--topic", topic, "--output", str(output), "--master", "local[2]"]
+    return [sys.executable, "-m", "pipeline", *words, "--weights-topic", weights_topic, "--once", *more]
+
+
+def kill_within_a_batch(words: Sequence[str], output: Path, limit_s: float) -> set[str]:
+    """Runs the jobs and kills them (SIGKILL) once a query has planned its second batch; the queries that were within
+    a batch, planned and not committed, at that moment."""
+    driver = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + limit_s
+    try:
+        while not list(output.glob("checkpoints/*/offsets/1")):
+            assert driver.poll() is None, "the jobs ended before they could be killed"
+            assert time.monotonic() < deadline, "no query got as far as its second batch"
+            time.sleep(0.05)
+    finally:
+        driver.kill()
+        driver.wait(30)
+    planned = {(p.parent.parent.name, p.name) for p in output.glob("checkpoints/*/offsets/[0-9]*")}
+    committed = {(p.parent.parent.name, p.name) for p in output.glob("checkpoints/*/commits/[0-9]*")}
+    return {job for job, _ in planned - committed}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A table against its batch recomputation, as multisets of rows. `open_rows` are of windows that no stream may
+    have written yet."""
+
+    table: str
+    rows: int
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    open_rows: int = CLOSING_ROWS
+
+    @property
+    def equal(self) -> bool:
+        return not self.missing and not self.extra and self.rows > 0 and self.open_rows == CLOSING_ROWS
+
+
+def compared(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int) -> Difference:
+    """What the jobs wrote under `output` against the same table of all records."""
+    written = spark.read.parquet(f"{output}/tables/{name}")
+    if name == DEAD_LETTERS:
+        columns = ["reason", "event", "topic", "partition", "offset", "timestamp", "day"]
+        return _difference(name, dead_letters(raw, SCHEMAS).select(*columns), written.select(*columns))
+    table = TABLES[name](raw, SCHEMAS, Options()).cache()
+    closed = F.col("window_end") <= F.timestamp_millis(F.lit(now_ms - WATERMARK_MS))
+    open_rows = table.where(~closed).count()
+    found = _difference(name, table.where(closed), written.select(*table.columns), open_rows)
+    table.unpersist()
+    return found
+
+
+def _difference(name: str, wanted: DataFrame, written: DataFrame, open_rows: int = CLOSING_ROWS) -> Difference:
+    missing, extra = wanted.exceptAll(written), written.exceptAll(wanted)
+    return Difference(name, written.count(), _shown(missing), _shown(extra), open_rows)
+
+
+def _shown(rows: DataFrame) -> tuple[str, ...]:
+    """The first rows, for people; none if there is none."""
+    return tuple(str(row.asDict(recursive=True)) for row in rows.take(5))

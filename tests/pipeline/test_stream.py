@@ -1,0 +1,61 @@
+"""The streaming jobs on a real topic: killed within a batch, started again, equal to a batch over the same records."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
+
+from pipeline.jobs import DEAD_LETTERS, WEIGHTS
+from pipeline.session import JARS
+from pipeline.source import kafka_options, read_batch
+from tests.conftest import missing_tool
+from tests.interop.bellwether import run_to_end
+from tests.interop.brokers import KafkaCluster
+from tests.interop.jvm import ROOT
+from tests.pipeline.spark import SCHEMAS, local_spark
+from tests.pipeline.streams import HOUR_MS, closing, command, compared, kill_within_a_batch, publish, values
+from tests.pipeline.topics import read_until
+
+TOPIC, WEIGHTS_TOPIC = "stream-events", "stream-weights"
+LIMIT_S = 240
+COUNT, PER_TRIGGER = 6_000, 2_500
+# Each job is a query of its own; these stand for all of them, which `make prove-pipeline` runs.
+RUN = ("lag_trends", "rebalances", DEAD_LETTERS, WEIGHTS)
+
+
+@pytest.mark.timeout(2 * LIMIT_S + 120)
+def test_killed_and_restarted_jobs_write_what_a_batch_computes(
+    kafka: KafkaCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if not JARS.is_dir():
+        missing_tool(request.config, "Spark's jars are not there (make setup-pipeline): no streaming jobs")
+    kafka.create_topic(TOPIC, 3)
+    kafka.create_topic(WEIGHTS_TOPIC, 1)
+    now_ms = int(time.time() * 1000)
+    publish(kafka, TOPIC, values(COUNT, now_ms - 4 * HOUR_MS), now_ms - 4 * HOUR_MS)
+    publish(kafka, TOPIC, closing(now_ms), now_ms)
+    output = tmp_path / "pipeline"
+    words = command(kafka, output, TOPIC, WEIGHTS_TOPIC, "--per-trigger", str(PER_TRIGGER), "--jobs", ",".join(RUN))
+    assert kill_within_a_batch(words, output, LIMIT_S), "the kill came between two batches"
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {line["job"]: line.get("dropped_by_watermark", 0) for line in told} == dict.fromkeys(RUN, 0)
+    spark = local_spark()
+    raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
+    for name in RUN:
+        if name != WEIGHTS:
+            difference = compared(spark, raw, output, name, now_ms)
+            assert difference.equal, difference
+    sent = read_until(kafka, WEIGHTS_TOPIC, lambda found: len({m.key() for m in found}) == 7)
+    event, record = SCHEMAS.decode(bytes(sent[-1].value() or b""))
+    assert event == "weight"
+    assert sent[-1].key() == f"{record['topic']}-{record['partition']}".encode()
+    shown = run_to_end(["weights", "--bootstrap", kafka.bootstrap, "--topic", WEIGHTS_TOPIC])
+    assert shown.code == 0, shown.text
+    told = json.loads(shown.stdout)
+    assert (told["known"], told["used"], told["refused"]) == (7, 0, {"old": 7})
