@@ -61,7 +61,9 @@ class LoadAware:
         limit = moves(before, counted).moved + self.rules.limit(int((before != NOBODY).sum()))
         best = min([kept, counted], key=lambda owner: load.score(before, owner))
         for _ in range(_REPEATS):
-            found = [load.balanced(start) for start in (kept, counted, by_counts(holding(group, best), cluster))]
+            starts = kept, counted, by_counts(holding(group, best), cluster)
+            found = [load.balanced(start) for start in starts]
+            found += [load.balanced(start, home_first=True) for start in starts if load.crossing(start) > 0]
             fit = [owner for owner in found if moves(before, owner).moved <= limit]
             better = min([best, *fit], key=lambda owner: load.score(before, owner))
             if np.array_equal(better, best):
@@ -140,14 +142,14 @@ class Load:
                 owner[flats] = part.members[items.owner]
         return owner
 
-    def balanced(self, start: IntArray) -> IntArray:
+    def balanced(self, start: IntArray, *, home_first: bool = False) -> IntArray:
         """A plan with less overload and less load across racks than `start`, or `start`."""
         owner = start.copy()
         for part in self.parts:
             flats = part.flats(self.cluster)
             if len(flats):
                 items = self._items(part, flats, owner)
-                items.run(self.rules)
+                items.run(self.rules, home_first=home_first)
                 owner[flats] = part.members[items.owner]
         return owner
 

@@ -95,16 +95,18 @@ class Balancer:
             load[place] += self.weight[item]
             count[place] += 1
 
-    def run(self, rules: Rules) -> int:
-        """Evens out what exceeds the dead band, then brings items to local racks where that unsettles nobody. Returns
-        how many items it moved. Every item has a place."""
+    def run(self, rules: Rules, *, home_first: bool = False) -> int:
+        """Evens out what exceeds the dead band, then brings items to local racks where that unsettles nobody; with
+        `home_first` the other way round, as what is local limits less where load can go. Returns how many items it
+        moved. Every item has a place."""
         load = _summed(self.owner, self.weight, len(self.capacity)) + self.base
         heaviest = float(self.weight.max(initial=0.0))
         target = max(float(load.sum() / self.capacity.sum()), heaviest / float(self.capacity.max()))
-        budget, moved = rules.limit(len(self.weight)), 0
+        budget, settled = rules.limit(len(self.weight)), target * (1 + (rules.settle + rules.band) / 2)
+        moved = self._localise(settled, budget, load) if home_first else 0
         if excess(load, self.capacity, heaviest, rules.band) > 0:
-            moved = self._even_out(target * (1 + rules.settle), budget, load)
-        return moved + self._localise(target * (1 + (rules.settle + rules.band) / 2), budget - moved, load)
+            moved += self._even_out(target * (1 + rules.settle), budget - moved, load)
+        return moved if home_first else moved + self._localise(settled, budget - moved, load)
 
     def _even_out(self, target: float, budget: int, load: FloatArray) -> int:
         held = _by_place(self.owner, len(self.capacity))

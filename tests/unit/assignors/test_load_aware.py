@@ -72,6 +72,24 @@ def test_partitions_do_not_leave_their_rack_for_load() -> None:
     assert sorted(np.bincount(after, sizes)[[0, 3]].tolist()) == [400, 600]
 
 
+def test_a_group_that_reads_across_racks_gets_even_and_local_in_rounds_of_few_moves() -> None:
+    """Levelling first always would end with two fifths of the load across racks: bringing partitions home first is
+    tried as well."""
+    sizes = [60.0] * 3 + [10.0] * 9 + [30.0] * 3 + [10.0] * 9
+    owner = np.arange(24, dtype=np.int32) % 6
+    racks = {m: RACKS[m // 2] for m in range(6)}
+    cluster = ClusterView.of({"t": [[RACKS[p % 3]] for p in range(24)]})
+    views = [MemberView(f"m{m}", None, ("t",), racks[m]) for m in range(6)]
+    policy = LoadAware(Weights({TopicPartition("t", p): size for p, size in enumerate(sizes)}))
+    for _ in range(12):
+        group = GroupView.of(cluster, views, remembered=owner, remembered_generation=0)
+        after = policy.place(group, cluster)
+        assert moves(owner, after).moved <= 4
+        owner = after
+    assert imbalance(policy, group, cluster, owner) < 1.1
+    assert Load.of(group, cluster, policy.weights, {}, policy.rules).crossing(owner) < 0.3
+
+
 def test_partitions_come_home_where_that_unsettles_nobody() -> None:
     group, cluster, weights = world([100.0] * 6, 3, [1, 0, 2, 0, 1, 2], racks=True)
     after = LoadAware(weights).place(group, cluster)
