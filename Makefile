@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline check check-deploy test demo demo-streams prove-streams bench bench-live soak lock format clean failover
+.PHONY: setup setup-pipeline check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover
 
 setup: $(STAMP)
 
@@ -62,6 +62,9 @@ bench-live: setup  ## what leading costs on a real broker: share of a round, man
 failover: setup  ## how the lead passes between sidecars, and what a death at each step of a round costs
 	$(BIN)/python -m tests.interop.failover --trials 20
 	$(BIN)/python -m tests.interop.kill_points
+
+sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on
+	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
 	$(BIN)/python -m tests.soak

@@ -1,0 +1,141 @@
+"""What must hold at every step, and what must come true once everything has been healed."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from protocol.consumer import ConsumerProtocolAssignment
+from protocol.types import TopicPartition
+from tests.simulation.group_model import COMPLETING, STABLE
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+WAY_S = 1.0
+
+
+class ViolationError(AssertionError):
+    """A promise was broken; the message begins with the seed."""
+
+
+class Checks:
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.dirty = False
+        self.longest: dict[str, float] = {}  # seconds that a round waited for nobody but us, by the broker's state
+        self.plans = Counter[str]()
+        self._round: tuple[object, str, int] | None = None
+        self._waiting: dict[str, float] = {}  # our ids that a round waits for, and nobody else's, since when
+        self._plans: dict[tuple[int, int], tuple[tuple[str, bytes], ...]] = {}
+
+    # ---- at every step ---------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        if not self.world.broker.at_work:
+            self._round = None
+            return
+        if self.dirty:
+            self.dirty = False
+            self._one_owner()
+        self._stall()
+
+    def _one_owner(self) -> None:
+        """Counts who is a member for the broker: what an expelled one still consumes nobody can prevent."""
+        world = self.world
+        seats = world.broker.group.seats
+        owners: dict[TopicPartition, str] = {}
+        for member in world.members:
+            if member.member_id not in seats:
+                continue
+            for partition in member.owned:
+                other = owners.setdefault(partition, member.name)
+                if other != member.name:
+                    world.violate(f"partition {partition.partition} is consumed by {other} and {member.name}")
+
+    def _stall(self) -> None:
+        group = self.world.broker.group
+        waits = group.waits_for()
+        ours = bool(waits) and all(self.world.is_ours(member_id) for member_id in waits) and len(group.seats) > 1
+        if not ours or self._held_open():
+            self._round = None
+            return
+        key = (group, group.state, group.generation)
+        now = self.world.clock.now
+        since = self._waiting if self._round == key else {}
+        self._round, self._waiting = key, {member_id: since.get(member_id, now) for member_id in waits}
+        waited_s = now - min(self._waiting.values())
+        self.longest[group.state] = max(self.longest.get(group.state, 0.0), waited_s)
+        if waited_s > self.bound_s(group.state):
+            self.world.violate(f"{group.state} has waited for us for {waited_s:.1f} s")
+
+    def bound_s(self, state: str) -> float:
+        """Our session and the way of its last heartbeat; before it, a plan may have been under way."""
+        config = self.world.config
+        work_ms = config.decision_deadline_ms if state == COMPLETING else 0
+        return (config.session_timeout_ms + work_ms) / 1000 + WAY_S
+
+    def _held_open(self) -> bool:
+        """A living sidecar that is alone lets more members come into the round, for as long as it may."""
+        for sidecar in self.world.sidecars:
+            if sidecar.holds_open:
+                held_s = sidecar.now() - sidecar.coalescing_since
+                if held_s > self.world.config.coalesce_ms_max / 1000 + WAY_S:
+                    self.world.violate(f"{sidecar.name} has held the round open for {held_s:.1f} s")
+                return True
+        return False
+
+    def planned(self, leader: str, assignments: tuple[tuple[str, bytes], ...]) -> None:
+        """A leader's plan for the present generation has reached the broker, perhaps not for the first time."""
+        world = self.world
+        generation = world.broker.group.generation
+        first = self._plans.setdefault((world.broker.epoch, generation), assignments)
+        if first is not assignments:
+            if first != assignments:
+                world.violate(f"two plans in generation {generation}, the second by {leader}")
+            return
+        ours = world.is_ours(leader)
+        self.plans["ours" if ours else "a member's"] += 1
+        if ours:
+            self._plan_of_ours(dict(assignments))
+
+    def _plan_of_ours(self, given: dict[str, bytes]) -> None:
+        world = self.world
+        owners = Counter[TopicPartition]()
+        for seat in world.broker.group.seats.values():
+            blob = given.get(seat.member_id, b"")
+            if not blob:
+                world.violate(f"our plan leaves {seat.member_id} out")
+                return
+            partitions = ConsumerProtocolAssignment.decode(blob).partitions
+            owners.update(partitions)
+            if partitions and world.is_ours(seat.member_id):
+                world.violate(f"our own member gets {len(partitions)} partitions")
+        twice = [partition for partition, times in owners.items() if times > 1]
+        if twice:
+            world.violate(f"our plan gives {twice} to two members")
+
+    # ---- in the end ------------------------------------------------------------------------------------------------
+
+    def unsettled(self) -> str:
+        """What keeps the group from rest, "" when it is at rest and balanced."""
+        world = self.world
+        group = world.broker.group
+        if not world.broker.at_work or group.state != STABLE:
+            return f"the group is {group.state}"
+        running = [member for member in world.members if member.running]
+        strangers = {s for s in group.seats if not world.is_ours(s)} - {member.member_id for member in running}
+        if strangers:
+            return f"{sorted(strangers)} are members but do not run"
+        counts = []
+        for member in running:
+            if member.state != "stable" or member.generation != group.generation:
+                return f"{member.name} is {member.state} in generation {member.generation}"
+            counts.append(len(member.owned))
+        if sum(counts) != world.cluster.partition_total:
+            return f"{sum(counts)} of {world.cluster.partition_total} partitions are consumed"
+        if max(counts) - min(counts) > 1:
+            return f"the spread is {sorted(counts)}"
+        return ""
+
+    def we_lead(self) -> bool:
+        leader = self.world.broker.group.leader
+        return leader is not None and self.world.is_ours(leader) and any(s.leads for s in self.world.sidecars)

@@ -1,0 +1,263 @@
+"""What goes wrong, by the seed: each fault is one of many kinds, and most end by themselves."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.simulation.broker import NODES
+from tests.simulation.members import Member
+from tests.simulation.sidecar import Sidecar
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+FUSE_STEPS_MAX = 80
+
+
+class Faults:
+    """Injects faults from now on until `heal`."""
+
+    def __init__(self, world: "World", interval_s: float) -> None:
+        self.world, self.rng, self.clock = world, world.rng, world.clock
+        self._interval_s = interval_s
+        self._over = False
+        self._kinds: tuple[tuple[int, Callable[[], str]], ...] = (
+            (4, self.member_dies),
+            (3, self.member_closes),
+            (2, self.member_pauses),
+            (5, self.sidecar_burns),
+            (2, self.sidecar_dies),
+            (2, self.sidecar_stops),
+            (3, self.sidecar_pauses),
+            (2, self.second_sidecar),
+            (2, self.cut),
+            (2, self.hole),
+            (2, self.coordinator_moves),
+            (2, self.node_dies),
+            (1, self.loss),
+            (1, self.latency),
+            (1, self.slow_plan),
+            (1, self.no_metadata),
+            (1, self.removed),
+        )
+        self._next()
+
+    def heal(self) -> None:
+        """No new faults; what is broken is mended, whoever is down starts."""
+        world = self.world
+        world.tell("---- everything heals ----")
+        self._over = True
+        world.network.down.clear()
+        world.network.holes.clear()
+        self._calm()
+        world.metadata = True
+        if world.broker.coordinator is None:
+            world.broker.elect(1, 0.1)
+        for member in world.members:
+            member.paused_until = min(member.paused_until, self.clock.now)
+            if not member.running:
+                member.start()
+        for sidecar in world.sidecars:
+            sidecar.slow_plan_s, sidecar.fuse = 0.0, None
+            sidecar.paused_until = min(sidecar.paused_until, self.clock.now)
+        self._supervise()
+
+    def _supervise(self) -> None:
+        if not any(sidecar.up for sidecar in self.world.sidecars):
+            self.world.sidecars[0].start()
+        self.clock.after(5.0, self._supervise)
+
+    def _calm(self) -> None:
+        self.world.network.loss = 0.0
+        self.world.network.latency_s = (0.0005, 0.003)
+
+    def _next(self) -> None:
+        self.clock.after(self.rng.expovariate(1 / self._interval_s), self._inject)
+
+    def _inject(self) -> None:
+        if self._over:
+            return
+        kind = self.rng.choices([k for _, k in self._kinds], [weight for weight, _ in self._kinds])[0]
+        what = kind()
+        if what:
+            self.world.injected[kind.__name__.replace("_", " ")] += 1
+            self.world.tell(f"FAULT {what}")
+        self._next()
+
+    def _later(self, low_s: float, high_s: float, work: Callable[[], None]) -> None:
+        self.clock.after(self.rng.uniform(low_s, high_s), lambda: None if self._over else work())
+
+    # ---- members ---------------------------------------------------------------------------------------------------
+
+    def _member(self) -> Member | None:
+        running = [member for member in self.world.members if member.running]
+        return self.rng.choice(running) if running else None
+
+    def _back(self, member: Member) -> None:
+        self._later(0.2, 40.0, lambda: None if member.running else member.start())
+
+    def member_dies(self) -> str:
+        member = self._member()
+        if member is None:
+            return ""
+        member.crash()
+        self._back(member)
+        return f"{member.name} is killed"
+
+    def member_closes(self) -> str:
+        member = self._member()
+        if member is None:
+            return ""
+        member.close()
+        self._back(member)
+        return f"{member.name} is closed"
+
+    def member_pauses(self) -> str:
+        member = self._member()
+        if member is None:
+            return ""
+        seconds = self.rng.uniform(1.0, 40.0)
+        member.pause(seconds)
+        return f"{member.name} stands still for {seconds:.1f} s"
+
+    # ---- sidecars --------------------------------------------------------------------------------------------------
+
+    def _sidecar(self) -> Sidecar | None:
+        running = [sidecar for sidecar in self.world.sidecars if sidecar.up]
+        return self.rng.choice(running) if running else None
+
+    def _restart(self) -> None:
+        """Some supervisor starts a sidecar where none is left."""
+
+        def start() -> None:
+            if not any(sidecar.up for sidecar in self.world.sidecars):
+                self.rng.choice(self.world.sidecars).start()
+
+        self._later(0.1, 25.0, start)
+
+    def sidecar_burns(self) -> str:
+        sidecar = self._sidecar()
+        if sidecar is None:
+            self._restart()
+            return ""
+        sidecar.fuse = self.rng.randint(1, FUSE_STEPS_MAX)
+        self.clock.after(60.0, self._restart)
+        return f"{sidecar.name} is going to be killed in {sidecar.fuse} steps"
+
+    def sidecar_dies(self) -> str:
+        sidecar = self._sidecar()
+        if sidecar is None:
+            self._restart()
+            return ""
+        sidecar.crash()
+        self._restart()
+        return f"{sidecar.name} is killed"
+
+    def sidecar_stops(self) -> str:
+        sidecar = self._sidecar()
+        if sidecar is None:
+            return ""
+        sidecar.stop()
+        self._restart()
+        return f"{sidecar.name} is told to stop"
+
+    def sidecar_pauses(self) -> str:
+        sidecar = self._sidecar()
+        if sidecar is None:
+            return ""
+        seconds = self.rng.uniform(0.5, 25.0)
+        sidecar.pause(seconds)
+        return f"{sidecar.name} stands still for {seconds:.1f} s"
+
+    def second_sidecar(self) -> str:
+        down = [sidecar for sidecar in self.world.sidecars if not sidecar.up]
+        if not down or self._sidecar() is None or self.world.config.instance_id is None:
+            return ""  # sidecars that share no instance id take a group from each other
+        down[0].start()
+        return f"{down[0].name} starts beside the other"
+
+    def slow_plan(self) -> str:
+        sidecar = self._sidecar()
+        if sidecar is None:
+            return ""
+        sidecar.slow_plan_s = self.rng.choice((0.5, 2.0, 30.0))
+
+        def fast() -> None:
+            sidecar.slow_plan_s = 0.0
+
+        self._later(5.0, 30.0, fast)
+        return f"plans of {sidecar.name} take {sidecar.slow_plan_s} s"
+
+    def no_metadata(self) -> str:
+        def back() -> None:
+            self.world.metadata = True
+
+        self.world.metadata = False
+        self._later(5.0, 30.0, back)
+        return "no metadata can be read"
+
+    def removed(self) -> str:
+        """An administrator removes a member, ours included."""
+        seats = sorted(self.world.broker.group.seats)
+        if not seats or not self.world.broker.at_work:
+            return ""
+        member_id = self.rng.choice(seats)
+        self.world.broker.group.remove(member_id, None)
+        return f"{member_id} is removed by hand"
+
+    # ---- wires and nodes -------------------------------------------------------------------------------------------
+
+    def _client(self) -> str:
+        running = [m.client for m in self.world.members if m.running] + [s.client for s in self.world.sidecars if s.up]
+        return self.rng.choice(running) if running else ""
+
+    def cut(self) -> str:
+        client = self._client()
+        self.world.network.cut(client)
+        return f"connections of {client} are reset" if client else ""
+
+    def hole(self) -> str:
+        client = self._client()
+        if not client:
+            return ""
+        self.world.network.holes.add(client)
+        seconds = self.rng.uniform(0.5, 20.0)
+        self.clock.after(seconds, lambda: self.world.network.holes.discard(client))
+        return f"packets of {client} vanish for {seconds:.1f} s"
+
+    def loss(self) -> str:
+        self.world.network.loss = self.rng.uniform(0.01, 0.15)
+        self._later(5.0, 20.0, self._calm)
+        return f"{self.world.network.loss:.0%} of requests lose their connection"
+
+    def latency(self) -> str:
+        self.world.network.latency_s = (0.02, self.rng.uniform(0.05, 0.8))
+        self._later(5.0, 30.0, self._calm)
+        return f"latency up to {self.world.network.latency_s[1]:.2f} s"
+
+    def coordinator_moves(self) -> str:
+        broker = self.world.broker
+        if not broker.at_work:
+            return ""
+        before = broker.coordinator
+        broker.resign()
+        self._elect(0.05, 3.0)
+        return f"the coordinator leaves broker{before}"
+
+    def node_dies(self) -> str:
+        broker, network = self.world.broker, self.world.network
+        number = broker.coordinator
+        if number is None or not broker.at_work or network.down:
+            return ""
+        network.kill_node(number)
+        broker.resign()
+        self._elect(0.5, 6.0)
+        self._later(3.0, 25.0, lambda: network.down.discard(number))
+        return f"broker{number} dies"
+
+    def _elect(self, low_s: float, high_s: float) -> None:
+        def elect() -> None:
+            if self.world.broker.coordinator is None:
+                number = self.rng.choice([n for n in NODES if n not in self.world.network.down])
+                self.world.broker.elect(number, self.rng.uniform(0.0, 2.0))
+
+        self._later(low_s, high_s, elect)

@@ -1,0 +1,494 @@
+"""A model of the broker's classic group: one group in the memory of its coordinator node.
+
+Written from the consumer-protocol reference §4 and reliability reference M1-M19. States and timers only; `broker` has
+the nodes and what is persisted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from coordinator.commands import Join, Leave, Sync
+from coordinator.events import (
+    DescribeAnswer,
+    DescribedMember,
+    HeartbeatAnswer,
+    JoinAnswer,
+    JoinedMember,
+    LeaveAnswer,
+    SyncAnswer,
+)
+from coordinator.group_errors import Code
+from coordinator.succession import BUCKETS_MIN, spread_hash
+from tests.simulation.clock import Clock, Handle
+
+Reply = Callable[[Any], None]
+EMPTY, PREPARING, COMPLETING, STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
+NEW_MEMBER_S = 300.0
+SESSION_MS = (6_000, 1_800_000)
+
+
+@dataclass
+class Seat:
+    """One member, as the coordinator node holds it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    protocols: tuple[tuple[str, bytes], ...]
+    session_s: float
+    rebalance_s: float
+    assignment: bytes = b""
+    is_new: bool = True
+    join: Reply | None = None
+    sync: Reply | None = None
+    timer: Handle | None = None
+
+    def metadata(self, protocol: str) -> bytes:
+        return dict(self.protocols).get(protocol, b"")
+
+    def kept(self) -> "Seat":
+        """What a record holds."""
+        return replace(self, is_new=False, join=None, sync=None, timer=None)
+
+
+@dataclass
+class Record:
+    """The group as it was last persisted."""
+
+    generation: int
+    protocol: str
+    leader: str | None
+    seats: tuple[Seat, ...]
+
+
+@dataclass
+class Hooks:
+    """What happens outside of the model: persisting, making ids, and whoever watches."""
+
+    persist: Callable[[Record], None]
+    new_id: Callable[[str], str]
+    changed: Callable[[], None]
+    planned: Callable[[str, tuple[tuple[str, bytes], ...]], None]
+    tell: Callable[[str], None]
+    initial_delay_s: float = 3.0
+
+
+@dataclass
+class Table:
+    """java.util.HashMap's order: by bucket, then by arrival; it never shrinks."""
+
+    seats: dict[str, Seat] = field(default_factory=dict)
+    buckets: int = BUCKETS_MIN
+
+    def put(self, seat: Seat) -> None:
+        self.seats[seat.member_id] = seat
+        while 4 * len(self.seats) > 3 * self.buckets:
+            self.buckets *= 2
+
+    def listed(self) -> list[Seat]:
+        return sorted(self.seats.values(), key=lambda seat: spread_hash(seat.member_id) & (self.buckets - 1))
+
+
+class Group:
+    def __init__(self, clock: Clock, hooks: Hooks, record: Record | None = None) -> None:
+        self.clock, self.hooks = clock, hooks
+        self.state = EMPTY
+        self.generation = 0
+        self.protocol = ""
+        self.leader: str | None = None
+        self.table = Table()
+        self.pending: dict[str, Handle] = {}
+        self.unsynced: set[str] = set()
+        self.since = clock.now  # of the present state
+        self._join_timer: Handle | None = None
+        self._sync_timer: Handle | None = None
+        self._initial = False
+        self._came = False
+        if record is not None:
+            self._load(record)
+
+    def _load(self, record: Record) -> None:
+        self.generation, self.protocol, self.leader = record.generation, record.protocol, record.leader
+        for seat in record.seats:
+            self.table.put(seat.kept())
+        for seat in self.table.listed():
+            self._alive(seat)
+        self.state = STABLE if record.seats else EMPTY
+
+    def close(self, error: int) -> None:
+        """The node is not the coordinator any more: whoever is parked hears it, every timer ends."""
+        for seat in self.table.listed():
+            self._answer_join(seat, JoinAnswer(0, error))
+            self._answer_sync(seat, SyncAnswer(0, error))
+            if seat.timer is not None:
+                seat.timer.cancel()
+        for timer in (*self.pending.values(), self._join_timer, self._sync_timer):
+            if timer is not None:
+                timer.cancel()
+
+    @property
+    def seats(self) -> dict[str, Seat]:
+        return self.table.seats
+
+    def waits_for(self) -> set[str]:
+        """Members and pending ids without whom the round does not go on."""
+        if self.state == PREPARING and not self._initial:
+            return {s.member_id for s in self.seats.values() if s.join is None} | set(self.pending)
+        if self.state == COMPLETING and self.leader is not None:
+            return {self.leader}
+        return set()
+
+    # ---- JoinGroup -------------------------------------------------------------------------------------------------
+
+    def join(self, request: Join, client_id: str, reply: Reply) -> None:
+        error = self._join_error(request)
+        if error:
+            reply(JoinAnswer(0, error))
+        elif request.member_id and request.member_id in self.pending:
+            self.pending.pop(request.member_id).cancel()
+            self._add(request, request.member_id, client_id, reply)
+        elif request.member_id:
+            self._join_known(self.seats[request.member_id], request, reply)
+        elif request.instance_id is not None:
+            self._join_static(request, client_id, reply)
+        else:
+            member_id = self.hooks.new_id(client_id)
+            session_s = request.session_timeout_ms / 1000
+            self.pending[member_id] = self.clock.after(session_s, lambda: self._drop_pending(member_id))
+            reply(JoinAnswer(0, Code.MEMBER_ID_REQUIRED, member_id=member_id))
+
+    def _join_error(self, request: Join) -> int:
+        if not SESSION_MS[0] <= request.session_timeout_ms <= SESSION_MS[1]:
+            return Code.INVALID_SESSION_TIMEOUT
+        names = {name for name, _ in request.protocols}
+        shared = set.intersection(names, *({n for n, _ in s.protocols} for s in self.seats.values()))
+        if not shared:
+            return Code.INCONSISTENT_GROUP_PROTOCOL
+        if not request.member_id or request.member_id in self.pending:
+            return 0
+        return self._stranger(request.member_id, request.instance_id)
+
+    def _stranger(self, member_id: str, instance_id: str | None) -> int:
+        if instance_id is not None:
+            holder = self.holder(instance_id)
+            if holder is None:
+                return Code.UNKNOWN_MEMBER_ID
+            if holder.member_id != member_id:
+                return Code.FENCED_INSTANCE_ID
+        return 0 if member_id in self.seats else Code.UNKNOWN_MEMBER_ID
+
+    def holder(self, instance_id: str) -> Seat | None:
+        return next((s for s in self.seats.values() if s.instance_id == instance_id), None)
+
+    def _add(self, request: Join, member_id: str, client_id: str, reply: Reply) -> None:
+        seat = Seat(
+            member_id,
+            request.instance_id,
+            client_id,
+            request.protocols,
+            request.session_timeout_ms / 1000,
+            request.rebalance_timeout_ms / 1000,
+            join=reply,
+        )
+        self.table.put(seat)
+        self._came = True
+        if self.leader is None:
+            self.leader = member_id
+        self._expire_in(seat, NEW_MEMBER_S)
+        self.hooks.tell(f"broker: {member_id} comes")
+        self._go_on()
+
+    def _join_known(self, seat: Seat, request: Join, reply: Reply) -> None:
+        same = seat.protocols == request.protocols
+        leads = seat.member_id == self.leader
+        if self.state == EMPTY:
+            reply(JoinAnswer(0, Code.UNKNOWN_MEMBER_ID))
+        elif same and (self.state == COMPLETING or (self.state == STABLE and not leads)):
+            reply(self._joined(seat))
+        else:
+            self._update(seat, request, reply)
+            self._go_on()
+
+    def _update(self, seat: Seat, request: Join, reply: Reply | None) -> None:
+        # A JoinGroup that this one replaces is never answered: whoever sent it has given it up.
+        seat.protocols = request.protocols
+        seat.session_s = request.session_timeout_ms / 1000
+        seat.rebalance_s = request.rebalance_timeout_ms / 1000
+        seat.join = reply
+
+    def _join_static(self, request: Join, client_id: str, reply: Reply) -> None:
+        assert request.instance_id is not None
+        new_id = self.hooks.new_id(request.instance_id)
+        old = self.holder(request.instance_id)
+        if old is None:
+            self._add(request, new_id, client_id, reply)
+            return
+        self.hooks.tell(f"broker: {new_id} replaces {old.member_id}")
+        self._answer_join(old, JoinAnswer(0, Code.FENCED_INSTANCE_ID))
+        self._answer_sync(old, SyncAnswer(0, Code.FENCED_INSTANCE_ID))
+        del self.seats[old.member_id]
+        self.unsynced.discard(old.member_id)
+        if self.leader == old.member_id:
+            self.leader = new_id
+        old.member_id = new_id
+        self.table.put(old)
+        self._alive(old)
+        self._update(old, request, reply)
+        self.hooks.changed()
+        if self.state == STABLE and self._choose() == self.protocol:
+            old.join = None
+            self._persist()
+            reply(replace(self._joined(old), skip_assignment=self.leader == new_id))
+        else:
+            self._go_on()
+
+    # ---- rounds ----------------------------------------------------------------------------------------------------
+
+    def _enter(self, state: str) -> None:
+        self.state = state
+        self.since = self.clock.now
+        self.hooks.tell(f"broker: {state}, generation {self.generation}, {len(self.seats)} members")
+        self.hooks.changed()
+
+    def _go_on(self) -> None:
+        if self.state == PREPARING:
+            if not self._initial:
+                self._complete_if_all()
+        else:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        for seat in self.table.listed():
+            if self._answer_sync(seat, SyncAnswer(0, Code.REBALANCE_IN_PROGRESS)):
+                self._alive(seat)
+        self.unsynced.clear()
+        if self._sync_timer is not None:
+            self._sync_timer.cancel()
+        self._initial = self.state == EMPTY and self.hooks.initial_delay_s > 0
+        self._enter(PREPARING)
+        if self._initial:
+            self._came = False
+            self._linger(self.hooks.initial_delay_s, self._rebalance_s() - self.hooks.initial_delay_s)
+            return
+        self._set_join_timer(self._rebalance_s())
+        self._complete_if_all()
+
+    def _linger(self, delay_s: float, left_s: float) -> None:
+        def over() -> None:
+            if self._came and left_s > 0:
+                self._came = False
+                self._linger(min(self.hooks.initial_delay_s, left_s), left_s - min(self.hooks.initial_delay_s, left_s))
+            else:
+                self._initial = False
+                self._complete()
+
+        if self._join_timer is not None:
+            self._join_timer.cancel()
+        self._join_timer = self.clock.after(delay_s, over)
+
+    def _set_join_timer(self, delay_s: float) -> None:
+        if self._join_timer is not None:
+            self._join_timer.cancel()
+        self._join_timer = self.clock.after(delay_s, self._complete)
+
+    def _rebalance_s(self) -> float:
+        return max((seat.rebalance_s for seat in self.seats.values()), default=0.0)
+
+    def _complete_if_all(self) -> None:
+        if not self.pending and all(seat.join is not None for seat in self.seats.values()):
+            self._complete()
+
+    def _complete(self) -> None:
+        if self.state != PREPARING:
+            return
+        if self._join_timer is not None:
+            self._join_timer.cancel()
+        for seat in [s for s in self.table.listed() if s.join is None and s.instance_id is None]:
+            self.hooks.tell(f"broker: {seat.member_id} did not rejoin in time")
+            self._forget(seat)
+        back = [seat for seat in self.table.listed() if seat.join is not None]
+        if self.seats and not back:
+            self._set_join_timer(self._rebalance_s())
+            return
+        self.generation += 1
+        if not back:
+            self.protocol = ""
+            self._enter(EMPTY)
+            self._persist()
+            return
+        if self.leader not in {seat.member_id for seat in back}:
+            self.leader = back[0].member_id
+        self.protocol = self._choose()
+        self._enter(COMPLETING)
+        self.unsynced = set(self.seats)
+        generation = self.generation
+        self._sync_timer = self.clock.after(self._rebalance_s(), lambda: self._sync_deadline(generation))
+        for seat in self.table.listed():
+            seat.is_new = False
+            self._answer_join(seat, self._joined(seat))
+            self._alive(seat)
+
+    def _joined(self, seat: Seat) -> JoinAnswer:
+        leads = seat.member_id == self.leader
+        members = ()
+        if leads:
+            members = tuple(
+                JoinedMember(s.member_id, s.instance_id, s.metadata(self.protocol)) for s in self.table.listed()
+            )
+        return JoinAnswer(0, 0, self.generation, self.protocol, self.leader or "", seat.member_id, False, members)
+
+    def _choose(self) -> str:
+        """The name with the most votes among those that all know; ties go by the order of Java's hash table."""
+        if not self.seats:
+            return ""
+        known = set.intersection(*({name for name, _ in s.protocols} for s in self.seats.values()))
+        votes: dict[str, int] = {}
+        for seat in self.seats.values():
+            first = next(name for name, _ in seat.protocols if name in known)
+            votes[first] = votes.get(first, 0) + 1
+        return min(votes, key=lambda name: (-votes[name], spread_hash(name) & (BUCKETS_MIN - 1)))
+
+    # ---- SyncGroup, Heartbeat, LeaveGroup, DescribeGroups ----------------------------------------------------------
+
+    def sync(self, request: Sync, reply: Reply) -> None:
+        error = self._stranger(request.member_id, request.instance_id)
+        if not error and self.state == EMPTY:
+            error = Code.UNKNOWN_MEMBER_ID
+        elif not error and request.generation != self.generation:
+            error = Code.ILLEGAL_GENERATION
+        elif not error and request.protocol != self.protocol:
+            error = Code.INCONSISTENT_GROUP_PROTOCOL
+        elif not error and self.state == PREPARING:
+            error = Code.REBALANCE_IN_PROGRESS
+        if error:
+            reply(SyncAnswer(0, error))
+            return
+        seat = self.seats[request.member_id]
+        if seat.member_id == self.leader and request.assignments:
+            self.hooks.planned(seat.member_id, request.assignments)
+        self.unsynced.discard(seat.member_id)
+        if self.state == STABLE:
+            self._alive(seat)
+            reply(SyncAnswer(0, 0, seat.assignment))
+            return
+        self._answer_sync(seat, SyncAnswer(0, Code.REBALANCE_IN_PROGRESS))
+        seat.sync = reply
+        if seat.member_id == self.leader:
+            self._take_plan(request)
+
+    def _take_plan(self, request: Sync) -> None:
+        given = dict(request.assignments)
+        for seat in self.table.listed():
+            seat.assignment = given.get(seat.member_id, b"")
+        self._enter(STABLE)
+        self._persist()
+        for seat in self.table.listed():
+            if self._answer_sync(seat, SyncAnswer(0, 0, seat.assignment)):
+                self._alive(seat)
+
+    def _sync_deadline(self, generation: int) -> None:
+        if generation != self.generation or self.state not in (COMPLETING, STABLE) or not self.unsynced:
+            return
+        for member_id in sorted(self.unsynced & self.seats.keys()):
+            self.hooks.tell(f"broker: {member_id} did not sync in time")
+            self._forget(self.seats[member_id])
+        self._prepare()
+
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int, reply: Reply) -> None:
+        error = self._stranger(member_id, instance_id)
+        if not error and self.state == EMPTY:
+            error = Code.UNKNOWN_MEMBER_ID
+        elif not error and generation != self.generation:
+            error = Code.ILLEGAL_GENERATION
+        if not error:
+            self._alive(self.seats[member_id])
+            error = Code.REBALANCE_IN_PROGRESS if self.state == PREPARING else 0
+        reply(HeartbeatAnswer(0, error))
+
+    def leave(self, request: Leave, reply: Reply) -> None:
+        reply(LeaveAnswer(0, self.remove(request.member_id, request.instance_id)))
+
+    def remove(self, member_id: str, instance_id: str | None) -> int:
+        if not member_id and instance_id is not None:
+            holder = self.holder(instance_id)
+            if holder is None:
+                return Code.UNKNOWN_MEMBER_ID
+            member_id = holder.member_id
+        if member_id in self.pending:
+            self._drop_pending(member_id)
+            return 0
+        error = self._stranger(member_id, instance_id)
+        if not error:
+            self.hooks.tell(f"broker: {member_id} leaves or is removed")
+            self._forget(self.seats[member_id])
+            self._go_on()
+        return error
+
+    def describe(self) -> DescribeAnswer:
+        stable = self.state == STABLE
+        members = tuple(
+            DescribedMember(
+                s.member_id,
+                s.instance_id,
+                s.metadata(self.protocol) if stable else b"",
+                s.assignment if stable else b"",
+                s.client_id,
+                "host",
+            )
+            for s in self.table.listed()
+        )
+        kind = "consumer" if self.generation or self.seats else ""
+        return DescribeAnswer(0, 0, self.state, kind, self.protocol if stable else "", members)
+
+    # ---- sessions --------------------------------------------------------------------------------------------------
+
+    def _alive(self, seat: Seat) -> None:
+        self._expire_in(seat, seat.session_s)
+
+    def _expire_in(self, seat: Seat, delay_s: float) -> None:
+        if seat.timer is not None:
+            seat.timer.cancel()
+        seat.timer = self.clock.after(delay_s, lambda: self._expire(seat))
+
+    def _expire(self, seat: Seat) -> None:
+        parked = seat.join is not None or seat.sync is not None
+        if self.seats.get(seat.member_id) is not seat or (parked and not seat.is_new):
+            return  # who is parked is alive
+        self.hooks.tell(f"broker: the session of {seat.member_id} has expired")
+        self._forget(seat)
+        self._go_on()
+
+    def _forget(self, seat: Seat) -> None:
+        if seat.timer is not None:
+            seat.timer.cancel()
+        self._answer_join(seat, JoinAnswer(0, Code.UNKNOWN_MEMBER_ID))
+        self._answer_sync(seat, SyncAnswer(0, Code.UNKNOWN_MEMBER_ID))
+        del self.seats[seat.member_id]
+        self.unsynced.discard(seat.member_id)
+        if self.leader == seat.member_id:
+            left = self.table.listed()
+            self.leader = left[0].member_id if left else None
+        self.hooks.changed()
+
+    def _drop_pending(self, member_id: str) -> None:
+        handle = self.pending.pop(member_id, None)
+        if handle is not None:
+            handle.cancel()
+        if self.state == PREPARING:
+            self._go_on()
+
+    def _answer_join(self, seat: Seat, answer: JoinAnswer) -> None:
+        reply, seat.join = seat.join, None
+        if reply is not None:
+            reply(answer)
+
+    def _answer_sync(self, seat: Seat, answer: SyncAnswer) -> bool:
+        reply, seat.sync = seat.sync, None
+        if reply is not None:
+            reply(answer)
+        return reply is not None
+
+    def _persist(self) -> None:
+        seats = tuple(seat.kept() for seat in self.table.listed())
+        self.hooks.persist(Record(self.generation, self.protocol, self.leader, seats))

@@ -1,0 +1,119 @@
+"""The wires: latency, cut connections, black holes, dead nodes. Requests of one connection arrive in their order."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.events import Failure
+from tests.simulation.clock import Clock, Handle
+
+Reply = Callable[[Any], None]
+Serve = Callable[[Reply], None]
+
+
+class Call:
+    """One request under way. Exactly one of the two callbacks is called, or none once it is dropped."""
+
+    def __init__(self, client: str, node: int, answered: Reply, failed: Callable[[Failure], None]) -> None:
+        self.client, self.node = client, node
+        self._answered, self._failed = answered, failed
+        self.over = False
+        self.deadline: Handle | None = None
+
+    def drop(self) -> None:
+        self.over = True
+        if self.deadline is not None:
+            self.deadline.cancel()
+
+    def answer(self, answer: Any) -> None:
+        if not self.over:
+            self.drop()
+            self._answered(answer)
+
+    def fail(self, failure: Failure) -> None:
+        if not self.over:
+            self.drop()
+            self._failed(failure)
+
+
+class Network:
+    def __init__(self, clock: Clock, rng: random.Random, injected: Counter[str]) -> None:
+        self.clock = clock
+        self.down: set[int] = set()  # nodes
+        self.holes: set[str] = set()  # clients whose packets vanish
+        self.latency_s = (0.0005, 0.003)
+        self.loss = 0.0  # probability that a request costs its connection
+        self._rng = rng
+        self._injected = injected
+        self._calls: list[Call] = []
+        self._arrival: dict[tuple[str, int], float] = {}
+
+    def call(
+        self,
+        client: str,
+        lane: int,
+        node: int,
+        serve: Serve,
+        timeout_s: float,
+        answered: Reply,
+        failed: Callable[[Failure], None],
+    ) -> Call:
+        call = Call(client, node, answered, failed)
+        self._calls = [c for c in self._calls if not c.over]
+        self._calls.append(call)
+        call.deadline = self.clock.after(timeout_s, lambda: call.fail(Failure.TIMED_OUT))
+        fate = self._fate()
+        if fate == "before":
+            self.clock.after(self._latency(), lambda: call.fail(Failure.DISCONNECTED))
+            return call
+        at = max(self._arrival.get((client, lane), 0.0), self.clock.now + self._latency())
+        self._arrival[client, lane] = at
+        self.clock.at(at, lambda: self._arrive(call, serve, fate))
+        return call
+
+    def drop_client(self, client: str) -> None:
+        """The process is gone: nothing reaches it any more. What it has sent arrives all the same."""
+        for call in self._calls:
+            if call.client == client:
+                call.drop()
+
+    def cut(self, client: str) -> None:
+        """All connections of a client are reset."""
+        for call in list(self._calls):
+            if call.client == client and not call.over:
+                self.clock.after(self._latency(), lambda call=call: call.fail(Failure.DISCONNECTED))
+
+    def kill_node(self, node: int) -> None:
+        self.down.add(node)
+        for call in list(self._calls):
+            if call.node == node and not call.over:
+                self.clock.after(self._latency(), lambda call=call: call.fail(Failure.DISCONNECTED))
+
+    def _fate(self) -> str:
+        if not self.loss or self._rng.random() >= self.loss:
+            return ""
+        fate = self._rng.choice(("before", "after"))
+        self._injected[f"connection lost {fate} the broker read"] += 1
+        return fate
+
+    def _latency(self) -> float:
+        return self._rng.uniform(*self.latency_s)
+
+    def _arrive(self, call: Call, serve: Serve, fate: str) -> None:
+        if call.client in self.holes:
+            return  # its timeout will tell
+        if call.node in self.down:
+            self.clock.after(self._latency(), lambda: call.fail(Failure.DISCONNECTED))
+            return
+        if fate == "after":
+            serve(lambda _: None)
+            self.clock.after(self._latency(), lambda: call.fail(Failure.DISCONNECTED))
+            return
+        serve(lambda answer: self.clock.after(self._latency(), lambda: self._deliver(call, answer)))
+
+    def _deliver(self, call: Call, answer: Any) -> None:
+        if call.node in self.down:
+            call.fail(Failure.DISCONNECTED)
+        elif call.client not in self.holes:
+            call.answer(answer)

@@ -1,0 +1,317 @@
+"""A sidecar process: the real membership machine, the real decide and guard, and what the runtime does around them.
+
+The fuse counts steps (an event handled, a command executed) and ends the process before or after one of them.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from assignors.decide import Decision, DecisionError
+from assignors.memory import Memory
+from assignors.registry import Policy
+from assignors.views import DescribedMember, RawGroup, recall, topics_wanted
+from coordinator import commands as c
+from coordinator import events as e
+from coordinator.fallback import previous_answer
+from coordinator.group import GroupMembership, MembershipConfig, State
+from coordinator.guard import MESSAGE_BYTES_MAX, inspect
+from coordinator.planner import make_plan, worth_moving
+from coordinator.planning import RESERVE_S, raw_group
+from tests.simulation.broker import addressed
+from tests.simulation.network import Call
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+BUSY = 1_000  # steps without time passing
+
+
+class DiedError(Exception):
+    """The fuse has burnt down."""
+
+
+class Sidecar:
+    """`machine` is None while the process is down. `exit_code` is of its last end, None after a crash."""
+
+    def __init__(self, world: "World", name: str, config: MembershipConfig) -> None:
+        self.world, self.name, self.config = world, name, config
+        self.machine: GroupMembership | None = None
+        self.process = 0
+        self.exit_code: int | None = None
+        self.fuse: int | None = None
+        self.slow_plan_s = 0.0
+        self.paused_until = 0.0
+        self.offset_s = 0.0  # of its monotonic clock
+        self.coalescing_since = 0.0
+        self._wipe()
+
+    def _wipe(self) -> None:
+        self._events: deque[e.Event] = deque()
+        self._calls: dict[int, Call] = {}
+        self._memory = Memory.empty()
+        self._planned: Decision | None = None
+        self._previous: Decision | None = None
+        self._takes_part = False
+        self._rebuilding = False
+        self._wakes_at: Any = None
+        self._busy = (0.0, 0)
+
+    @property
+    def client(self) -> str:
+        return f"{self.name}.{self.process}"
+
+    @property
+    def up(self) -> bool:
+        return self.machine is not None
+
+    @property
+    def leads(self) -> bool:
+        """As far as it knows itself."""
+        machine = self.machine
+        return machine is not None and machine.state is State.STABLE and not machine.alone
+
+    @property
+    def obstacle(self) -> str:
+        """Why it takes the group over from nobody."""
+        return self.machine._ambition.obstacle if self.machine is not None else ""
+
+    @property
+    def holds_open(self) -> bool:
+        awake = self.world.clock.now >= self.paused_until
+        return self.machine is not None and self.machine.state is State.COALESCING and awake
+
+    def now(self) -> float:
+        return self.world.clock.now + self.offset_s
+
+    # ---- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._wipe()
+        self.process += 1
+        self.exit_code = None
+        self.fuse = None
+        self.paused_until = 0.0
+        self.offset_s = self.world.rng.uniform(1.0, 1e6)
+        self.world.tell(f"{self.name} starts")
+        self.machine = GroupMembership(self.config)
+        machine = self.machine
+        self._guarded(lambda: self._execute(machine.start(self.now())))
+
+    def crash(self, why: str = "dies") -> None:
+        if self.machine is not None:
+            self.world.tell(f"{self.name} {why} in {self.machine.state.name}")
+            self._end()
+
+    def stop(self) -> None:
+        self.post(e.StopRequested())
+
+    def pause(self, seconds: float) -> None:
+        self.paused_until = self.world.clock.now + seconds
+
+    def _end(self) -> None:
+        self.world.network.drop_client(self.client)
+        self.machine = None
+        self.process += 1
+        if self._wakes_at is not None:
+            self._wakes_at.cancel()
+
+    def _alive(self, work: Callable[..., None]) -> Callable[..., None]:
+        process = self.process
+        return lambda *values: work(*values) if self.process == process else None
+
+    # ---- the loop of the runtime -----------------------------------------------------------------------------------
+
+    def post(self, event: e.Event) -> None:
+        self._events.append(event)
+        self._pump_at(self.world.clock.now)
+
+    def _pump_at(self, when: float) -> None:
+        if self._wakes_at is not None:
+            self._wakes_at.cancel()
+        self._wakes_at = self.world.clock.at(max(when, self.paused_until), self._alive(self._pump))
+
+    def _pump(self) -> None:
+        if self.world.clock.now < self.paused_until:
+            self._pump_at(self.paused_until)
+            return
+        machine = self.machine
+        assert machine is not None
+        self._check_busy()
+        event: e.Event | None = None
+        if self._events:
+            event = self._events.popleft()
+        elif (deadline := machine.deadline()) is not None and deadline <= self.now() + 1e-9:
+            event = e.Wake()
+        if event is not None:
+            handled = event
+            self._guarded(lambda: self._handle(handled))
+        if self.machine is not machine:
+            return
+        if self._events:
+            self._pump_at(self.world.clock.now)
+        elif (deadline := machine.deadline()) is not None:
+            self._pump_at(deadline - self.offset_s)
+
+    def _check_busy(self) -> None:
+        at, steps = self._busy
+        self._busy = (at, steps + 1) if at == self.world.clock.now else (self.world.clock.now, 1)
+        if steps > BUSY:
+            self.world.violate(f"{self.name} runs in circles: {BUSY} steps in no time")
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except DiedError:
+            self.crash("is killed")
+
+    def _handle(self, event: e.Event) -> None:
+        machine = self.machine
+        assert machine is not None
+        self._burn()
+        if isinstance(event, e.DescribeAnswer) and machine.state is State.WATCHING:
+            self._observed(event)
+        before = machine.state
+        self._execute(machine.handle(event, self.now() + 1e-9))
+        if before is not machine.state:
+            self.coalescing_since = self.now()
+        if machine.state is State.WATCHING and self._takes_part:
+            self._memory, self._planned, self._previous = Memory.empty(), None, None
+        self._takes_part = machine.state is not State.WATCHING
+
+    def _burn(self) -> None:
+        if self.fuse is not None:
+            self.fuse -= 1
+            if self.fuse <= 0:
+                self.fuse = None
+                raise DiedError
+
+    def _execute(self, commands: tuple[c.Command, ...]) -> None:
+        for command in commands:
+            self._burn()
+            self._do(command)
+
+    def _do(self, command: c.Command) -> None:
+        match command:
+            case c.Abandon():
+                call = self._calls.pop(command.request_id, None)
+                if call is not None:
+                    call.drop()
+            case c.Decide():
+                self._decide(command)
+            case c.RebuildMemory():
+                self._rebuild(command)
+            case c.Delivered():
+                self._delivered(command.generation)
+            case c.Note():
+                self.world.tell(f"{self.name}: {command.kind.name} {command.reason}")
+                self.world.notes[command.kind.name] += 1
+            case c.Fatal():
+                self.world.tell(f"{self.name}: FATAL {command.message}")
+                self.exit_code = command.exit_code
+            case c.Stopped():
+                self.world.tell(f"{self.name} has stopped")
+                self.exit_code = self.exit_code or 0
+                self._end()
+            case _:
+                self._send(command)
+
+    def _send(self, command: c.Request) -> None:
+        at = self.world.rng.choice((1, 2, 3)) if isinstance(command, c.FindCoordinator) else command.node.node_id
+        lane = command.lane if isinstance(command, c.Join) else 0 if isinstance(command, c.Sync) else 9
+        number = command.request_id
+        self._calls[number] = self.world.send(
+            self.client,
+            lane,
+            at,
+            command,
+            command.timeout_ms / 1000,
+            self._alive(lambda answer: self.post(addressed(answer, number))),
+            self._alive(lambda failure: self.post(e.RequestFailed(number, failure, failure.name))),
+        )
+
+    # ---- decisions -------------------------------------------------------------------------------------------------
+
+    def _decide(self, command: c.Decide) -> None:
+        plan_s = self.slow_plan_s or self.world.rng.uniform(0.005, 0.05)
+        if command.dry:
+            wait_s = plan_s + (0.1 if self._rebuilding else 0.0)
+            self.world.clock.after(wait_s, self._alive(lambda: self._compare(command)))
+            return
+        limit_s = command.deadline - RESERVE_S - self.now()
+        if plan_s > limit_s:
+            late = e.DecisionFailed(command.generation, "not ready in time")
+            self.world.clock.after(max(0.0, limit_s), self._alive(lambda: self.post(late)))
+        else:
+            self.world.clock.after(plan_s, self._alive(lambda: self._plan(command)))
+
+    def _plan(self, command: c.Decide) -> None:
+        raw = raw_group("g", command)
+        decision, findings = self._attempt(raw)
+        if decision is None or findings:
+            self.world.tell(f"{self.name}: no plan: {'; '.join(findings)}")
+            self.post(e.DecisionFailed(command.generation, "; ".join(findings)))
+            return
+        self._planned = decision
+        topics = topics_wanted(raw)
+        self.post(e.DecisionReady(command.generation, decision.assignments, decision.followup, topics))
+
+    def _attempt(self, raw: RawGroup) -> tuple[Decision | None, tuple[str, ...]]:
+        if self.world.metadata:
+            try:
+                return self._made(raw)
+            except DecisionError as error:
+                self.world.violate(f"decide gives no plan: {error}")
+                return None, (str(error),)
+        previous = previous_answer(self._previous, raw)
+        if previous is None:
+            return None, ("no metadata",)
+        return previous, inspect(raw, previous)
+
+    def _made(self, raw: RawGroup) -> tuple[Decision, tuple[str, ...]]:
+        return make_plan(Policy(), raw, self.world.cluster, self._memory, 0, 1, MESSAGE_BYTES_MAX)
+
+    def _compare(self, command: c.Decide) -> None:
+        raw = raw_group("g", command)
+        if not self.world.metadata:
+            self.post(e.ComparisonFailed(command.generation, "no metadata"))
+            return
+        decision, findings = self._made(raw)
+        if findings:
+            self.post(e.ComparisonFailed(command.generation, "; ".join(findings)))
+            return
+        reason = worth_moving(decision)
+        self.post(e.ComparisonReady(command.generation, bool(reason), reason, topics_wanted(raw)))
+
+    def _delivered(self, generation: int) -> None:
+        planned, self._planned = self._planned, None
+        if planned is not None and planned.raw.generation == generation:
+            self._previous, self._memory = planned, planned.memory
+
+    def _observed(self, answer: e.DescribeAnswer) -> None:
+        if answer.state == "Stable" and self.world.metadata:
+            others = [m for m in answer.members if not m.instance_id or m.instance_id != self.config.instance_id]
+            self._memory = self._recall(-1, answer.protocol, others)
+
+    def _rebuild(self, command: c.RebuildMemory) -> None:
+        machine = self.machine
+        assert machine is not None
+        own = machine.member_id
+
+        def read(answer: e.DescribeAnswer) -> None:
+            self._rebuilding = False
+            if self.world.metadata:
+                others = [m for m in answer.members if m.member_id != own]
+                self._memory = self._recall(command.generation, command.protocol, others)
+
+        def failed(_: e.Failure) -> None:
+            self._rebuilding = False
+
+        self._rebuilding = True
+        request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
+        at = self.world.broker.coordinator or 1
+        self.world.send(self.client, 9, at, request, 5.0, self._alive(read), self._alive(failed))
+
+    def _recall(self, generation: int, protocol: str, seen: list[e.DescribedMember]) -> Memory:
+        members = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in seen]
+        return recall(generation, protocol, self.world.cluster, members)

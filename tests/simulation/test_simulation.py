@@ -1,0 +1,23 @@
+"""Many seeds, each a group of its own with faults of its own; BELLWETHER_SIM_SEEDS raises their number."""
+
+import os
+
+import pytest
+
+from tests.simulation.run import run_seed, run_seeds, table
+
+SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "200"))
+BATCH = 25
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_every_promise_is_kept(first: int) -> None:
+    result = run_seeds(first, min(BATCH, SEEDS - first))
+    assert not result.failed, table(result)
+    assert result.plans["ours"] > 0
+    assert sum(result.injected.values()) > BATCH
+
+
+def test_a_seed_tells_the_same_story_twice() -> None:
+    first, second = run_seed(7)[0], run_seed(7)[0]
+    assert first.told == second.told

@@ -1,0 +1,111 @@
+"""Everything together: one seed makes the clock, the wires, the broker, the members and the sidecars."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from assignors.model import ClusterView
+from coordinator import commands as c
+from coordinator.events import Failure
+from coordinator.group import MembershipConfig, check_timing
+from tests.simulation.broker import Broker
+from tests.simulation.checks import Checks, ViolationError
+from tests.simulation.clock import Clock
+from tests.simulation.members import COOPERATIVE, EAGER, STICKY, Kind, Member
+from tests.simulation.network import Call, Network
+from tests.simulation.sidecar import Sidecar
+
+TOPIC = "t"
+SIDECAR = "bw"
+STEPS_MAX = 300_000  # an ordinary life takes ten thousand
+
+
+class World:
+    """`told` is the trace. `notes` counts what the machines have noted, `injected` the faults."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.clock = Clock()
+        self.told: list[str] = []
+        self.notes = Counter[str]()
+        self.injected = Counter[str]()
+        self.metadata = True
+        self.subscribed = (TOPIC,)
+        self.checks = Checks(self)
+        self.network = Network(self.clock, self.rng, self.injected)
+        self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
+        self.kind: Kind = self.rng.choice((EAGER, STICKY, COOPERATIVE, COOPERATIVE))
+        self.partitions = 0
+        self.cluster = ClusterView.of({})
+        self.grow(self.rng.randint(3, 24))
+        self.config = self._config()
+        assert check_timing(self.config) is None
+        static = self.rng.random() < 0.4
+        self.members = [
+            Member(self, f"m{i}", self.kind, f"i{i}" if static else None) for i in range(self.rng.randint(2, 7))
+        ]
+        self.sidecars = [Sidecar(self, f"{SIDECAR}-{name}", self.config) for name in "ab"]
+
+    def _config(self) -> MembershipConfig:
+        return MembershipConfig(
+            group_id="g",
+            adopt=self.rng.choice(("when-empty", "succeed", "take-over", "take-over")),
+            instance_id=SIDECAR if self.rng.random() < 0.8 else None,
+            leave_on_stop=self.rng.random() < 0.5,
+            linger_ms=None,
+            takeover_attempts_max=1_000,
+        )
+
+    def grow(self, partitions: int) -> None:
+        self.partitions = partitions
+        self.cluster = ClusterView.of({TOPIC: [["a"]] * partitions})
+
+    # ---- for everybody ---------------------------------------------------------------------------------------------
+
+    def tell(self, text: str) -> None:
+        self.told.append(f"{self.clock.now:10.3f}  {text}")
+
+    def violate(self, text: str) -> None:
+        self.tell(f"VIOLATION {text}")
+        raise ViolationError(f"seed {self.seed}, {self.clock.now:.3f} s: {text}")
+
+    def is_ours(self, member_id: str) -> bool:
+        return member_id.startswith(SIDECAR)
+
+    def send(
+        self,
+        client: str,
+        lane: int,
+        at: int,
+        request: c.Request,
+        timeout_s: float,
+        answered: Callable[[Any], None],
+        failed: Callable[[Failure], None],
+    ) -> Call:
+        name = client.rsplit(".", 1)[0]
+
+        def serve(reply: Callable[[Any], None]) -> None:
+            self.broker.serve(at, name, request, reply)
+
+        return self.network.call(client, lane, at, serve, timeout_s, answered, failed)
+
+    def _changed(self) -> None:
+        self.checks.dirty = True
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    def run_until(self, when: float, enough: Callable[[], bool] | None = None) -> bool:
+        """Lives on; True when `enough` came true, which is asked once a second."""
+        ask_at = self.clock.now
+        while self.clock.now < when:
+            self.clock.step(min(when, ask_at) if enough is not None else when)
+            self.checks.step()
+            if self.clock.steps > STEPS_MAX:
+                self.violate(f"{STEPS_MAX} steps and no end")
+            if enough is not None and self.clock.now >= ask_at:
+                if enough():
+                    return True
+                ask_at = self.clock.now + 1.0
+        return False
