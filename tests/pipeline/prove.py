@@ -1,0 +1,127 @@
+"""`make prove-pipeline`: a million events through all jobs, kill -9 of the driver within a batch, a broker restart.
+
+The output is compared with a batch recomputation row for row; then each job's throughput is told beside what reading
+and decoding alone take.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from pipeline.jobs import DEAD_LETTERS, JOBS, Pipeline, start
+from pipeline.source import decoded, kafka_options, read_batch
+from pipeline.tables import TABLES
+from tests.interop.brokers import KafkaCluster
+from tests.interop.jvm import ROOT
+from tests.pipeline.spark import SCHEMAS, local_spark
+from tests.pipeline.streams import HOUR_MS, closing, command, compared, kill_within_a_batch, publish, values
+
+TOPIC, WEIGHTS_TOPIC = "proof-events", "proof-weights"
+EVENTS = 1_000_000
+BATCHES = 5
+LIMIT_S = 600
+BROKER_DOWN_S = 3.0
+EVENT_OF = {
+    "lag_trends": "lag",
+    "rack_costs": "traffic",
+    "rebalances": "decision",
+    "culprits": "membership",
+    "rates": "traffic",
+}
+
+
+def main() -> int:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS
+    with tempfile.TemporaryDirectory(prefix="prove-pipeline-") as directory, KafkaCluster() as kafka:
+        kafka.create_topic(TOPIC, 3, rf=3)
+        kafka.create_topic(WEIGHTS_TOPIC, 1, rf=3)
+        now_ms = int(time.time() * 1000)
+        began = time.monotonic()
+        records = values(count, now_ms - 4 * HOUR_MS)
+        publish(kafka, TOPIC, records, now_ms - 4 * HOUR_MS)
+        publish(kafka, TOPIC, closing(now_ms), now_ms)
+        size = sum(map(len, records)) / 1e6
+        say(f"{count:,} events, {size:.0f} MB, made and written in {time.monotonic() - began:.0f} s")
+        output = Path(directory) / "pipeline"
+        ended = killed_and_restarted(kafka, output, count)
+        spark = local_spark()
+        raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
+        equal = [same(spark, raw, output, name, now_ms) for name in (*TABLES, DEAD_LETTERS)]
+        throughput(spark, raw, kafka, Path(directory), count)
+    return 0 if ended and all(equal) else 1
+
+
+def killed_and_restarted(kafka: KafkaCluster, output: Path, count: int) -> bool:
+    """Whether some job was killed within a batch and all of them came to their end afterwards."""
+    words = command(kafka, output, TOPIC, WEIGHTS_TOPIC, "--per-trigger", str(-(-count // BATCHES)))
+    within = kill_within_a_batch(words, output, LIMIT_S)
+    say(f"Driver killed (SIGKILL) within a batch of {', '.join(sorted(within)) or 'no job'}.")
+    finished = len(list(output.glob("checkpoints/*/commits/[0-9]*")))
+    log = output / "driver.log"
+    with log.open("w") as sink:
+        driver = subprocess.Popen(words, cwd=ROOT, stdout=sink, stderr=subprocess.STDOUT)
+        wait(lambda: len(list(output.glob("checkpoints/*/commits/[0-9]*"))) > finished or driver.poll() is not None)
+        running = driver.poll() is None
+        kafka.kill_node(2)
+        time.sleep(BROKER_DOWN_S)
+        kafka.start_node(2)
+        say(f"Broker 2 killed and started again {'while the jobs worked' if running else 'TOO LATE'}.")
+        code = driver.wait(LIMIT_S)
+    say(f"The jobs ended with {code}; the last line of each:")
+    for line in log.read_text().splitlines()[-len(JOBS) :]:
+        say(f"  {line}")
+    return bool(within) and running and code == 0
+
+
+def wait(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def same(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int) -> bool:
+    found = compared(spark, raw, output, name, now_ms)
+    say(f"{name}: {found.rows} rows, {'equal row for row' if found.equal else f'NOT EQUAL: {found}'}")
+    return found.equal
+
+
+def throughput(spark: SparkSession, raw: DataFrame, kafka: KafkaCluster, directory: Path, count: int) -> None:
+    """Records per second over the whole topic: reading alone, reading and decoding, and each job from start to end."""
+    values_only = raw.select(F.length("value"))
+    timed(lambda: drained(values_only))  # the first pass warms the JVM
+    say(f"reading alone: {count / timed(lambda: drained(values_only)):,.0f} records/s")
+    for job in TABLES:
+        rows = decoded(raw, EVENT_OF[job], SCHEMAS)
+        bound = timed(lambda rows=rows: drained(rows))
+        pipeline = Pipeline(kafka.bootstrap, TOPIC, (directory / "once").as_uri(), available_now=True)
+        took = timed(lambda pipeline=pipeline, job=job: run_alone(spark, pipeline, job))
+        say(f"{job}: {count / took:,.0f} records/s; reading and decoding alone {count / bound:,.0f} records/s")
+
+
+def drained(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def run_alone(spark: SparkSession, pipeline: Pipeline, job: str) -> None:
+    (query,) = start(spark, pipeline, [job])
+    assert query.awaitTermination(LIMIT_S), f"{job} did not end"
+
+
+def timed(work: Callable[[], None]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
