@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover
+.PHONY: setup setup-pipeline check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline
 
 setup: $(STAMP)
 
@@ -52,6 +52,12 @@ demo-streams: setup  ## real brokers and a real Streams application; needs a JDK
 
 prove-streams: setup  ## a million records and more through a Streams application, and every accident; a quarter of an hour
 	$(BIN)/python -m pytest -m proof -s tests/interop
+
+demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot into docs; five to ten minutes, needs a JDK
+	@$(BIN)/python -m tests.demo_pipeline docs/demo-pipeline.png
+
+prove-pipeline: setup-pipeline  ## a million events through all jobs, a killed driver, a broker restart, row for row; a quarter of an hour
+	@$(BIN)/python -m tests.pipeline.prove && $(BIN)/python -m tests.pipeline.prove_backtest
 
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
 	$(BIN)/python -m tests.bench
