@@ -4,6 +4,7 @@ What kafka-python cannot do is refused by name rather than ignored: a silently d
 trap. Properties of our own start with "bellwether." and never reach librdkafka.
 """
 
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -85,6 +86,30 @@ def _check_sasl(config: Mapping[str, Any]) -> None:
     missing = [n for n, key in _CREDENTIALS.items() if mechanism != "GSSAPI" and not config.get(key)]
     if missing:
         raise ClientConfigError(f"sasl.mechanism {mechanism} needs {' and '.join(missing)}.")
+
+
+def check_tls_files(config: Mapping[str, Any]) -> None:
+    """Reads the certificates and keys that are named. Raises ClientConfigError: the library would take a missing file
+    for a broker that cannot be reached."""
+    trust = config.get("ssl_cafile")
+    if trust:
+        _loaded("ssl.ca.location", trust, lambda context: context.load_verify_locations(cafile=trust))
+    chain, key, password = (config.get(name) for name in ("ssl_certfile", "ssl_keyfile", "ssl_password"))
+    if key and not chain:
+        raise ClientConfigError("ssl.key.location is set without ssl.certificate.location; set both.")
+    if chain:
+        where = "ssl.certificate.location" if not key else "ssl.certificate.location or ssl.key.location"
+        # Without a password OpenSSL would ask for one on the terminal.
+        secret = password or ""
+        _loaded(where, f"{chain}, {key}" if key else chain, lambda c: c.load_cert_chain(chain, key, lambda: secret))
+
+
+def _loaded(name: str, path: str, load: Callable[[ssl.SSLContext], None]) -> None:
+    try:
+        load(ssl.create_default_context())
+    except (OSError, ssl.SSLError) as error:
+        why = error.strerror or str(error)
+        raise ClientConfigError(f"The file {path} of {name} cannot be used ({why}); correct the path.") from None
 
 
 def _servers(value: str) -> list[str]:

@@ -17,7 +17,13 @@ from kafka import errors as kafka_errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from coordinator.client_config import EMBEDDED, ClientConfigError, client_config, librdkafka_properties
+from coordinator.client_config import (
+    EMBEDDED,
+    ClientConfigError,
+    check_tls_files,
+    client_config,
+    librdkafka_properties,
+)
 from coordinator.commands import Connection, Describe, FindCoordinator, Join, Request, Sync
 from coordinator.events import Answer, CoordinatorAnswer, DescribeAnswer, Failure, Node, RequestFailed
 from coordinator.group_errors import Code
@@ -88,6 +94,7 @@ class Transport:
     def __init__(self, properties: Mapping[str, str]) -> None:
         config = client_config(properties)
         config.pop("_verify", None)
+        check_tls_files(config)
         self._embedded = str(properties.get(EMBEDDED, "false")).lower() == "true"
         if self._embedded:
             config.setdefault("api_version", EMBEDDED_API_VERSION)
@@ -279,6 +286,11 @@ class Transport:
             return (
                 f"The brokers at bootstrap.servers ({servers}) refused us ({why}); check security.protocol and the"
                 " sasl.* or ssl.* properties."
+            )
+        if failure is Failure.MALFORMED:
+            return (
+                f"What answers at bootstrap.servers ({servers}) does not speak Kafka's protocol in the clear ({why});"
+                " check the ports and security.protocol."
             )
         return f"No broker can be reached at bootstrap.servers ({servers}): {why}; check the addresses and the network."
 
