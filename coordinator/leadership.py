@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from coordinator.events import DescribeAnswer, DescribedMember
 from coordinator.group_config import MembershipConfig
-from coordinator.group_rules import holds_instance
+from coordinator.group_rules import holds_instance, subscription
 from coordinator.succession import Table, tables, unavoidable
 
 PROVEN_FROM = (3, 9)  # see tests/interop/succession
@@ -85,6 +85,9 @@ class Ambition:
         self._tried_at = [at for at in self._tried_at if now - at < ATTEMPTS_WITHIN_S]
         if len(self._tried_at) >= config.takeover_attempts_max:
             return f"it has been tried {len(self._tried_at)} times within an hour"
+        rival = _sidecar_among(answer.members, config)
+        if rival:
+            return f"{rival} is another sidecar; give both one instance_id and standby, or this group to one of them"
         ids = [m.member_id for m in answer.members]
         if self.leader not in ids:
             return ""
@@ -101,6 +104,12 @@ class Ambition:
         elif self._waiting_since is None or present != self._waiting_for:
             self._waiting_since, self._waiting_for = now, present
         return 0.0 if self._waiting_since is None else now - self._waiting_since
+
+
+def _sidecar_among(members: tuple[DescribedMember, ...], config: MembershipConfig) -> str:
+    """A member that subscribes in our very bytes. Two that take over would take the group from each other for ever."""
+    ours = subscription(config.topics, streams=config.streams)
+    return next((member.member_id for member in members if member.metadata == ours), "")
 
 
 def proven(config: MembershipConfig, broker_version: tuple[int, ...]) -> MembershipConfig:

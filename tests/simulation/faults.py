@@ -170,8 +170,8 @@ class Faults:
 
     def second_sidecar(self) -> str:
         down = [sidecar for sidecar in self.world.sidecars if not sidecar.up]
-        if not down or self._sidecar() is None or self.world.config.instance_id is None:
-            return ""  # sidecars that share no instance id take a group from each other
+        if not down or self._sidecar() is None:
+            return ""
         down[0].start()
         return f"{down[0].name} starts beside the other"
 

@@ -10,6 +10,7 @@ from coordinator.commands import NoteKind
 from coordinator.group import State
 from coordinator.group_adopt import REHEARSAL
 from coordinator.group_config import MembershipConfig
+from coordinator.group_rules import subscription
 from coordinator.leadership import proven
 from coordinator.succession import spread_hash
 from tests.unit.coordinator.playbook import Play, member, seen
@@ -100,6 +101,16 @@ def test_an_unknown_order_keeps_it_away() -> None:
     play = stable(Play(adopt="take-over").found(), *backwards)
     assert play.kinds() == []
     assert "in an order that we do not know" in play.notes()[0][1]
+
+
+def test_another_sidecar_is_left_its_group() -> None:
+    """Found by simulation: two that share no instance id took a group from each other, three times an hour each."""
+    rival = e.DescribedMember("rival-1", "rival", subscription(()), b"a", "bellwether", "/127.0.0.1")
+    play = stable(Play(adopt="take-over").found(), *GROUP, rival)
+    assert play.kinds() == []
+    assert "rival-1 is another sidecar" in play.notes()[-1][1]
+    stable(play.wake())
+    assert play.kinds() == ["Decide"]
 
 
 def test_what_the_group_uses_is_offered_first() -> None:
