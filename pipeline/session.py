@@ -1,5 +1,7 @@
 """A Spark session for the jobs: local on this machine, or whatever spark-submit has configured."""
 
+import os
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -12,6 +14,8 @@ def session(name: str, *, master: str | None = None, shuffle_partitions: int | N
     without it everything comes from spark-submit."""
     builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
     if master is not None:
+        # Otherwise workers run whatever `python3` is on the PATH, which need not have our packages.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = (
             builder.master(master)
             .config("spark.jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar"))))

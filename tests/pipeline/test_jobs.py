@@ -1,4 +1,4 @@
-"""Jobs that cannot start say why in one sentence: a checkpoint of another version, a job that is not there."""
+"""Jobs that cannot start say why in one sentence, and the backtest is the same on Spark and here."""
 
 from pathlib import Path
 
@@ -6,8 +6,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
+from assignors.weights import Weights
+from pipeline.backtest import BACKTEST_POLICIES, Outcome
+from pipeline.history import read_history, replay_here, replay_on_spark, write_history
 from pipeline.jobs import Pipeline, PipelineError, start
-from tests.pipeline.spark import local_spark
+from tests.pipeline.spark import as_dicts, kafka_rows, local_spark
+from tests.unit.pipeline.test_backtest import recorded
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -30,3 +34,12 @@ def test_a_job_that_is_not_there_is_named(tmp_path: Path) -> None:
         start(local_spark(), pipeline, ["lags"])
     with pytest.raises(PipelineError, match="--weights-topic"):
         start(local_spark(), pipeline, ["weights"])
+
+
+def test_the_backtest_on_spark_says_what_it_says_here(tmp_path: Path) -> None:
+    """Its workers run the Python of the driver, whatever is on the PATH."""
+    values = recorded([3, 4, 3])
+    write_history(tmp_path / "history", values)
+    here = replay_here(read_history(tmp_path / "history"), BACKTEST_POLICIES)
+    rows = as_dicts(replay_on_spark(kafka_rows(local_spark(), [*values]), BACKTEST_POLICIES, Weights()))
+    assert sorted(map(repr, (Outcome(**row) for row in rows))) == sorted(map(repr, here))
