@@ -25,6 +25,8 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
     with Bellwether(kafka, [group], events=settings) as lead, Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, (topic,), ("range",), rack=f"az{i + 1}") for i in range(2)]
         owners = wait_settled(members, partitions_of({topic: 6}), spread=0)
+        # Traffic is what came since the look before: the first look has to be over.
+        read_until(kafka, events, lambda found: any(event == "lag" for event, _ in decoded(found)), 60)
         produce(kafka, topic)
         messages = read_until(kafka, events, lambda found: traffic_records(decoded(found), topic) >= RECORDS, 60)
         last = lead.log("decision", group=group)[-1]
