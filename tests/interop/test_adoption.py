@@ -76,6 +76,7 @@ def start(
     raise AssertionError("no group with such a leader and without a rival")
 
 
+@pytest.mark.proof  # a removed leader whose SyncGroup is under way comes back late (docs/adoption.md): not in every run
 @pytest.mark.parametrize("instance", ["bellwether", None])
 def test_a_running_group_is_taken_over(kafka: KafkaCluster, topic: str, instance: str | None) -> None:
     group = f"adoption-{instance or 'dynamic'}"
@@ -156,6 +157,7 @@ def pauses(members: Sequence[Member], since_ms: int) -> list[Pause]:
 MIXED = ("java", "confluent", "franz-go", "kafka-python")
 
 
+@pytest.mark.proof  # a removed leader whose SyncGroup is under way comes back late (docs/adoption.md): not in every run
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("assignor", ["cooperative-sticky", "range"])
 def test_twelve_members_in_four_languages_are_taken_over(kafka: KafkaCluster, topic: str, assignor: str) -> None:
