@@ -3,6 +3,7 @@
 Elasticsearch's allocation explain is the model. Pure: everything is told from the decision, nothing is decided again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +73,7 @@ def explain_partition(decision: Decision, flat: int) -> Explanation:
         stage=stage,
         withheld=withheld,
         sentence=_sentence(item, before, after, stage, withheld=withheld),
-        alternatives=tuple(_alternative(decision, flat, member) for member in order),
+        alternatives=_alternatives(decision, flat, order),
     )
 
 
@@ -107,14 +108,18 @@ def _sentence(item: str, before: str | None, after: str | None, stage: str, *, w
     return f"{item} goes from {before} to {after}{later}{by}."
 
 
-def _alternative(decision: Decision, flat: int, member: int) -> Alternative:
+def _alternatives(decision: Decision, flat: int, order: Sequence[int]) -> tuple[Alternative, ...]:
+    """One for each of these members; what is the same for all of them is worked out once."""
+    group, owner = decision.group, decision.plan.owner
+    held = np.bincount(owner[owner != NOBODY], minlength=group.size)
+    now, spread = _crossing(decision, flat, owner), imbalance(group, decision.cluster, owner)[0]
+    return tuple(_alternative(decision, flat, member, int(held[member]), now, spread) for member in order)
+
+
+def _alternative(decision: Decision, flat: int, member: int, held: int, now: int, spread: int) -> Alternative:
     group, cluster, owner = decision.group, decision.cluster, decision.plan.owner
     view = group.members[member]
-    held = int((owner == member).sum())
-    now = _crossing(decision, flat, owner)
-    chosen = member == owner[flat]
-    spread = imbalance(group, cluster, owner)[0]
-    if chosen:
+    if member == owner[flat]:
         return Alternative(view.member_id, view.rack, held, True, True, 0, spread, "It is the plan's answer.")
     moved = np.array(owner)
     moved[flat] = member

@@ -179,10 +179,7 @@ class Transport:
         if not isinstance(found, CoordinatorAnswer) or found.node is None:
             return FetchedOffsets({}, found.error)
         command = FetchOffsets(0, found.node, group_id, topics, timeout_ms)
-        key = self._key(command)
-        reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
-        if error is not None:
-            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        reply = await self._asked(command)
         return cast("FetchedOffsets", reply)
 
     async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol, timeout_ms: int = 5_000) -> BrokerGroup:
@@ -193,28 +190,29 @@ class Transport:
         if not isinstance(found, CoordinatorAnswer) or found.node is None:
             return BrokerGroup(group_id, protocol, found.error)
         asked = DescribeByBroker(0, found.node, group_id, protocol, timeout_ms)
-        key = self._key(asked)
-        reply, error = await self._on_io_thread(lambda: self._exchange(key, asked))
-        if error is not None:
-            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        reply = await self._asked(asked)
         return cast("BrokerGroup", reply)
 
     async def list_groups(self, node: Node, timeout_ms: int = 5_000) -> tuple[ListedGroup, ...]:
         """The groups that this node coordinates. Raises TransportError."""
         asked = ListGroups(0, node, "", timeout_ms)
-        key = self._key(asked)
-        reply, error = await self._on_io_thread(lambda: self._exchange(key, asked))
-        if error is not None:
-            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        reply = await self._asked(asked)
         return cast("tuple[ListedGroup, ...]", reply)
 
-    async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
-        """LeaveGroup for members of others; never raises for what a broker or the network does."""
+    async def _asked(self, command: Extra) -> Any:
+        """The answer to what no membership asks for. Raises TransportError."""
         key = self._key(command)
         reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
         if error is not None:
-            return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
-        return cast("RemovedMembers", reply)
+            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        return reply
+
+    async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
+        """LeaveGroup for members of others; never raises for what a broker or the network does."""
+        try:
+            return cast("RemovedMembers", await self._asked(command))
+        except TransportError as error:
+            return RequestFailed(command.request_id, error.failure, str(error))
 
     async def log_sizes(
         self, node: Node, topics: Mapping[str, int], timeout_ms: int = 5_000
@@ -224,10 +222,7 @@ class Transport:
         Empty without the ACL DESCRIBE on the cluster.
         """
         command = LogSizes(0, node, "", topics, timeout_ms)
-        key = self._key(command)
-        reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
-        if error is not None:
-            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        reply = await self._asked(command)
         return cast("dict[tuple[str, int], int]", reply)
 
     async def close(self) -> None:
