@@ -11,6 +11,7 @@ import numpy as np
 
 from assignors.model import IntArray, LongArray
 from assignors.streams.lags import Lags
+from assignors.streams.model import LATEST_OFFSET, PINNED
 
 _LEAST_GAIN = 1e-9
 
@@ -74,7 +75,7 @@ class Evener:
     def _take_warm(self, process: int) -> None:
         """Takes tasks that the process has state of from processes that can spare them."""
         room = self._capacity[process]
-        for task in sorted(state := self._lags.state_of(process), key=lambda t: (state[t], t)):
+        for task in self._by_harm(self._lags.state_of(process), process):
             row, source = int(self._row[task]), int(self.owner[task])
             if row < 0 or source == process:
                 continue
@@ -146,9 +147,21 @@ class Evener:
     def _with_state(self, tasks: Iterable[int], process: int) -> int | None:
         """The task of which this process has the most state, None if it has none of any."""
         state = self._lags.state_of(process)
-        if not state:
-            return None
-        return min(((state[task], task) for task in tasks if task in state), default=(0, None))[1]
+        return next(iter(self._by_harm((task for task in tasks if task in state), process)), None)
+
+    def _by_harm(self, tasks: Iterable[int], process: int) -> list[int]:
+        """Tasks that the process has state of, in the order in which it may take them over.
+
+        What it has caught up on comes first. Of that, tasks that run nowhere: somebody must start them anyway, while
+        one that runs would have to stop for it.
+        """
+        state, acceptable = self._lags.state_of(process), self._lags.acceptable_lag
+
+        def harm(task: int) -> tuple[bool, bool, int, int]:
+            running = self._lags.state_of(int(self.owner[task])).get(task) == LATEST_OFFSET
+            return (state[task] > acceptable != PINNED, running, state[task], task)
+
+        return sorted(tasks, key=harm)
 
     def _move(self, task: int, source: int, destination: int) -> None:
         row = int(self._row[task])

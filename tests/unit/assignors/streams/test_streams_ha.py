@@ -78,6 +78,24 @@ def test_the_process_that_warmed_up_for_a_task_gets_that_task() -> None:
     assert plan.standby_task[plan.warmup].tolist() == [3], "it is on its way"
 
 
+def test_a_process_that_lost_its_tasks_gets_them_back_rather_than_those_that_run_elsewhere() -> None:
+    """A leader that was removed from its group comes back without its tasks and with checkpoints a little behind the
+    standbys of the other process. That one would keep everything if nothing had to be even; what it runs stays."""
+    application = running([(8, 10_000)], [[0, 2, 4, 6], []])
+    application.instances[0].lags |= dict.fromkeys((1, 3, 5, 7), 3)
+    application.instances[1].lags = dict.fromkeys((0, 2, 4, 6), 5) | dict.fromkeys((1, 3, 5, 7), 40)
+    plan = plan_of(application)
+    assert actives(plan, 2) == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert not plan.probing
+
+
+def test_what_has_not_caught_up_is_not_started_for_the_sake_of_what_runs() -> None:
+    application = running([(8, 10_000)], [[0, 2, 4, 6], []])
+    application.instances[0].lags |= dict.fromkeys((1, 3, 5, 7), 3)
+    application.instances[1].lags = dict.fromkeys((0, 2, 4, 6), 5) | dict.fromkeys((1, 3, 5, 7), 400)
+    assert actives(plan_of(application), 2) == [[1, 3, 5, 7], [0, 2, 4, 6]]
+
+
 def test_orphans_go_to_their_standbys() -> None:
     application = running([(4, 1000)], [[0], [1]])
     application.instances[0].lags[3] = 0
