@@ -129,7 +129,7 @@ class Placement:
 
     def score(self, problem: Problem, plan: Plan) -> float:
         unowned, foreign = misplaced(problem.group, problem.cluster, plan.owner)
-        return float(unowned.sum() + foreign.sum())
+        return float(np.count_nonzero(unowned) + np.count_nonzero(foreign))
 
 
 @dataclass(frozen=True, slots=True)

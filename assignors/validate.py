@@ -39,10 +39,10 @@ def validate(group: GroupView, cluster: ClusterView, plan: Plan, *, holds_claims
 
 def misplaced(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[BoolArray, BoolArray]:
     """(partitions of subscribed topics without an owner, partitions whose owner does not subscribe)."""
-    table = subscriptions(group, len(cluster.topics))
     unowned: BoolArray = owner == NOBODY
-    if table.all() and group.size:
+    if group.size and group.wants_all(len(cluster.topics)):
         return unowned, np.zeros(len(owner), dtype=np.bool_)
+    table = subscriptions(group, len(cluster.topics))
     wanted = np.logical_or.reduce(table[group.sets_in_use], axis=0)
     if not group.size:
         return unowned & np.repeat(wanted, cluster.counts), np.zeros(len(owner), dtype=np.bool_)
@@ -58,7 +58,7 @@ def contested(group: GroupView, owner: IntArray) -> tuple[BoolArray, BoolArray]:
     """
     claimant, flats = claimants(group), group.claims
     other = owner[flats] != claimant
-    if not other.any():
+    if not len(flats) or not other.any():
         return np.zeros(len(owner), dtype=np.bool_), np.zeros(len(owner), dtype=np.bool_)
     theirs = np.full(len(owner), _UNCLAIMED, dtype=np.int32)
     mine = np.full(len(owner), _UNCLAIMED, dtype=np.int32)
@@ -77,7 +77,7 @@ def _name(
     group: GroupView | None = None,
     owner: IntArray | None = None,
 ) -> Iterator[str]:
-    flats: LongArray = np.flatnonzero(wrong)
+    flats: LongArray = wrong.nonzero()[0]
     for flat in flats[:MAX_FINDINGS].tolist():
         topic, partition = cluster.name(flat)
         member = group.members[owner[flat]].member_id if group is not None and owner is not None else ""

@@ -28,7 +28,9 @@ class Standing:
 
 def claimants(group: GroupView) -> IntArray:
     """The member index of every entry of `group.claims`."""
-    return np.repeat(np.arange(group.size, dtype=np.int32), np.diff(group.claims_first))
+    if not len(group.claims):
+        return np.zeros(0, dtype=np.int32)
+    return np.arange(group.size, dtype=np.int32).repeat(group.claims_first[1:] - group.claims_first[:-1])
 
 
 def compare(claimant: IntArray, claims: IntArray, generation: IntArray, partition_total: int) -> Standing:
@@ -68,10 +70,12 @@ def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
     """
     if group.current is not None:
         return group.current
+    if not len(group.claims) and not (group.remembered != NOBODY).any():
+        return np.full(cluster.partition_total, NOBODY, dtype=np.int32)
     claimant, claims = claimants(group), group.claims
-    table = subscriptions(group, len(cluster.topics))
-    everything = bool(table.all())
-    topic_of = cluster.topic_of()
+    everything = group.wants_all(len(cluster.topics))
+    if not everything:
+        table, topic_of = subscriptions(group, len(cluster.topics)), cluster.topic_of()
     if not everything and len(claims):
         wanted = table[group.topic_set[claimant], topic_of[claims]]
         claimant, claims = claimant[wanted], claims[wanted]

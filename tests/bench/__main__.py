@@ -61,6 +61,15 @@ MILLION = (
     Shape(COOPERATIVE, 2_000, 500, 2_000),
     Shape(COOPERATIVE, 2_000, 500, 2_000, "leave"),
     Shape(COOPERATIVE, 2_000, 500, 2_000, "fresh"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, "churn"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, racks=True),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, racks=True, skewed=True),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, subscribe="mixed"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, "churn", subscribe="mixed"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, subscribe="disjoint"),
+    Shape("sticky", 2_000, 500, 2_000),
+    Shape("range", 2_000, 500, 2_000, "fresh"),
+    Shape("roundrobin", 2_000, 500, 2_000, "fresh"),
 )
 SHAPES = (*SMALL, *GROWTH, *LARGE, *MILLION)
 READ_ONCE_RUNS = 20
@@ -124,11 +133,15 @@ def _read_once(scenario: Scenario) -> float:
 
 
 def _scenario(shape: Shape) -> Scenario:
-    """The settled plan that the event disturbs is the JVM's own."""
+    """The settled plan that the event disturbs is the JVM's own, or ours where the JVM makes none in time: where not
+    all members subscribe to the same topics."""
     if not shape.settled_members:
         return fresh(shape, shape.members)
     start = fresh(shape, shape.settled_members)
-    plan = run_jvm(start, warm_s=0, measure_s=0, once=True)
+    if shape.subscribe == "all":
+        plan = run_jvm(start, warm_s=0, measure_s=0, once=True)
+    else:
+        plan = run_ours(start, warm_s=0, measure_s=0)
     settled: IntArray = start.numbers[owner_of(plan.assignments, start.cluster.topics, start.cluster.first)]
     return disturbed(shape, settled)
 

@@ -7,7 +7,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.bulk import owner_of, read_assignments, read_claims, read_subscriptions, write_assignments
+from protocol.bulk import (
+    SubscriptionColumns,
+    owner_of,
+    read_assignments,
+    read_claims,
+    read_many,
+    read_subscriptions,
+    write_assignments,
+)
 from protocol.columns import IntArray
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.errors import RemoteProtocolError
@@ -18,6 +26,8 @@ from tests.properties.protocol_strategies import ASSIGNMENTS, SUBSCRIPTIONS, TOP
 Message = TypeVar("Message")
 # Few lists are walked one by one, many in lock step: both ways are to be met.
 COPIES = st.sampled_from([1, 40])
+# Few bytes and equal ones have shorter ways, which must agree too.
+READERS = st.sampled_from([read_subscriptions, read_many])
 PROTOCOLS = st.sampled_from(["sticky", "cooperative-sticky"])
 SUBSCRIPTION_BLOBS = st.lists(mutated(SUBSCRIPTIONS.map(ConsumerProtocolSubscription.encode)), max_size=6)
 ASSIGNMENT_BLOBS = st.lists(mutated(ASSIGNMENTS.map(ConsumerProtocolAssignment.encode)), max_size=6)
@@ -44,10 +54,10 @@ def plain(decode: Callable[[bytes], Message], blobs: list[bytes]) -> tuple[dict[
     return found, errors
 
 
-@given(SUBSCRIPTION_BLOBS, COPIES)
-def test_subscriptions(blobs: list[bytes], copies: int) -> None:
+@given(SUBSCRIPTION_BLOBS, COPIES, READERS)
+def test_subscriptions(blobs: list[bytes], copies: int, reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
     blobs = blobs * copies
-    columns = read_subscriptions(blobs)
+    columns = reader(blobs)
     messages, errors = plain(ConsumerProtocolSubscription.decode, blobs)
     assert columns.errors == errors
     owned = rows(columns.topic_names, len(blobs), columns.owned_member, columns.owned_topic, columns.owned_partition)
@@ -69,10 +79,12 @@ def test_subscriptions(blobs: list[bytes], copies: int) -> None:
     assert len(columns.topic_lists) == len(set(columns.topic_lists)) == len({s.topics for s in messages.values()})
 
 
-@given(SUBSCRIPTION_BLOBS, COPIES, PROTOCOLS)
-def test_claims(blobs: list[bytes], copies: int, protocol: str) -> None:
+@given(SUBSCRIPTION_BLOBS, COPIES, PROTOCOLS, READERS)
+def test_claims(
+    blobs: list[bytes], copies: int, protocol: str, reader: Callable[[list[bytes]], SubscriptionColumns]
+) -> None:
     blobs = blobs * copies
-    claims = read_claims(protocol, read_subscriptions(blobs))
+    claims = read_claims(protocol, reader(blobs))
     partitions = rows(claims.topic_names, len(blobs), claims.member, claims.topic, claims.partition)
     for m, message in plain(ConsumerProtocolSubscription.decode, blobs)[0].items():
         if protocol == "sticky":
