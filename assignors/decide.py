@@ -125,7 +125,7 @@ def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, no
 def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[StageReport, ...], tuple[str, ...]]:
     """The policy's plan if it is valid, else a plain sticky one and a warning. Raises DecisionError."""
     try:
-        plan, stages = run(policy.chain(problem.group.protocol), problem)
+        plan, stages = run(policy.chain(problem.group.protocol), problem, policy.clock)
         plan = _finish(problem, plan)
         findings = _findings(problem, plan)
         reason = "; ".join(findings)

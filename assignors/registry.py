@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from assignors.api import ConsumerAssignor
-from assignors.chain import Balance, Placement, RackLocality, Stage
+from assignors.chain import Balance, Clock, Placement, RackLocality, Stage, no_clock
 from assignors.consumer.range import RangeAssignor
 from assignors.consumer.round_robin import RoundRobinAssignor
 from assignors.consumer.sticky import CooperativeStickyAssignor, StickyAssignor
@@ -38,13 +38,14 @@ class Policy:
     """How a group is assigned: a stock policy or a plug-in's name, plug-in assignors, and soft stages at the end.
 
     A plug-in whose name is a protocol name is used under that protocol by `kafka`; one named as the policy always.
-    `load` is what `load-aware` goes by; its weights change from round to round.
+    `load` is what `load-aware` goes by; its weights change from round to round. `clock` measures the stages.
     """
 
     name: str = KAFKA
     assignors: Mapping[str, ConsumerAssignor] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
     load: LoadAware = field(default_factory=LoadAware)
+    clock: Clock = field(default=no_clock, compare=False)
 
     def chain(self, protocol: str) -> tuple[Stage, ...]:
         """The stages for a group that speaks this protocol. Raises UnknownNameError for a protocol nobody knows."""

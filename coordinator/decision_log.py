@@ -1,8 +1,8 @@
 """One log line per plan that the broker has: why the round happened, what it changed, how long it took, what is odd."""
 
-from assignors.decide import Decision
-from assignors.streams.result import ProcessSummary, StreamsDecision
-from coordinator.causes import cause
+from collections.abc import Callable
+
+from assignors.streams.result import ProcessSummary
 from coordinator.fallback import Source
 from coordinator.logs import get
 from coordinator.planner import Planned
@@ -12,87 +12,75 @@ from coordinator.streams_report import report, short
 log = get(__name__)
 
 
-class DecisionLog:
-    """The runtime's observer of decisions. Remembers the last one of each group, to tell what has changed."""
-
-    def __init__(self) -> None:
-        self._previous: dict[str, Decision] = {}
-
-    def on_decision(self, planned: Planned) -> None:
-        chosen, timings = planned.chosen, planned.timings
-        decision = chosen.decision
-        group, after = decision.raw.group_id, decision.score_after
-        why = cause(self._previous.get(group), decision)
-        self._previous[group] = decision
-        doubtful = decision.warnings or chosen.source is not Source.PLAN
-        level = log.warning if doubtful else log.info
-        level(
-            "decision",
-            group=group,
-            generation=decision.raw.generation,
-            protocol=decision.raw.protocol,
-            policy=decision.policy,
-            source=chosen.source.value,
-            cause=why.sentence,
-            members=decision.group.size,
-            partitions=after.owned,
-            unowned=after.unowned,
-            kept=decision.moves.kept,
-            moved=decision.moves.moved,
-            new=decision.moves.new,
-            withheld=int(decision.plan.withheld.sum()),
-            cross_rack=after.cross_rack,
-            spread=after.spread,
-            metadata_ms=round(timings.metadata_s * 1000, 1),
-            plan_ms=round(timings.plan_s * 1000, 1),
-            sync_ms=round(timings.sync_s * 1000, 1),
-            warnings=list(decision.warnings),
-            not_taken=list(chosen.reasons),
-        )
+def log_decision(planned: Planned) -> None:
+    """The runtime's observer of decisions on consumer groups."""
+    chosen, timings = planned.chosen, planned.timings
+    decision = chosen.decision
+    after = decision.score_after
+    _level(planned)(
+        "decision",
+        group=decision.raw.group_id,
+        generation=decision.raw.generation,
+        protocol=decision.raw.protocol,
+        policy=decision.policy,
+        source=chosen.source.value,
+        cause=planned.cause.sentence,
+        members=decision.group.size,
+        partitions=after.owned,
+        unowned=after.unowned,
+        kept=decision.moves.kept,
+        moved=decision.moves.moved,
+        new=decision.moves.new,
+        withheld=int(decision.plan.withheld.sum()),
+        cross_rack=after.cross_rack,
+        spread=after.spread,
+        metadata_ms=round(timings.metadata_s * 1000, 1),
+        plan_ms=round(timings.plan_s * 1000, 1),
+        sync_ms=round(timings.sync_s * 1000, 1),
+        warnings=list(decision.warnings),
+        not_taken=list(chosen.reasons),
+    )
 
 
-class StreamsDecisionLog:
+def log_streams_decision(planned: PlannedTasks) -> None:
     """The same for Streams applications."""
+    chosen, timings = planned.chosen, planned.timings
+    decision = chosen.decision
+    found = report(decision)
+    _level(planned)(
+        "streams_decision",
+        group=decision.raw.group_id,
+        generation=decision.raw.generation,
+        policy=decision.policy,
+        source=chosen.source.value,
+        cause=planned.cause.sentence,
+        processes={short(p.process_id): _tasks(p) for p in found.processes},
+        threads=found.threads,
+        tasks=found.tasks,
+        kept=decision.moves.kept,
+        moved=decision.moves.moved,
+        new=decision.moves.new,
+        withheld=found.withheld,
+        warmups=[f"{w.task} on {short(w.process_id)}, {w.lag} behind" for w in found.warmups],
+        standbys=found.standbys,
+        standby_lag=found.standby_lag,
+        standby_lag_age_ms=found.standby_lag_age_ms,
+        lags_known=decision.lags_known,
+        cross_rack=found.cross_rack,
+        stages=[f"{stage.stage}: {stage.reason}" for stage in decision.stages],
+        probing_in_ms=found.probing_at_ms and found.probing_at_ms - decision.decided_at_ms,
+        read_ms=round(timings.metadata_s * 1000, 1),
+        plan_ms=round(timings.plan_s * 1000, 1),
+        sync_ms=round(timings.sync_s * 1000, 1),
+        warnings=list(decision.warnings),
+        not_taken=list(chosen.reasons),
+    )
 
-    def __init__(self) -> None:
-        self._previous: dict[str, StreamsDecision] = {}
 
-    def on_decision(self, planned: PlannedTasks) -> None:
-        chosen, timings = planned.chosen, planned.timings
-        decision = chosen.decision
-        group = decision.raw.group_id
-        found = report(self._previous.get(group), decision)
-        self._previous[group] = decision
-        doubtful = decision.warnings or chosen.source is not Source.PLAN
-        level = log.warning if doubtful else log.info
-        level(
-            "streams_decision",
-            group=group,
-            generation=decision.raw.generation,
-            policy=decision.policy,
-            source=chosen.source.value,
-            cause=found.cause.sentence,
-            processes={short(p.process_id): _tasks(p) for p in found.processes},
-            threads=found.threads,
-            tasks=found.tasks,
-            kept=decision.moves.kept,
-            moved=decision.moves.moved,
-            new=decision.moves.new,
-            withheld=found.withheld,
-            warmups=[f"{w.task} on {short(w.process_id)}, {w.lag} behind" for w in found.warmups],
-            standbys=found.standbys,
-            standby_lag=found.standby_lag,
-            standby_lag_age_ms=found.standby_lag_age_ms,
-            lags_known=decision.lags_known,
-            cross_rack=found.cross_rack,
-            stages=[f"{stage.stage}: {stage.reason}" for stage in decision.stages],
-            probing_in_ms=found.probing_at_ms and found.probing_at_ms - decision.decided_at_ms,
-            read_ms=round(timings.metadata_s * 1000, 1),
-            plan_ms=round(timings.plan_s * 1000, 1),
-            sync_ms=round(timings.sync_s * 1000, 1),
-            warnings=list(decision.warnings),
-            not_taken=list(chosen.reasons),
-        )
+def _level(planned: Planned | PlannedTasks) -> Callable[..., None]:
+    doubtful = planned.chosen.decision.warnings or planned.chosen.source is not Source.PLAN
+    level: Callable[..., None] = log.warning if doubtful else log.info
+    return level
 
 
 def _tasks(process: ProcessSummary) -> str:

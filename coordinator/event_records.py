@@ -12,11 +12,10 @@ import numpy as np
 from assignors.decide import Decision
 from assignors.model import NO_RACK, NOBODY, ClusterView, IntArray, MemberView
 from assignors.streams.result import StreamsDecision
-from coordinator.causes import Cause, cause
 from coordinator.planner import Planned
 from coordinator.planner_streams import PlannedTasks
 from coordinator.planning import Timings
-from coordinator.streams_report import report, streams_cause
+from coordinator.streams_report import report
 
 ENTRIES_MAX = 1_000  # per event; about 100 bytes each
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
@@ -24,27 +23,27 @@ ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 Event = tuple[str, dict[str, Any]]
 
 
-def decision_events(previous: Decision | None, planned: Planned) -> Iterator[Event]:
+def decision_events(planned: Planned) -> Iterator[Event]:
     """Everything to be published about one plan of a consumer group."""
     decision = planned.chosen.decision
-    yield "decision", decision_record(planned, cause(previous, decision))
+    yield "decision", decision_record(planned)
     yield from (
         ("assignment", record) for record in _parts(_head(decision, "decided_at_ms"), assignment_entries(decision))
     )
-    yield from (("membership", record) for record in membership_records(previous, decision))
+    yield from (("membership", record) for record in membership_records(planned.previous, decision))
     yield "snapshot", snapshot_record(decision)
 
 
-def streams_events(previous: StreamsDecision | None, planned: PlannedTasks) -> Iterator[Event]:
+def streams_events(planned: PlannedTasks) -> Iterator[Event]:
     """Everything to be published about one plan of a Streams application."""
     decision = planned.chosen.decision
-    yield "decision", streams_decision_record(planned, previous)
+    yield "decision", streams_decision_record(planned)
     yield from (("assignment", record) for record in _parts(_head(decision, "decided_at_ms"), task_entries(decision)))
-    yield from (("membership", record) for record in process_records(previous, decision))
+    yield from (("membership", record) for record in process_records(planned.previous, decision))
 
 
-def decision_record(planned: Planned, why: Cause) -> dict[str, Any]:
-    decision, score = planned.chosen.decision, planned.chosen.decision.score_after
+def decision_record(planned: Planned) -> dict[str, Any]:
+    decision, score, why = planned.chosen.decision, planned.chosen.decision.score_after, planned.cause
     return {
         "group": decision.raw.group_id,
         "kind": "consumer",
@@ -68,10 +67,9 @@ def decision_record(planned: Planned, why: Cause) -> dict[str, Any]:
     }
 
 
-def streams_decision_record(planned: PlannedTasks, previous: StreamsDecision | None) -> dict[str, Any]:
-    decision = planned.chosen.decision
-    told = report(previous, decision)
-    why = streams_cause(previous, decision)
+def streams_decision_record(planned: PlannedTasks) -> dict[str, Any]:
+    decision, why = planned.chosen.decision, planned.cause
+    told = report(decision)
     return {
         "group": decision.raw.group_id,
         "kind": "streams",

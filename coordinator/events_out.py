@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client import Counter as PrometheusCounter
 
 from coordinator.runtime import NoteObserver
@@ -23,6 +23,11 @@ def events_counter(registry: CollectorRegistry) -> PrometheusCounter:
     return PrometheusCounter(
         "bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry
     )
+
+
+def events_waiting(registry: CollectorRegistry) -> Gauge:
+    """Plans and samples that the publisher's thread has not taken yet; what does not fit is dropped."""
+    return Gauge("bellwether_event_queue", "Plans and samples that wait to be published.", registry=registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class EventsOut:
             PublishConfig(events.topic, events.create_topic, events.registry_url, events.queue_max),
             counted=lambda event, outcome, n: counter.labels(event, outcome).inc(n),
         )
+        events_waiting(registry).set_function(lambda: publisher.waiting)
         sampler = Sampler(publisher, interval_ms=events.sample_interval_ms)
         publisher.start()
         return cls(

@@ -3,17 +3,20 @@
 Labels stay few: groups come from the settings, reasons are free text and count as "other" beyond the first ones.
 """
 
+import time
+
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from assignors.decide import Decision
-from coordinator.causes import Cause, cause
+from coordinator.causes import Cause
 from coordinator.coexistence import Conversion
 from coordinator.commands import Note, NoteKind
 from coordinator.fallback import Source
 from coordinator.ghosts import Proof
 from coordinator.guard import record_bytes
 from coordinator.planner import Planned
+from coordinator.planning import D, PlannedRound
 
 REASONS_MAX = 30
 OTHER = "other"
@@ -51,8 +54,9 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
         self._reason = Labels()
+        self._stage = Labels()
+        self._led: set[str] = set()
         self._clients: dict[str, Labels] = {}
-        self._previous: dict[str, Decision] = {}
         self.info = Info("bellwether", "This process.", registry=self.registry)
         self._counters()
         self._histograms()
@@ -95,7 +99,15 @@ class Metrics:
 
         self.decision = seconds("decision", "From the members' bytes to ours.", DECISION_BUCKETS)
         self.metadata = seconds("metadata", "Reading the metadata of a decision.", WAIT_BUCKETS)
+        self.join = seconds("join", "From our JoinGroup to its answer, members waited for.", WAIT_BUCKETS)
         self.sync = seconds("sync", "From our SyncGroup to its answer.", WAIT_BUCKETS)
+        self.stage = Histogram(
+            "bellwether_stage_seconds",
+            "Stages of the decisions, Streams' own steps not counted.",
+            ["group", "stage"],
+            buckets=DECISION_BUCKETS,
+            registry=self.registry,
+        )
 
     def _gauges(self) -> None:
         def gauge(name: str, text: str) -> Gauge:
@@ -103,13 +115,14 @@ class Metrics:
 
         self.wanted = gauge("lead_wanted", "1 where the settings want this process to lead the group.")
         self.leading = gauge("leading", "1 while this process leads the group.")
+        self.led_at = gauge("led_timestamp_seconds", "When this process last decided for the group or gave it up.")
         self.generation = gauge("generation", "Generation of the latest plan.")
         self.members = gauge("members", "Members in the latest plan, ourselves not counted.")
         self.degraded = gauge("degraded_members", "Members whose bytes could not be used.")
         self.convertible = gauge("convertible", "1 while nothing in the group stands against a conversion to KIP-848.")
         self.partitions = gauge("partitions", "Partitions with an owner in the latest plan.")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.")
-        self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics without an owner.")
+        self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics, or tasks, without an owner.")
         self.withheld = gauge("withheld_partitions", "Partitions handed out one round later.")
         self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
         self.metadata_age = gauge("metadata_age_seconds", "Age of the metadata behind the latest plan.")
@@ -119,17 +132,29 @@ class Metrics:
 
     def on_decision(self, planned: Planned) -> None:
         """Takes a plan that the broker has: the runtime's observer of decisions."""
+        self.round(planned)
+        self.record(planned.chosen.decision)
+
+    def round(self, planned: PlannedRound[D]) -> None:
+        """Takes what rounds of all kinds of groups have in common."""
         decision = planned.chosen.decision
         group, timings = decision.raw.group_id, planned.timings
-        self.record(decision, cause(self._previous.get(group), decision))
-        self._previous[group] = decision
+        self.rebalances.labels(group, planned.cause.kind.value, "led").inc()
+        self.changed(group, planned.cause)
+        self.generation.labels(group).set(decision.raw.generation)
+        self.led_at.labels(group).set(time.time())
+        for kind in ("kept", "moved", "new", "lost"):
+            self.moves.labels(group, kind).inc(getattr(decision.moves, kind))
+        self.join.labels(group).observe(timings.join_s)
         self.decision.labels(group).observe(timings.plan_s)
         self.metadata.labels(group).observe(timings.metadata_s)
         self.sync.labels(group).observe(timings.sync_s)
+        for report in decision.stages:
+            self.stage.labels(group, self._stage(report.stage)).observe(report.took_s)
         self.metadata_age.labels(group).set(max(0.0, timings.joined_at - decision.cluster.read_at))
         self.record_size.labels(group).set(record_bytes(decision.raw, decision.assignments))
         if planned.chosen.source is not Source.PLAN:
-            self.fallbacks.labels(group, self._reason(planned.chosen.source.value)).inc()
+            self.fallbacks.labels(group, planned.chosen.source.value).inc()
 
     def on_ghost(self, group: str, proof: Proof) -> None:
         """Takes the removal of one dead member."""
@@ -143,6 +168,8 @@ class Metrics:
         """Takes what a membership says of itself: the runtime's observer of notes."""
         if note.kind is NoteKind.LEADING:
             self.leading.labels(group).set(1)
+            self.led_at.labels(group).set(time.time())
+            self._led.add(group)
         elif note.kind is NoteKind.REFUSED:
             self.rebalances.labels(group, self._reason(note.reason), "refused").inc()
         elif note.kind is NoteKind.LEFT:
@@ -150,6 +177,9 @@ class Metrics:
         elif note.kind is NoteKind.ALERT:
             self.alerts.labels(group).inc()
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
+            if group in self._led:
+                self.led_at.labels(group).set(time.time())
+            self._led.discard(group)
             self.leading.labels(group).set(0)
 
     def changed(self, group: str, why: Cause) -> None:
@@ -158,12 +188,9 @@ class Metrics:
         for client in sorted(map(client_of, why.members)):
             self.member_changes.labels(group, label(client)).inc()
 
-    def record(self, decision: Decision, why: Cause) -> None:
-        """Takes what one decision says."""
+    def record(self, decision: Decision) -> None:
+        """Takes what one decision on a consumer group says."""
         group = decision.raw.group_id
-        self.changed(group, why)
-        self.rebalances.labels(group, why.kind.value, "led").inc()
-        self.generation.labels(group).set(decision.raw.generation)
         self.members.labels(group).set(decision.group.size)
         self.degraded.labels(group).set(sum(member.degraded is not None for member in decision.group.members))
         self.partitions.labels(group).set(decision.score_after.owned)
@@ -171,5 +198,3 @@ class Metrics:
         self.cross_rack.labels(group).set(decision.score_after.cross_rack)
         self.spread.labels(group).set(decision.score_after.spread)
         self.withheld.labels(group).set(int(np.count_nonzero(decision.plan.withheld)))
-        for kind in ("kept", "moved", "new", "lost"):
-            self.moves.labels(group, kind).inc(getattr(decision.moves, kind))

@@ -15,11 +15,11 @@ from assignors.decide import Decision
 from assignors.explain import stage_of
 from assignors.model import FOREIGN_RACK, NO_RACK, NOBODY, ClusterView, GroupView, IntArray
 from assignors.streams.result import StreamsDecision
-from coordinator.causes import cause
+from coordinator.causes import Cause, cause
 from coordinator.planner import Planned
 from coordinator.planner_streams import PlannedTasks
 from coordinator.planning import Timings
-from coordinator.streams_report import report
+from coordinator.streams_report import report, streams_cause
 
 Flats = npt.NDArray[np.integer[Any]]
 
@@ -101,8 +101,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """How a decision came about, as far as it was carried out: which answer was sent, why others were not, seconds."""
+    """How a decision came about, as far as it was carried out: why there was a round (None: tell it from the decision
+    before), which answer was sent, why others were not, seconds."""
 
+    cause: Cause | None = None
     source: str = "dry run"
     not_taken: tuple[str, ...] = ()
     timings: Timings | None = None
@@ -111,20 +113,18 @@ class Circumstances:
 DRY = Circumstances()
 
 
-def consumer_picture(planned: Planned, previous: Decision | None) -> Picture:
-    """Of a plain consumer group; `previous` is the decision that was delivered before."""
-    chosen = planned.chosen
-    return consumers_of(chosen.decision, previous, Circumstances(chosen.source.value, chosen.reasons, planned.timings))
+def consumer_picture(planned: Planned) -> Picture:
+    """Of a plain consumer group."""
+    return consumers_of(planned.chosen.decision, planned.previous, _how(planned))
 
 
-def streams_picture(planned: PlannedTasks, previous: StreamsDecision | None) -> Picture:
-    """Of a Streams application; `previous` is the decision that was delivered before."""
-    chosen = planned.chosen
-    return tasks_of(chosen.decision, previous, Circumstances(chosen.source.value, chosen.reasons, planned.timings))
+def streams_picture(planned: PlannedTasks) -> Picture:
+    """Of a Streams application."""
+    return tasks_of(planned.chosen.decision, planned.previous, _how(planned))
 
 
 def consumers_of(decision: Decision, previous: Decision | None = None, how: Circumstances = DRY) -> Picture:
-    """Of any decision on a consumer group, delivered or not."""
+    """Of any decision on a consumer group, delivered or not; `previous` is the one before it."""
     group, cluster, plan = decision.group, decision.cluster, decision.plan
     after = decision.score_after
     listed = np.flatnonzero(plan.owner != NOBODY)[:ITEMS_MAX]
@@ -145,7 +145,7 @@ def consumers_of(decision: Decision, previous: Decision | None = None, how: Circ
         policy=decision.policy,
         source=how.source,
         decided_at_ms=decision.decided_at_ms,
-        cause=cause(previous, decision).sentence,
+        cause=(how.cause or cause(previous, decision)).sentence,
         holders=holders,
         racks=_racks(cluster.racks, holders),
         total=after.owned + after.unowned,
@@ -166,7 +166,7 @@ def consumers_of(decision: Decision, previous: Decision | None = None, how: Circ
 
 def tasks_of(decision: StreamsDecision, previous: StreamsDecision | None = None, how: Circumstances = DRY) -> Picture:
     """Of any decision on a Streams application, delivered or not."""
-    found = report(previous, decision)
+    found = report(decision)
     view, plan = decision.view, decision.plan
     holders = tuple(
         Holder(str(p.process_id), p.rack, p.members, items)
@@ -182,7 +182,7 @@ def tasks_of(decision: StreamsDecision, previous: StreamsDecision | None = None,
         policy=decision.policy,
         source=how.source,
         decided_at_ms=decision.decided_at_ms,
-        cause=found.cause.sentence,
+        cause=(how.cause or streams_cause(previous, decision)).sentence,
         holders=holders,
         racks=_racks(view.tasks.racks, holders),
         total=view.tasks.size,
@@ -203,6 +203,11 @@ def tasks_of(decision: StreamsDecision, previous: StreamsDecision | None = None,
         probing_at_ms=decision.probing_at_ms,
         truncated=view.tasks.size + len(plan.standby_task) > ITEMS_MAX or len(changed) > MOVES_MAX,
     )
+
+
+def _how(planned: Planned | PlannedTasks) -> Circumstances:
+    chosen = planned.chosen
+    return Circumstances(planned.cause, chosen.source.value, chosen.reasons, planned.timings)
 
 
 def _consumer_moves(decision: Decision, flats: Flats) -> tuple[Move, ...]:

@@ -16,6 +16,7 @@ from assignors.registry import LOAD_AWARE, Policy
 from assignors.rules import OperatorRules, Rule
 from assignors.views import DescribedMember, RawGroup, RawMember, recall, topics_wanted
 from assignors.weights import Weights
+from coordinator.causes import cause
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer
 from coordinator.events import DescribedMember as Seen
@@ -75,7 +76,7 @@ class Planner:
         self._solver = solver
         self._clock = clock
         self._wall_clock = wall_clock
-        self._rounds = Rounds[Decision]()
+        self._rounds = Rounds[Decision](cause)
         self._threads = PlanThreads()
         self._rules: tuple[Rule, ...] = ()  # the operator's, for every plan from now on
         self._observed = 0  # a digest of the last generation at rest that others led

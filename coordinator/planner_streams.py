@@ -46,6 +46,7 @@ from coordinator.planning import (
 )
 from coordinator.solver import Solver
 from coordinator.streams_config import StreamsConfig
+from coordinator.streams_report import streams_cause
 
 METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then
@@ -128,7 +129,7 @@ class StreamsPlanner:
         self._solver = solver
         self._clock = clock
         self._wall_clock = wall_clock
-        self._rounds = Rounds[StreamsDecision]()
+        self._rounds = Rounds[StreamsDecision](streams_cause)
         self._threads = PlanThreads()
         self._offset_failures = 0
         self._arrivals = Arrivals()

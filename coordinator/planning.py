@@ -7,13 +7,16 @@ A `D` is a decision of either kind.
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
+from assignors.chain import StageReport
+from assignors.cost import Moves
 from assignors.decide import DecisionError
 from assignors.model import ClusterView
 from assignors.rules import Rule
 from assignors.views import RawGroup, RawMember
+from coordinator.causes import Cause, Kind
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer, JoinedMember
 from coordinator.fallback import Chosen
@@ -21,12 +24,13 @@ from coordinator.fallback import Chosen
 METADATA_AGE_MS_MAX = 1_000
 RESERVE_S = 0.1  # kept back for the way to the broker
 RUNNING_PLANS_MAX = 4
+UNDELIVERED = Cause(Kind.AGAIN, "not delivered yet")
 
 Value = TypeVar("Value")
 
 
 class AnyDecision(Protocol):
-    """What the runtime needs of a decision."""
+    """What decisions of both kinds have in common."""
 
     @property
     def raw(self) -> RawGroup: ...
@@ -36,6 +40,10 @@ class AnyDecision(Protocol):
     def assignments(self) -> tuple[tuple[str, bytes], ...]: ...
     @property
     def followup(self) -> bool: ...
+    @property
+    def moves(self) -> Moves: ...
+    @property
+    def stages(self) -> tuple[StageReport, ...]: ...
 
 
 D = TypeVar("D", bound=AnyDecision)
@@ -49,12 +57,14 @@ class SnapshotSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds spent on one decision. `joined_at` is monotonic: when the JoinGroup answer was here."""
+    """Seconds spent on one decision. `joined_at` is monotonic: when the JoinGroup answer was here. `join_s` (from our
+    JoinGroup to its answer) and `sync_s` are known once the broker has the plan."""
 
     joined_at: float
     metadata_s: float
     plan_s: float
     sync_s: float = 0.0
+    join_s: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
@@ -63,7 +73,8 @@ class PlannedRound(Generic[D]):
 
     `topics` are those that members subscribe to. `rack_aware`: some member named a rack, so racks of replicas matter.
     `watched` are topics whose loss matters though nobody subscribes to them. `objection` says what stands against a
-    rebalance for the sake of other topics than these, "" for nothing.
+    rebalance for the sake of other topics than these, "" for nothing. `previous` is what was delivered to the group
+    before, and `cause` what has changed since: both are told once the broker has the decision.
     """
 
     chosen: Chosen[D]
@@ -72,6 +83,8 @@ class PlannedRound(Generic[D]):
     rack_aware: bool = False
     watched: tuple[str, ...] = ()
     objection: Callable[[ClusterView], str] | None = None
+    previous: D | None = None
+    cause: Cause = UNDELIVERED
 
 
 @dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
@@ -113,10 +126,11 @@ class GroupPlanner(Protocol[D]):
 
 
 class Rounds(Generic[D]):
-    """The plan under way and the last one that the broker took."""
+    """The plan under way and the last one that the broker took; `why` tells one from the other, once for everybody."""
 
-    def __init__(self) -> None:
+    def __init__(self, why: Callable[[D | None, D], Cause]) -> None:
         self.previous: D | None = None
+        self._why = why
         self._planned: PlannedRound[D] | None = None
 
     def offer(self, planned: PlannedRound[D]) -> None:
@@ -126,8 +140,9 @@ class Rounds(Generic[D]):
         planned, self._planned = self._planned, None
         if planned is None or planned.chosen.decision.raw.generation != generation:
             return None
-        self.previous = planned.chosen.decision
-        return planned
+        decision, previous = planned.chosen.decision, self.previous
+        self.previous = decision
+        return replace(planned, previous=previous, cause=self._why(previous, decision))
 
     def forget(self) -> None:
         self.previous = None

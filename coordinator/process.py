@@ -1,12 +1,14 @@
 """The process behind `bellwether run`: settings become a service with its observers, beside its HTTP server."""
 
 import asyncio
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy, with_capacity
 from coordinator.applications import ApplicationError, load_application
 from coordinator.coexistence_watch import ConversionWatch
-from coordinator.decision_log import DecisionLog, StreamsDecisionLog
+from coordinator.decision_log import log_decision, log_streams_decision
 from coordinator.events_out import EventsOut, weight_reader
 from coordinator.group import State
 from coordinator.group_errors import EXIT_CONFIG
@@ -29,6 +31,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
     metrics.info.info({"version": version})
     for group in settings.groups:
         metrics.wanted.labels(group.name).set(group.mode == "lead")
+        metrics.leading.labels(group.name).set(0)
     reader = weight_reader(settings)
     weights = reader.usable if reader is not None else None
     try:
@@ -49,7 +52,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
         policies=policies,
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
-        observers=_observers(metrics, rounds, events, watch),
+        observers=_observers(metrics, rounds, events, watch, by_task=settings.metrics_by_task),
         weights=weights,
         control=settings.control,
         watch_interval_ms=settings.metadata_interval_ms,
@@ -68,13 +71,15 @@ async def serve(settings: Settings, version: str) -> Outcome:
             await asyncio.to_thread(reader.close)
 
 
-def _observers(metrics: Metrics, rounds: Rounds, events: EventsOut, watch: LoadWatch | None) -> Observers:
+def _observers(
+    metrics: Metrics, rounds: Rounds, events: EventsOut, watch: LoadWatch | None, *, by_task: bool
+) -> Observers:
     watches = [watch] if watch is not None else []
-    streams = StreamsMetrics(metrics).on_decision, StreamsDecisionLog().on_decision, rounds.on_streams_decision
+    streams = StreamsMetrics(metrics, by_task=by_task).on_decision, log_streams_decision, rounds.on_streams_decision
     return Observers(
         on_decision=(
             metrics.on_decision,
-            DecisionLog().on_decision,
+            log_decision,
             rounds.on_decision,
             *events.on_decision,
             *(w.on_decision for w in watches),
@@ -93,7 +98,10 @@ def _policies(groups: list[GroupSettings]) -> Mapping[str, Policy]:
     """Raises UnknownNameError with a sentence for people."""
     try:
         plugins = load_plugins(sorted({group.policy for group in groups} - set(POLICIES)))
-        policies = {group.name: with_capacity(policy(group.policy, plugins), group.capacity) for group in groups}
+        policies = {
+            group.name: replace(with_capacity(policy(group.policy, plugins), group.capacity), clock=time.perf_counter)
+            for group in groups
+        }
     except UnknownNameError as error:
         text = f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}."
         raise UnknownNameError(text) from None

@@ -17,8 +17,6 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.decide import Decision
-from assignors.streams.result import StreamsDecision
 from coordinator.client_config import librdkafka_properties
 from coordinator.event_records import Event, decision_events, streams_events
 from coordinator.planner import Planned
@@ -69,12 +67,15 @@ class EventPublisher:
         self._ids: dict[str, int] = {}
         self._registry_at = float("-inf")
         self._queue: queue.Queue[tuple[str, Work]] = queue.Queue(config.queue_max)
-        self._previous: dict[str, Decision] = {}
-        self._previous_streams: dict[str, StreamsDecision] = {}
         self._troubles: set[str] = set()
         self._counting = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
+
+    @property
+    def waiting(self) -> int:
+        """What is queued for the thread."""
+        return self._queue.qsize()
 
     def start(self) -> None:
         self._thread.start()
@@ -89,11 +90,11 @@ class EventPublisher:
 
     def on_decision(self, planned: Planned) -> None:
         """The runtime's observer of plans of consumer groups."""
-        self._offer("decision", lambda: self._of_decision(planned))
+        self._offer("decision", lambda: decision_events(planned))
 
     def on_streams_decision(self, planned: PlannedTasks) -> None:
         """The same for Streams applications."""
-        self._offer("decision", lambda: self._of_tasks(planned))
+        self._offer("decision", lambda: streams_events(planned))
 
     def offer(self, event: str, record: Mapping[str, Any]) -> None:
         """Publishes one record if there is room."""
@@ -106,18 +107,6 @@ class EventPublisher:
             self._count(event, DROPPED)
 
     # ---- in the thread -----------------------------------------------------------------------------------------
-
-    def _of_decision(self, planned: Planned) -> Iterator[Event]:
-        decision = planned.chosen.decision
-        previous = self._previous.get(decision.raw.group_id)
-        self._previous[decision.raw.group_id] = decision
-        return decision_events(previous, planned)
-
-    def _of_tasks(self, planned: PlannedTasks) -> Iterator[Event]:
-        decision = planned.chosen.decision
-        previous = self._previous_streams.get(decision.raw.group_id)
-        self._previous_streams[decision.raw.group_id] = decision
-        return streams_events(previous, planned)
 
     def _run(self) -> None:
         try:

@@ -13,7 +13,7 @@ from rich.text import Text
 from assignors.model import IntArray, LongArray
 from assignors.streams.result import CopyLag, StreamsDecision
 from coordinator.render import NOTHING, RACK_WIDTH, ROWS_MAX, Caption, ranges
-from coordinator.streams_report import Report, report, short
+from coordinator.streams_report import Report, report, short, streams_cause
 from protocol.types import ProcessId
 
 
@@ -24,9 +24,9 @@ def streams_panel(
 
     `caption.name` turns a process id into what people call it.
     """
-    found = report(previous, decision)
+    found = report(decision)
     lines: list[RenderableType] = [
-        Text.assemble(("why   ", "dim"), found.cause.sentence),
+        Text.assemble(("why   ", "dim"), streams_cause(previous, decision).sentence),
         _table(decision, found, caption),
         _summary(decision, found, caption.took_ms),
     ]

@@ -5,12 +5,9 @@ from dataclasses import dataclass
 
 from assignors.decide import Decision
 from assignors.streams.result import StreamsDecision
-from coordinator.causes import cause
 from coordinator.picture import Picture, consumer_picture, streams_picture
 from coordinator.planner import Planned
 from coordinator.planner_streams import PlannedTasks
-from coordinator.planning import Timings
-from coordinator.streams_report import streams_cause
 
 LINES_MAX = 200  # of all groups together
 
@@ -35,25 +32,17 @@ class Rounds:
     """An observer of decisions. Pictures are drawn when somebody looks: a round must not wait for them."""
 
     def __init__(self) -> None:
-        self._consumers: dict[str, tuple[Planned, Decision | None]] = {}
-        self._streams: dict[str, tuple[PlannedTasks, StreamsDecision | None]] = {}
+        self._consumers: dict[str, Planned] = {}
+        self._streams: dict[str, PlannedTasks] = {}
         self._lines: deque[Line] = deque(maxlen=LINES_MAX)
 
     def on_decision(self, planned: Planned) -> None:
-        decision = planned.chosen.decision
-        before = self._consumers.get(decision.raw.group_id)
-        previous = before[0].chosen.decision if before else None
-        self._consumers[decision.raw.group_id] = planned, previous
-        why = cause(previous, decision).sentence
-        self._lines.appendleft(_line(decision, why, planned.chosen.source.value, planned.timings))
+        self._consumers[planned.chosen.decision.raw.group_id] = planned
+        self._lines.appendleft(_line(planned.chosen.decision, planned))
 
     def on_streams_decision(self, planned: PlannedTasks) -> None:
-        decision = planned.chosen.decision
-        before = self._streams.get(decision.raw.group_id)
-        previous = before[0].chosen.decision if before else None
-        self._streams[decision.raw.group_id] = planned, previous
-        why = streams_cause(previous, decision).sentence
-        self._lines.appendleft(_line(decision, why, planned.chosen.source.value, planned.timings))
+        self._streams[planned.chosen.decision.raw.group_id] = planned
+        self._lines.appendleft(_line(planned.chosen.decision, planned))
 
     def lines(self) -> tuple[Line, ...]:
         """The newest first."""
@@ -62,23 +51,23 @@ class Rounds:
     def picture(self, group: str) -> Picture | None:
         """The newest round of this group, None where we have led none."""
         if group in self._consumers:
-            return consumer_picture(*self._consumers[group])
+            return consumer_picture(self._consumers[group])
         if group in self._streams:
-            return streams_picture(*self._streams[group])
+            return streams_picture(self._streams[group])
         return None
 
 
-def _line(decision: Decision | StreamsDecision, why: str, source: str, timings: Timings) -> Line:
+def _line(decision: Decision | StreamsDecision, planned: Planned | PlannedTasks) -> Line:
     moves = decision.moves
     return Line(
         decision.raw.group_id,
         decision.raw.generation,
         decision.decided_at_ms,
-        why,
-        source,
+        planned.cause.sentence,
+        planned.chosen.source.value,
         moves.kept,
         moves.moved,
         moves.new,
         moves.lost,
-        round(timings.plan_s * 1000, 2),
+        round(planned.timings.plan_s * 1000, 2),
     )

@@ -84,6 +84,7 @@ class GroupRunner(Generic[D]):
         self._rebuilding: asyncio.Task[None] | None = None
         self._observing: asyncio.Task[None] | None = None
         self._stopped = False
+        self._joined_from = 0.0
         self._synced_from = 0.0
         self._wake_next = False
         self._takes_part = False
@@ -163,6 +164,8 @@ class GroupRunner(Generic[D]):
 
     def _send(self, command: Request) -> None:
         task = self._start(self._request(command))
+        if isinstance(command, Join):
+            self._joined_from = self._clock()
         if isinstance(command, Sync):
             self._synced_from = self._clock()
         if isinstance(command, (Join, Sync)):
@@ -220,7 +223,9 @@ class GroupRunner(Generic[D]):
         planned = self._planner.delivered(command.generation)
         if planned is None:
             return
-        planned = replace(planned, timings=replace(planned.timings, sync_s=self._clock() - self._synced_from))
+        timings = planned.timings
+        join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), self._clock() - self._synced_from
+        planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
         self.last = planned
         if self._watch is not None:
             self._watch.follow(

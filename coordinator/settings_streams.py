@@ -24,6 +24,7 @@ Stateful members that are not Streams (docs/stateful-members.md) have kind = "st
 weighed by the capacity that members tell, and what concerns Java applications only is refused.
 """
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -122,7 +123,7 @@ class StreamsSettings(BaseModel):
 
     def stage_configs(self) -> StageConfigs:
         """Raises AssignmentConfigError."""
-        return StageConfigs(**{name: getattr(self, name) for name in STAGE_FIELDS})
+        return StageConfigs(**{name: getattr(self, name) for name in STAGE_FIELDS}, clock=time.perf_counter)
 
     def stage_trouble(self, policy: str) -> str | None:
         """Why the stages that are set cannot be used with this policy, as a part of a sentence."""
@@ -153,7 +154,7 @@ class StreamsSettings(BaseModel):
 
 
 CONFIG_FIELDS = frozenset(AssignmentConfigs.__dataclass_fields__)
-STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__) - {"rules"}  # those come from the control topic
+STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__) - {"rules", "clock"}  # orders of operators, and ours
 STREAMS_FIELDS = frozenset(StreamsSettings.model_fields) - {"kind"}
 NOT_FOR_STATEFUL = frozenset(
     {"application_id", "topology_attested", "processing_guarantee", "stores", "takeover_forced", "standby_lag_max"}

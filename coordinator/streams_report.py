@@ -2,6 +2,7 @@
 lines, metrics and tables are made of this. Pure.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,17 +15,28 @@ ID_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class WorstLag:
+    """The copy of a subtopology that is furthest behind, among its standbys or among its warm-ups. `age_ms` is None
+    where its process has reported nothing: then it restores everything."""
+
+    subtopology: int
+    warmup: bool
+    lag: int
+    age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """`standby_lag` is the largest among standbys that are not warm-ups, in records, and `standby_lag_age_ms` the age
     of the report it comes from; both None where nothing is known. `cross_rack` counts source partitions of active tasks
     without a replica in the rack of their process. `probing_at_ms` is Kafka's own tick (epoch), None: not needed."""
 
-    cause: Cause
     processes: tuple[ProcessSummary, ...]
     threads: int
     tasks: int
     warmups: tuple[CopyLag, ...]
     standbys: int
+    lags: tuple[WorstLag, ...]
     standby_lag: int | None
     standby_lag_age_ms: int | None
     withheld: int
@@ -40,18 +52,18 @@ class Report:
         return min((p.active_stateful + p.active_stateless for p in self.processes), default=0)
 
 
-def report(previous: StreamsDecision | None, decision: StreamsDecision) -> Report:
-    """`previous` is the last decision that was delivered to the same group."""
+def report(decision: StreamsDecision) -> Report:
+    """One round in numbers."""
     copies = decision.copy_lags()
-    known = [copy for copy in copies if not copy.warmup and copy.lag >= 0]
-    worst = max(known, key=lambda copy: copy.lag, default=None)
+    lags = worst_lags(copies)
+    worst = max((lag for lag in lags if not lag.warmup), key=lambda found: found.lag, default=None)
     return Report(
-        cause=streams_cause(previous, decision),
         processes=decision.processes(),
         threads=int(decision.view.capacity.sum()),
         tasks=decision.view.tasks.size,
         warmups=tuple(copy for copy in copies if copy.warmup),
         standbys=sum(not copy.warmup for copy in copies),
+        lags=lags,
         standby_lag=None if worst is None else worst.lag,
         standby_lag_age_ms=None if worst is None else worst.age_ms,
         withheld=int(decision.withheld.sum()),
@@ -60,8 +72,18 @@ def report(previous: StreamsDecision | None, decision: StreamsDecision) -> Repor
     )
 
 
+def worst_lags(copies: Iterable[CopyLag]) -> tuple[WorstLag, ...]:
+    """One for each subtopology with standbys, and one for each with warm-ups, as far as anything is known of them."""
+    found: dict[tuple[int, bool], CopyLag] = {}
+    for copy in copies:
+        key = copy.task.subtopology, copy.warmup
+        if copy.lag >= 0 and (key not in found or copy.lag > found[key].lag):
+            found[key] = copy
+    return tuple(WorstLag(*key, found[key].lag, found[key].age_ms) for key in sorted(found))
+
+
 def streams_cause(previous: StreamsDecision | None, decision: StreamsDecision) -> Cause:
-    """Why the round happened, told from two decisions."""
+    """Why the round happened; `previous` is the last decision that was delivered to the same group."""
     if decision.shutdown:
         return Cause(Kind.SUBSCRIPTIONS, "a member asks to shut the application down")
     if previous is None:

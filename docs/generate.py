@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from coordinator.events_out import events_counter
+from coordinator.events_out import events_counter, events_waiting
 from coordinator.metrics import REASONS_MAX, Metrics
 from coordinator.metrics_control import ControlMetrics
 from coordinator.metrics_observed import ObservedMetrics
-from coordinator.metrics_streams import PROCESSES_MAX, StreamsMetrics
+from coordinator.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 from coordinator.settings import GroupSettings, Settings
 from coordinator.settings_pipeline import EventSettings, WeightSettings
 
@@ -29,6 +29,9 @@ BOUNDS = {
     "reason": f"the first {REASONS_MAX} reasons, then other",
     "client": f"for each group the first {REASONS_MAX} client ids, then other",
     "process": f"at most {PROCESSES_MAX} processes of a group",
+    "stage": f"the first {REASONS_MAX} stages, then other",
+    "subtopology": "those of the application",
+    "task": f"none unless metrics_by_task, then at most {TASKS_MAX} copies of tasks of a group",
     "outcome": "a fixed list",
     "kind": "a fixed list",
     "proof": "a fixed list",
@@ -46,6 +49,7 @@ def metrics_page() -> str:
     ObservedMetrics(common)
     ControlMetrics(registry)
     events_counter(registry)
+    events_waiting(registry)
     collectors = registry._names_to_collectors  # noqa: SLF001 - label names are told nowhere else before a first sample
     rows = []
     for family in sorted(registry.collect(), key=lambda f: f.name):

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from assignors.chain import StageReport
+from assignors.chain import Clock, StageReport, no_clock
 from assignors.model import NOBODY, BoolArray, IntArray, LongArray
 from assignors.streams.lags import Lags
 from assignors.streams.model import StreamsView
@@ -51,13 +51,16 @@ class Stage(Protocol):
     def score(self, problem: Problem, owner: IntArray) -> float: ...
 
 
-def run(stages: Sequence[Stage], problem: Problem, owner: IntArray) -> tuple[IntArray, tuple[StageReport, ...]]:
+def run(
+    stages: Sequence[Stage], problem: Problem, owner: IntArray, clock: Clock = no_clock
+) -> tuple[IntArray, tuple[StageReport, ...]]:
     """The owners after all stages, and a report of each. The array that is given is not changed."""
     reports: list[StageReport] = []
     guards: list[Stage] = [SubtopologyCounts(owner), *([RackTraffic()] if problem.racks else [])]
     for stage in stages:
+        began = clock()
         owner, report = _step(stage, guards, problem, owner)
-        reports.append(replace(report, owner=owner))
+        reports.append(replace(report, owner=owner, took_s=clock() - began))
         guards.append(stage)
     return owner, tuple(reports)
 

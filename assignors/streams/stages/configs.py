@@ -1,7 +1,8 @@
 """Which stages are on, and how far they go: frozen, checked, free of the libraries that read settings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from assignors.chain import Clock, no_clock
 from assignors.rules import Rule
 from assignors.streams.model import TAG_CHARS_MAX, AssignmentConfigError
 
@@ -16,7 +17,7 @@ class StageConfigs:
     `colocate`: groups of subtopology ids whose tasks of one partition number shall share a process.
     `capacity_tag`: the client tag that holds the weight of a process, a whole number; "" weighs by threads.
     `max_concurrent_moves`: active tasks that may be on their way from a live process to another at once.
-    `rules`: the operator's, which change while we run.
+    `rules`: the operator's, which change while we run. `clock` measures the stages.
     """
 
     host_affinity_ms: int = 0
@@ -24,6 +25,7 @@ class StageConfigs:
     capacity_tag: str = ""
     max_concurrent_moves: int = 0
     rules: tuple[Rule, ...] = ()
+    clock: Clock = field(default=no_clock, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("host_affinity_ms", "max_concurrent_moves"):

@@ -59,7 +59,7 @@ class Steps:
         kind = "stateful" if self.view.tasks.stateful[tasks[0]] else "stateless"
         placed = StageReport(f"placement, {kind} tasks", True, 0.0, 0.0, True, "Every task has a process.", owner)
         self.reports.append(_capacity_report(problem, owner, kind) if self.weighs else placed)
-        wanted, reports = run(self._stages(), problem, owner)
+        wanted, reports = run(self._stages(), problem, owner, self._configs.clock)
         self._say(reports, kind)
         if self._configs.rules:
             wanted, obeyed = obey(problem, self._configs.rules, wanted)
@@ -90,7 +90,7 @@ class Steps:
         if not most:
             return wanted
         chosen = choose(problem, wanted, most, self._moves_left)
-        owner, reports = run([MoveBudget(most, self._moves_left)], problem, wanted)
+        owner, reports = run([MoveBudget(most, self._moves_left)], problem, wanted, self._configs.clock)
         self._say(reports, kind)
         self.deferred += len(chosen.waiting)
         self._moves_left -= len(chosen.now)

@@ -6,6 +6,7 @@ from assignors.decide import Decision, decide
 from assignors.memory import Memory
 from assignors.model import NOBODY, ClusterView
 from assignors.registry import Policy
+from coordinator.causes import cause
 from coordinator.event_records import ENTRIES_MAX, decision_events, membership_records, snapshot_record
 from coordinator.fallback import Chosen, Source
 from coordinator.planner import Planned
@@ -26,16 +27,15 @@ def decided(members: list[LiveMember], cluster: ClusterView, generation: int = 1
 
 
 def planned_of(decision: Decision) -> Planned:
-    return Planned(Chosen(decision, Source.PLAN, ()), ("t", "u"), Timings(0.0, 0.01, 0.02, 0.03))
+    timings, why = Timings(0.0, 0.01, 0.02, 0.03), cause(None, decision)
+    return Planned(Chosen(decision, Source.PLAN, ()), ("t", "u"), timings, cause=why)
 
 
 def test_events_of_a_plan_say_what_the_plan_says() -> None:
     members = [LiveMember(f"m{i}", ("t", "u"), RACKS[i % 3]) for i in range(3)]
     decision = decided(members, cluster_of(9))
     schemas = SchemaSet.load()
-    events = [
-        schemas.decode(schemas.encode(event, record)) for event, record in decision_events(None, planned_of(decision))
-    ]
+    events = [schemas.decode(schemas.encode(event, record)) for event, record in decision_events(planned_of(decision))]
     assert [event for event, _ in events] == ["decision", "assignment", *["membership"] * 3, "snapshot"]
     head, assignment = events[0][1], events[1][1]
     assert (head["owned"], head["moved"], head["cross_rack"]) == (11, 0, decision.score_after.cross_rack)
@@ -53,7 +53,7 @@ def test_events_of_a_plan_say_what_the_plan_says() -> None:
 
 def test_a_large_plan_is_cut_into_parts() -> None:
     decision = decided([LiveMember("m", ("t",))], cluster_of(2 * ENTRIES_MAX + 1))
-    parts = [r for event, r in decision_events(None, planned_of(decision)) if event == "assignment"]
+    parts = [r for event, r in decision_events(planned_of(decision)) if event == "assignment"]
     assert [(p["part"], len(p["entries"])) for p in parts] == [(0, ENTRIES_MAX), (1, ENTRIES_MAX), (2, 1)]
 
 

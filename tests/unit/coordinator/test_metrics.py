@@ -1,11 +1,13 @@
 """Metrics: what one decision leaves in the registry."""
 
+import time
+
 from assignors.decide import Decision, decide
 from assignors.memory import Memory
 from assignors.model import ClusterView
 from assignors.registry import Policy
 from assignors.views import RawGroup, RawMember
-from coordinator.causes import Cause, Kind
+from coordinator.causes import Cause, Kind, cause
 from coordinator.coexistence import Conversion
 from coordinator.commands import Note, NoteKind
 from coordinator.fallback import Chosen, Source
@@ -27,8 +29,10 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"bellwether_{name}", {"group": "g", **labels})
 
 
-def planned(source: Source = Source.PLAN) -> Planned:
-    return Planned(Chosen(decided(), source, ()), ("orders",), Timings(3.0, metadata_s=0.2, plan_s=0.004, sync_s=0.01))
+def planned(source: Source = Source.PLAN, previous: Decision | None = None) -> Planned:
+    decision, timings = decided(), Timings(3.0, metadata_s=0.2, plan_s=0.004, sync_s=0.01, join_s=2.0)
+    why = cause(previous, decision)
+    return Planned(Chosen(decision, source, ()), ("orders",), timings, previous=previous, cause=why)
 
 
 def test_a_round_fills_the_metrics() -> None:
@@ -48,6 +52,9 @@ def test_a_round_fills_the_metrics() -> None:
     assert value(metrics, "decision_seconds_bucket", le="0.005") == 1
     assert value(metrics, "decision_seconds_bucket", le="0.0025") == 0
     assert value(metrics, "sync_seconds_sum") == 0.01
+    assert value(metrics, "join_seconds_sum") == 2.0
+    assert value(metrics, "stage_seconds_count", stage="placement by range") == 1
+    assert time.time() - 60 < (value(metrics, "led_timestamp_seconds") or 0) <= time.time()
     assert value(metrics, "fallbacks_total", reason="cheaper plan") is None
 
 
@@ -64,7 +71,7 @@ def test_the_size_of_the_group_record_is_told() -> None:
 def test_the_second_round_is_compared_with_the_first() -> None:
     metrics = Metrics()
     metrics.on_decision(planned())
-    metrics.on_decision(planned(Source.CHEAP))
+    metrics.on_decision(planned(Source.CHEAP, decided()))
     assert value(metrics, "rebalances_total", reason="nothing changed", outcome="led") == 1
     assert value(metrics, "fallbacks_total", reason="cheaper plan") == 1
 

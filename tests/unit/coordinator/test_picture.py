@@ -10,12 +10,14 @@ from assignors.registry import Policy
 from assignors.streams.result import StreamsDecision
 from assignors.views import RawGroup, RawMember
 from coordinator import picture
+from coordinator.causes import cause
 from coordinator.fallback import Chosen, Source
 from coordinator.picture import CROSS_RACK, LOCAL, NEUTRAL, STANDBY, Picture, consumer_picture, streams_picture
 from coordinator.planner import Planned
 from coordinator.planner_streams import PlannedTasks
 from coordinator.planning import Timings
 from coordinator.rounds import LINES_MAX, Rounds
+from coordinator.streams_report import streams_cause
 from protocol.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 from tests.unit.coordinator.test_streams_report import ONE_STANDBY
@@ -33,12 +35,15 @@ def decided(*members: RawMember, generation: int = 1, policy: str = "kafka", mem
     return decide(raw, CLUSTER, memory or Memory.empty(), Policy(policy), now_ms=5)
 
 
-def planned(decision: Decision) -> Planned:
-    return Planned(Chosen(decision, Source.PLAN, ()), ("orders",), Timings(3.0, 0.2, 0.004, 0.01))
+def planned(decision: Decision, previous: Decision | None = None) -> Planned:
+    chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004, 0.01)
+    return Planned(chosen, ("orders",), timings, previous=previous, cause=cause(previous, decision))
 
 
-def tasks(decision: StreamsDecision) -> PlannedTasks:
-    return PlannedTasks(Chosen(decision, Source.PLAN, ()), decision.topology.source_topics, Timings(3.0, 0.2, 0.004))
+def tasks(decision: StreamsDecision, previous: StreamsDecision | None = None) -> PlannedTasks:
+    chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
+    why = streams_cause(previous, decision)
+    return PlannedTasks(chosen, decision.topology.source_topics, timings, previous=previous, cause=why)
 
 
 def items(found: Picture) -> dict[str, tuple[str, str]]:
@@ -46,7 +51,7 @@ def items(found: Picture) -> dict[str, tuple[str, str]]:
 
 
 def test_a_consumer_group() -> None:
-    found = consumer_picture(planned(decided(member("a", "az1"), member("b", None))), None)
+    found = consumer_picture(planned(decided(member("a", "az1"), member("b", None))))
     assert items(found) == {
         "orders-0": ("a", LOCAL),
         "orders-1": ("b", NEUTRAL),
@@ -62,7 +67,7 @@ def test_a_consumer_group() -> None:
 def test_a_move_names_the_stage_that_made_it() -> None:
     first = decided(member("a", "az1"), member("b", "az3"), policy="sticky-min-churn")
     swapped = decided(member("a", "az3"), member("b", "az1"), generation=2, policy="rack-first", memory=first.memory)
-    found = consumer_picture(planned(swapped), first)
+    found = consumer_picture(planned(swapped, first))
     assert found.moved == len(found.moves) > 0
     assert {move.reason for move in found.moves} == {"by rack locality"}
     for move in found.moves:
@@ -71,7 +76,7 @@ def test_a_move_names_the_stage_that_made_it() -> None:
 
 def test_a_long_list_is_cut_and_says_so(monkeypatch: object) -> None:
     monkeypatch.setattr(picture, "ITEMS_MAX", 3)  # type: ignore[attr-defined]
-    found = consumer_picture(planned(decided(member("a", "az1"))), None)
+    found = consumer_picture(planned(decided(member("a", "az1"))))
     assert (len(items(found)), found.total, found.truncated) == (3, 4, True)
 
 
@@ -81,7 +86,7 @@ def test_an_application() -> None:
         group(A.after(first), B.after(first), C, generation=2),
         configs=ONE_STANDBY, memory=first.memory, now_ms=NOW_MS + 5,
     )  # fmt: skip
-    found = streams_picture(tasks(grown), first)
+    found = streams_picture(tasks(grown, first))
     held = [item for holder in found.holders for item in holder.items]
     assert found.total == grown.view.tasks.size
     assert sum(item.state not in (STANDBY, picture.WARMUP) for item in held) == found.total
@@ -97,7 +102,8 @@ def test_rounds_remember_the_newest_in_full_and_the_others_in_a_line() -> None:
     assert rounds.picture("g") is None
     first = decided(member("a", "az1"))
     rounds.on_decision(planned(first))
-    rounds.on_decision(planned(decided(member("a", "az1"), member("b", "az3"), generation=2, memory=first.memory)))
+    second = decided(member("a", "az1"), member("b", "az3"), generation=2, memory=first.memory)
+    rounds.on_decision(planned(second, first))
     assert [(line.generation, line.cause) for line in rounds.lines()] == [
         (2, "b joined"),
         (1, "first plan, for 1 member"),

@@ -12,6 +12,7 @@ import pytest
 from assignors.chain import Problem
 from assignors.model import ClusterView, GroupView, IntArray, Plan
 from assignors.registry import Policy
+from coordinator.causes import Kind
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer, DescribedMember, JoinedMember
 from coordinator.fallback import Source
@@ -87,6 +88,25 @@ def test_the_plan_names_its_topics_and_how_long_it_took() -> None:
     assert reader.asked == [("t",)]
     assert {member for member, _ in planned.chosen.decision.assignments} == {OWN, "a", "b"}
     assert 0 <= planned.timings.plan_s < 5
+
+
+def test_the_cause_of_a_round_is_told_from_what_was_delivered_before() -> None:
+    planner = Planner("orders", Reader(), Policy())
+    run(planner.plan(order(1)))
+    first = planner.delivered(1)
+    run(planner.plan(order(2)))  # never delivered
+    run(planner.plan(order(3)))
+    third = planner.delivered(3)
+    assert first is not None
+    assert third is not None
+    assert (first.previous, first.cause.kind) == (None, Kind.FIRST)
+    assert third.previous is first.chosen.decision
+    assert third.cause.kind is Kind.AGAIN
+    planner.forget()
+    run(planner.plan(order(4)))
+    fourth = planner.delivered(4)
+    assert fourth is not None
+    assert fourth.cause.kind is Kind.FIRST, "others have decided meanwhile"
 
 
 def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:

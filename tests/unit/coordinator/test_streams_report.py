@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from assignors.streams.model import AssignmentConfigs
 from assignors.streams.result import StreamsDecision
 from coordinator import logs
 from coordinator.causes import Kind
-from coordinator.decision_log import StreamsDecisionLog
+from coordinator.decision_log import log_streams_decision
 from coordinator.fallback import Chosen, Source
 from coordinator.metrics import Metrics
 from coordinator.metrics_streams import StreamsMetrics
@@ -25,6 +26,7 @@ from coordinator.streams_report import report, streams_cause
 from tests.unit.assignors.streams.world import NOW_MS, Thread, always, group, led, placed
 
 A, B, C = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
+WARMUP_LAG = "bellwether_streams_warmup_lag_records"
 ONE_STANDBY = AssignmentConfigs(num_standby_replicas=1)
 WARMING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
 
@@ -34,13 +36,16 @@ GROWN = led(
 )
 
 
-def planned(decision: StreamsDecision) -> PlannedTasks:
-    return PlannedTasks(Chosen(decision, Source.PLAN, ()), decision.topology.source_topics, Timings(3.0, 0.2, 0.004))
+def planned(decision: StreamsDecision, previous: StreamsDecision | None = None) -> PlannedTasks:
+    """As the runtime hands it to observers: the broker has it."""
+    chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
+    why = streams_cause(previous, decision)
+    return PlannedTasks(chosen, decision.topology.source_topics, timings, previous=previous, cause=why)
 
 
 def test_numbers_of_a_first_plan() -> None:
-    found = report(None, FIRST)
-    assert (found.cause.kind, found.cause.sentence) == (Kind.FIRST, "first plan, for 2 processes")
+    found, why = report(FIRST), streams_cause(None, FIRST)
+    assert (why.kind, why.sentence) == (Kind.FIRST, "first plan, for 2 processes")
     assert (found.tasks, found.threads, found.standbys, found.withheld) == (8, 2, 4, 0)
     assert (found.tasks_min, found.tasks_max) == (4, 4)
     assert (found.standby_lag, found.standby_lag_age_ms) == (1000, None)
@@ -48,9 +53,9 @@ def test_numbers_of_a_first_plan() -> None:
 
 
 def test_lags_have_ages_and_withheld_tasks_are_counted() -> None:
-    found = report(FIRST, GROWN)
-    assert found.cause.kind is Kind.JOINED
-    assert "process 00000000 joined" in found.cause.sentence
+    found, why = report(GROWN), streams_cause(FIRST, GROWN)
+    assert why.kind is Kind.JOINED
+    assert "process 00000000 joined" in why.sentence
     assert found.withheld == int(GROWN.withheld.sum()) > 0
 
 
@@ -102,20 +107,35 @@ def test_metrics_follow_processes_that_come_and_go() -> None:
     assert found["bellwether_streams_tasks", ("active_stateful",)] == 4
     assert found["bellwether_streams_tasks", ("standby",)] == 4
     assert found["bellwether_streams_process_tasks", ("active_stateless", process)] == 2
-    assert found["bellwether_streams_standby_lag_records", ()] == 1000
+    assert found["bellwether_streams_standby_lag_records", ("1",)] == 1000
+    assert math.isnan(found["bellwether_streams_standby_lag_age_seconds", ("1",)])  # they restore everything
+    assert not [labels for name, labels in found if name in ("bellwether_streams_task_lag_records", WARMUP_LAG)]
+    assert found["bellwether_unowned_partitions", ()] == 0
     assert found["bellwether_generation", ()] == 1
-    streams.on_decision(planned(led(group(A, generation=2))))
+    streams.on_decision(planned(led(group(A, generation=2)), FIRST))
     found = samples(metrics)
     assert found["bellwether_streams_processes", ()] == 1
     assert not [labels for name, labels in found if name == "bellwether_streams_process_tasks" and process in labels]
     assert found["bellwether_rebalances_total", ("led", "members left")] == 1
 
 
+def test_lags_of_warm_ups_and_of_every_copy_are_told() -> None:
+    metrics = Metrics()
+    streams = StreamsMetrics(metrics, by_task=True)
+    streams.on_decision(planned(led(group(A, B), assignors=WARMING)))
+    found = samples(metrics)
+    assert found[WARMUP_LAG, ("1",)] == 1000
+    by_task = [(labels, lag) for (name, labels), lag in found.items() if name == "bellwether_streams_task_lag_records"]
+    ((labels, lag),) = by_task
+    assert (labels[0], labels[-1], lag) == ("warmup", "1_0", 1000)
+    streams.on_decision(planned(FIRST))
+    assert (WARMUP_LAG, ("1",)) not in samples(metrics)
+
+
 def test_a_log_line_says_what_happened() -> None:
     out = io.StringIO()
     logs.configure("info", "json", out)
-    log = StreamsDecisionLog()
-    log.on_decision(planned(led(group(A, B), assignors=WARMING)))
+    log_streams_decision(planned(led(group(A, B), assignors=WARMING)))
     (line,) = [json.loads(text) for text in out.getvalue().splitlines()]
     assert line["event"] == "streams_decision"
     assert line["warmups"] == ["1_0 on 00000000, 1000 behind"]
