@@ -7,9 +7,11 @@ import pytest
 
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import MissingToolError, java
+from tests.patience import PATIENCE
 
 BROKER_FIXTURES = {"kafka", "secured_kafka"}
 BROKER_TIMEOUT_S = 300
+HANGS_S = 900.0  # no test takes longer on any machine, unless its own mark says so
 CLUSTERS = pytest.StashKey[list[KafkaCluster]]()
 SKIPPED = pytest.StashKey[set[str]]()
 
@@ -19,13 +21,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SKIPPED] = set()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests on real brokers are marked as such and get the time that fetching jars and starting nodes takes."""
+    default = float(config.getini("timeout"))
     for item in items:
         if not BROKER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.broker)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(BROKER_TIMEOUT_S))
+        mark = item.get_closest_marker("timeout")
+        thought_s = float(mark.args[0]) if mark is not None else default
+        item.add_marker(pytest.mark.timeout(max(thought_s, min(thought_s * PATIENCE, HANGS_S))), append=False)
 
 
 def missing_tool(config: pytest.Config, reason: str) -> None:

@@ -176,6 +176,15 @@ class Bellwether:
                 found.append(entry)
         return found
 
+    def logged(self, event: str, limit_s: float = 30.0, **fields: object) -> list[dict[str, Any]]:
+        """The same, but at least one: what brokers and members show may come before the line that tells of it."""
+        wait_until(lambda: bool(self.log(event, **fields)), limit_s, self.tail)
+        return self.log(event, **fields)
+
+    def wait_for_words(self, words: str, limit_s: float = 30.0) -> None:
+        """Waits until these words stand in what it wrote. Raises AssertionError."""
+        wait_until(lambda: words in self.text(), limit_s, self.tail)
+
     def tail(self, lines: int = 40) -> str:
         return "\n".join(self._lines[-lines:])
 

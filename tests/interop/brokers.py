@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.interop.jvm import CURRENT, Java, Release, java
 from tests.interop.raw import find_coordinator
+from tests.patience import PATIENCE
 
 LOOPBACK = "127.0.0.1"
 # Below the range from which Linux takes ports of outgoing connections, so that a stopped node gets its port back.
@@ -393,7 +394,7 @@ def _secured(users: Mapping[str, str]) -> dict[str, str]:
 
 def _wait(condition: Callable[[], bool], limit_s: float, what: str) -> None:
     """Polls until the condition holds; Kafka errors mean "not yet"."""
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + limit_s * PATIENCE
     last = ""
     while time.monotonic() < deadline:
         try:

@@ -93,18 +93,20 @@ def assisting(cluster: KafkaCluster, group: str, **options: Any) -> Iterator[Bel
 
 def freed_of_a_ghost(cluster: KafkaCluster, group: str, assist: Bellwether) -> None:
     """A plain member rests in its group, dies without a word, and comes back under its client id, long before its
-    session ends. Raises AssertionError where that takes longer than it should."""
+    session ends: so long that no slow machine is taken for a broker that expelled it. Raises AssertionError where that
+    takes longer than it should."""
+    session_ms = 240_000
     protocols = [("range", ConsumerProtocolSubscription().encode())]
-    dead = RawMember(cluster.bootstrap, group, protocols, session_ms=SESSION_MS)
+    dead = RawMember(cluster.bootstrap, group, protocols, session_ms=session_ms)
     dead.round()
-    wait_until(lambda: bool(assist.log("online_conversion", group=group)), 20, assist.tail)
+    wait_until(lambda: bool(assist.log("online_conversion", group=group)), 90, assist.tail)
     dead._connection.close()
-    with RawMember(cluster.bootstrap, group, protocols, session_ms=SESSION_MS) as successor:
+    with RawMember(cluster.bootstrap, group, protocols, session_ms=session_ms) as successor:
         began = time.monotonic()
         successor.round()
-        assert time.monotonic() - began < SESSION_MS / 3_000, assist.tail()
+        assert time.monotonic() - began < session_ms / 4_000, assist.tail()
         assert [m.member_id for m in describe(cluster.bootstrap, group).members] == [successor.member_id]
-    (note,) = assist.log("ghosts", group=group, what="GHOST")
+    (note,) = assist.logged("ghosts", group=group, what="GHOST")
     assert "its client id has joined again" in note["reason"]
 
 

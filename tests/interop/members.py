@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from tests.interop.golang import go_members
 from tests.interop.jvm import ROOT, java
+from tests.patience import PATIENCE
 
 TopicPartition = tuple[str, int]
 Range = tuple[int, int]
@@ -164,7 +165,7 @@ class Member:
     def stop(self, limit_s: float = STOP_TIMEOUT_S) -> None:
         """Leaves the group (a static member of most clients does not) and waits until the member says that it has."""
         self.host.tell("leave", {"name": self.name})
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + limit_s * PATIENCE
         while self.running and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not self.running, f"{self.name} did not stop within {limit_s:.0f} s"
@@ -354,7 +355,8 @@ def consumed_gaps(members: Iterable[Member], ends: Mapping[TopicPartition, int])
 
 
 def wait_until(condition: Callable[[], bool], limit_s: float, what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + limit_s
+    """Until the condition holds; AssertionError with `what` says what there is instead, after `limit_s` or more."""
+    deadline = time.monotonic() + limit_s * PATIENCE
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"after {limit_s:.0f} s: {what()}")

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from tests.patience import PATIENCE
+
 FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE = 10, 11, 12, 13, 14, 15
 VERSIONS = {FIND_COORDINATOR: 1, JOIN: 5, HEARTBEAT: 3, LEAVE: 1, SYNC: 3, DESCRIBE: 4}
 RETRIABLE = {14, 15, 16}
@@ -117,7 +119,7 @@ class Connection:
 
 def find_coordinator(bootstrap: str, group_id: str, limit_s: float = 30.0) -> tuple[int, str, int]:
     """Node id, host and port of the broker that coordinates the group."""
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + limit_s * PATIENCE
     while True:
         for address in bootstrap.split(","):
             host, port = address.rsplit(":", 1)
@@ -225,7 +227,7 @@ class RawMember:
 
         As leader it gives nobody anything, its members would find zero bytes: join led groups only.
         """
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + limit_s * PATIENCE
         while time.monotonic() < deadline:
             self._join()
             head = _text(self.group_id) + struct.pack(">i", self.generation) + _text(self.member_id) + _text(None)

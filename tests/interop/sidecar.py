@@ -12,6 +12,7 @@ from coordinator.commands import Note, NoteKind
 from coordinator.group import MembershipConfig, State
 from coordinator.planner import Planned
 from coordinator.service import Observers, Outcome, Service
+from tests.patience import PATIENCE
 
 LIMIT_S = 40.0
 
@@ -58,7 +59,7 @@ class Sidecar:
         self.wait_until(lambda: bool(self.states) and set(self.states) == {state}, f"{state} everywhere", limit_s)
 
     def wait_until(self, condition: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
-        limit = time.monotonic() + limit_s
+        limit = time.monotonic() + limit_s * PATIENCE
         while not condition():
             assert time.monotonic() < limit, f"{what}: {self.states} {self.outcome} {self._last()}"
             time.sleep(0.02)

@@ -22,6 +22,7 @@ from tests.interop.jvm import CURRENT, ROOT, Release, java
 from tests.interop.members import wait_until
 from tests.interop.streams_load import Totals
 from tests.interop.streams_timeline import Happening, Timeline
+from tests.patience import PATIENCE
 
 RUNNING = "RUNNING"
 SUBTOPOLOGIES = 3
@@ -375,7 +376,7 @@ class StreamsApp:
 
     def wait_counted(self, expected: Totals, *, exactly_once: bool = True, limit_s: float = 60.0) -> Totals:
         """Until the stores hold what they must; AssertionError says what they hold instead."""
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + limit_s * PATIENCE
         while True:
             totals = self.totals()
             complaint = "tasks keep moving"

@@ -82,11 +82,11 @@ def test_a_wedged_round_is_named_and_ended_only_on_request(kafka: KafkaCluster, 
         stack.callback(raw._connection._socket.shutdown, socket.SHUT_RDWR)
         joining.start()
         wait_until(lambda: "KAFKA-20570" in lead.text(), 30, lead.tail)
-        (alert,) = [entry for entry in lead.log("ghosts", what="ALERT") if "KAFKA-20570" in entry["reason"]]
+        (alert,) = [entry for entry in lead.logged("ghosts", what="ALERT") if "KAFKA-20570" in entry["reason"]]
         assert "came raw-" in alert["reason"]
         if evict:
             wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
-            assert "to end the wedge" in lead.text()
+            lead.wait_for_words("to end the wedge")
             assert refused == [UNKNOWN_MEMBER_ID]
             assert last_round(kafka, name).leader.startswith("bellwether")
         else:
@@ -119,5 +119,5 @@ def test_a_broker_of_3_9_with_the_coordinator_in_scala_is_led_alike() -> None:
             led = len(lead.log("decision", group=name))
             members.pop().stop()
             wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
-            assert len(lead.log("decision", group=name)) > led, lead.tail()
+            wait_until(lambda: len(lead.log("decision", group=name)) > led, 30, lead.tail)
         freed_of_a_ghost(old, haunted, assist)

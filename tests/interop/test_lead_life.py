@@ -20,6 +20,7 @@ from tests.interop.members import (
     double_ownership,
     partitions_of,
     wait_settled,
+    wait_until,
     why_unavailable,
 )
 from tests.interop.raw import describe
@@ -111,9 +112,12 @@ class Life:
         led = rounds(self._cluster, self._group.name)
         strangers = [r for r in led if not r.leader.startswith(f"{INSTANCE}-")]
         assert not strangers, f"somebody else led: {strangers}"
-        told = {entry["generation"] for entry in self._lead.log("decision", group=self._group.name)}
-        silent = [r.generation for r in led if r.members > 1 and r.generation not in told]
-        assert not silent, f"generations led without a decision record: {silent}"
+
+        def silent() -> list[int]:
+            told = {entry["generation"] for entry in self._lead.log("decision", group=self._group.name)}
+            return [r.generation for r in led if r.members > 1 and r.generation not in told]
+
+        wait_until(lambda: not silent(), 30, lambda: f"generations led without a decision record: {silent()}")
         described = describe(self._cluster.bootstrap, self._group.name)
         short = [m.member_id for m in described.members if len(m.assignment) < SHORTEST_ASSIGNMENT]
         assert not short, f"members without assignment bytes: {short}"

@@ -148,7 +148,7 @@ def test_a_process_that_nobody_vouches_for_makes_java_lead(kafka: KafkaCluster, 
         app.wait_settled()
         app.wait_counted(load.expected)
         assert strangers(kafka, common.application_id), "the new version was led by our old topology"
-        (refused,) = lead.log("membership", what="REFUSED")
+        (refused,) = lead.logged("membership", what="REFUSED")
         assert "has restarted and may run another version" in refused["reason"]
 
 
@@ -167,6 +167,6 @@ def test_a_wrong_topology_file_leaves_the_application_to_java(kafka: KafkaCluste
         app.wait_settled()
         app.wait_counted(load.expected)
         assert strangers(kafka, common.application_id)
-        reasons = [line["reason"] for line in lead.log("membership", what="REFUSED")]
+        reasons = [line["reason"] for line in lead.logged("membership", what="REFUSED")]
         assert reasons
         assert all("belongs to no subtopology" in reason for reason in reasons)

@@ -14,6 +14,7 @@ from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.raw import describe
 from tests.interop.rounds import rounds
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.broker
 
@@ -78,7 +79,7 @@ def wait_moved(
     members: list[Member], expected: Any, wanted: Mapping[tuple[str, int], str], limit_s: float = 60.0
 ) -> Mapping[tuple[str, int], Member]:
     """Settled as wanted, or as they are in the end: first they are settled as they were."""
-    limit = time.monotonic() + limit_s
+    limit = time.monotonic() + limit_s * PATIENCE
     while True:
         owners = wait_settled(members, expected)
         if {tp: owner.name for tp, owner in owners.items()} == dict(wanted) or time.monotonic() > limit:

@@ -20,6 +20,7 @@ from tests.interop.bellwether import Bellwether, clean_environment
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import ROOT
 from tests.interop.members import wait_until
+from tests.patience import PATIENCE
 
 TASKS = 6
 RECORDS = 6_000
@@ -114,7 +115,7 @@ def counts(kafka: KafkaCluster, changelog: str) -> Counter[str]:
         left = {p: consumer.get_watermark_offsets(TopicPartition(changelog, p), 10)[1] for p in range(TASKS)}
         left = {p: end for p, end in left.items() if end}
         consumer.assign([TopicPartition(changelog, p, 0) for p in left])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 30 * PATIENCE
         while left and time.monotonic() < deadline:
             for message in consumer.consume(1000, timeout=0.5):
                 assert message.error() is None
@@ -186,4 +187,4 @@ def test_a_cold_member_warms_up_first_and_a_standby_takes_over(kafka: KafkaClust
                         assert taken <= {*last["standby"], *last["warmup"]}, "who had a copy takes over"
                 produce(kafka, topic, RECORDS // 2, expected)
                 wait_until(lambda: counts(kafka, f"{group}-changelog") == expected, 40, lambda: telling(*survivors))
-        assert lead.log("streams_decision", group=group, source="plan", policy="streams-ha")
+        assert lead.logged("streams_decision", group=group, source="plan", policy="streams-ha")

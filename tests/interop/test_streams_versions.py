@@ -110,7 +110,7 @@ def test_a_version_with_swapped_subtopologies_says_so_by_its_tag(kafka: KafkaClu
         app.wait_counted(load.expected)
         assert strangers(kafka, plain.application_id), "the new version was led by our old topology"
         assert failures(app) == []
-        reasons = [line["reason"] for line in lead.log("membership", what="REFUSED")]
+        reasons = [line["reason"] for line in lead.logged("membership", what="REFUSED")]
         assert reasons
         assert all("attests the topology" in reason for reason in reasons)
 

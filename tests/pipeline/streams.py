@@ -20,6 +20,7 @@ from pipeline.source import dead_letters
 from pipeline.tables import TABLES, Options
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import ROOT
+from tests.patience import PATIENCE
 from tests.pipeline.spark import SCHEMAS, decision_event, lag_event, membership_event, traffic_event
 
 HOUR_MS = 3_600_000
@@ -71,7 +72,7 @@ def kill_within_a_batch(words: Sequence[str], output: Path, limit_s: float) -> s
     """Runs the jobs and kills them (SIGKILL) once a query has planned its second batch; the queries that were within
     a batch, planned and not committed, at that moment."""
     driver = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + limit_s * PATIENCE
     try:
         while not list(output.glob("checkpoints/*/offsets/1")):
             assert driver.poll() is None, "the jobs ended before they could be killed"

@@ -8,6 +8,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from pipeline.codec import SchemaSet
 from tests.interop.brokers import KafkaCluster
+from tests.patience import PATIENCE
 
 
 def read_until(
@@ -19,7 +20,7 @@ def read_until(
     found: list[Message] = []
     try:
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + limit_s * PATIENCE
         while not enough(found):
             assert time.monotonic() < deadline, f"{len(found)} records of {topic} were not enough"
             found += [m for m in consumer.consume(1_000, timeout=0.2) if m.error() is None]
