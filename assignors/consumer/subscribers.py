@@ -36,7 +36,7 @@ def member_order(group: GroupView) -> IntArray:
 
 def topic_classes(group: GroupView, topics: int) -> TopicClasses:
     """Splits the topics by subscribers: exact, one pass of partition refinement per distinct subscription."""
-    if group.size and group.wants_all(topics):
+    if group.size and topics and group.wants_all(topics):
         return TopicClasses(of=np.zeros(topics, dtype=np.int32), members=(member_order(group),))
     label = np.zeros(topics, dtype=np.int32)
     following = 1
