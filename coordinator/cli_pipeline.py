@@ -54,17 +54,22 @@ def history(
     config: Config = None,
     bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
     topic: Annotated[str, typer.Option(help="The events topic.")] = "bellwether.events",
+    registry_url: Annotated[str | None, typer.Option(help="The Schema Registry, if events are framed for it.")] = None,
 ) -> None:
     """Copy snapshots and traffic from the events topic into a file, for `bellwether simulate`."""
     from confluent_kafka import KafkaException
 
     from coordinator.client_config import librdkafka_properties
     from coordinator.history_reader import HistoryUnreadError, recorded
+    from pipeline.codec import SchemaSet
     from pipeline.history import write_history
+    from pipeline.registry import RegistryError, registered
 
     try:
-        count = write_history(output, recorded(librdkafka_properties(_properties(config, bootstrap)), topic, TIMEOUT_S))
-    except HistoryUnreadError as error:
+        ids = registered(registry_url, topic, SchemaSet.load()) if registry_url else {}
+        values = recorded(librdkafka_properties(_properties(config, bootstrap)), topic, TIMEOUT_S, ids)
+        count = write_history(output, values)
+    except (HistoryUnreadError, RegistryError) as error:
         fail(str(error))
     except KafkaException as error:
         fail(f"The topic {topic} cannot be read: {error.args[0].str()}; check bootstrap.servers and the ACL READ.")

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from pipeline.codec import SchemaSet
+from pipeline.codec import HEADER_BYTES, EventSchema, SchemaSet, single_object
 
 WANTED = ("snapshot", "traffic")
 BATCH = 1_000
@@ -16,8 +17,16 @@ class HistoryUnreadError(Exception):
     """The topic is not there or went silent before its end; one sentence."""
 
 
-def recorded(properties: Mapping[str, str], topic: str, timeout_s: float) -> Iterator[bytes]:
-    """The values of wanted events, partition by partition in order. Raises HistoryUnreadError and KafkaException."""
+def recorded(
+    properties: Mapping[str, str],
+    topic: str,
+    timeout_s: float,
+    ids: Mapping[int, EventSchema] = MappingProxyType({}),
+) -> Iterator[bytes]:
+    """The values of wanted events as single objects, partition by partition in order; `ids` are a schema registry's.
+
+    Raises HistoryUnreadError and KafkaException.
+    """
     schemas = SchemaSet.load()
     headers = {schema.header for event in WANTED for schema in schemas.versions(event)}
     ours = {"group.id": "bellwether-history", "enable.auto.commit": False, "log_level": 2}
@@ -38,9 +47,10 @@ def recorded(properties: Mapping[str, str], topic: str, timeout_s: float) -> Ite
                 if message.error() is not None:
                     continue
                 heard = time.monotonic()
-                value, number, offset = message.value(), int(message.partition() or 0), int(message.offset() or 0)
-                if value is not None and bytes(value[:10]) in headers:
-                    yield bytes(value)
+                number, offset = int(message.partition() or 0), int(message.offset() or 0)
+                value = single_object(bytes(message.value() or b""), ids)
+                if value[:HEADER_BYTES] in headers:
+                    yield value
                 if offset + 1 >= left.get(number, 0):
                     left.pop(number, None)
             if time.monotonic() - heard > SILENCE_S:

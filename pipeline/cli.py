@@ -1,14 +1,15 @@
 """The command line of the pipeline. A user's mistake is one sentence and exit code 2."""
 
 import argparse
-import json
-import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-PROGRESS_S = 10.0
+from pipeline.codec import EventSchema, SchemaSet
+from pipeline.registry import RegistryError, registered
+
 EXIT_INPUT = 2
+REGISTRY_HELP = "the Schema Registry, if events are in Confluent's framing"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,10 +32,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--per-trigger", type=int, help="records per batch at most")
     run.add_argument("--interval", default="10 seconds", help="between batches")
     run.add_argument("--once", action="store_true", help="take what is there, then end")
+    run.add_argument("--stop-limit", type=float, default=20.0, metavar="SECONDS", help="then Spark is killed")
     run.add_argument("--price-per-gb", type=float, default=0.01)
     run.add_argument("--watermark", default="30 minutes", help="how long windows wait for late events")
     run.add_argument("--rate-window", default="5 minutes", help="the window of the tables rates and weights")
     run.add_argument("--format", default="parquet", help="parquet, or a format whose jars Spark has, such as delta")
+    run.add_argument("--registry-url", help=REGISTRY_HELP)
     run.set_defaults(work=_run)
     report = commands.add_parser("report", help="the tables as an HTML page with plots")
     report.add_argument("--output", required=True, metavar="DIR", help="of `run`")
@@ -48,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     backtest.add_argument("--policy", action="append", metavar="NAME", help="may be repeated; all by default")
     backtest.add_argument("--rates", metavar="DIR", help="the table `rates`, for weights")
     backtest.add_argument("--kafka", action="append", default=[], metavar="NAME=VALUE", help="a Kafka property")
+    backtest.add_argument("--registry-url", help=REGISTRY_HELP)
     backtest.add_argument("--master")
     backtest.set_defaults(work=_backtest)
     return parser
@@ -86,17 +90,22 @@ def _backtest(asked: argparse.Namespace) -> int:
     from pipeline.history import replay_on_spark
     from pipeline.jobs import local_path
     from pipeline.session import session
-    from pipeline.source import kafka_options, read_batch
+    from pipeline.source import kafka_options, read_batch, single_objects
     from pipeline.tables import Options, weights
     from protocol.types import TopicPartition
 
+    try:
+        ids = _ids(asked)
+    except RegistryError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_INPUT
     spark = session("bellwether-backtest", master=asked.master, shuffle_partitions=8 if asked.master else None)
     spark.sparkContext.setLogLevel("ERROR")
     known = {}
     if asked.rates:
         rows = weights(spark.read.parquet(local_path(asked.rates)), Options()).collect()
         known = {TopicPartition(row["topic"], row["partition"]): float(row["bytes_per_s"]) for row in rows}
-    raw = read_batch(spark, kafka_options(asked.bootstrap, asked.topic, _pairs(asked.kafka)))
+    raw = single_objects(read_batch(spark, kafka_options(asked.bootstrap, asked.topic, _pairs(asked.kafka))), ids)
     began = time.perf_counter()
     rows = replay_on_spark(raw, asked.policy or BACKTEST_POLICIES, Weights(known)).collect()
     took_s = time.perf_counter() - began
@@ -110,14 +119,25 @@ def _pairs(properties: Sequence[str]) -> dict[str, str]:
     return dict(pair.partition("=")[::2] for pair in properties)
 
 
+def _ids(asked: argparse.Namespace) -> dict[int, EventSchema]:
+    """What the schema registry calls the schemas; nothing without a registry."""
+    return registered(asked.registry_url, asked.topic, SchemaSet.load()) if asked.registry_url else {}
+
+
 def _run(asked: argparse.Namespace) -> int:
-    from pipeline.jobs import JOBS, Pipeline, PipelineError, local_path, progress, start
+    from pipeline.jobs import JOBS, Pipeline, PipelineError, local_path, start
+    from pipeline.running import follow
     from pipeline.session import session
     from pipeline.tables import Options
 
     jobs = (
         tuple(asked.jobs.split(",")) if asked.jobs else tuple(j for j in JOBS if asked.weights_topic or j != "weights")
     )
+    try:
+        ids = _ids(asked)
+    except RegistryError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_INPUT
     pipeline = Pipeline(
         asked.bootstrap,
         asked.topic,
@@ -129,6 +149,7 @@ def _run(asked: argparse.Namespace) -> int:
         asked.interval,
         asked.once,
         asked.format,
+        ids,
     )
     spark = session("bellwether-pipeline", master=asked.master, shuffle_partitions=4 if asked.master else None)
     spark.sparkContext.setLogLevel("ERROR")
@@ -137,27 +158,4 @@ def _run(asked: argparse.Namespace) -> int:
     except PipelineError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_INPUT
-    stopping: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
-    signal.signal(signal.SIGINT, lambda number, _: stopping.append(number))
-    told = time.monotonic()
-    while not stopping and any(query.isActive for query in queries):
-        time.sleep(0.5)
-        failed = next((q for q in queries if not q.isActive and q.exception() is not None), None)
-        if failed is not None:
-            sys.stderr.write(f"The job {failed.name} ended: {failed.exception()}\n")
-            return 1
-        if time.monotonic() - told >= PROGRESS_S:
-            told = time.monotonic()
-            _tell(progress(query) for query in queries)
-    _tell(progress(query) for query in queries)
-    for query in queries:
-        query.stop()
-    spark.stop()
-    return 0
-
-
-def _tell(lines: Iterable[dict[str, object]]) -> None:
-    for line in lines:
-        sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
+    return follow(spark, queries, asked.stop_limit)

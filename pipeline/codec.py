@@ -22,6 +22,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 SCHEMAS = Path(__file__).parent / "schemas"
 MARKER = b"\xc3\x01"
 CONFLUENT_MARKER = b"\x00"
+CONFLUENT_BYTES = 5
 HEADER_BYTES = 10
 _FILE = re.compile(r"(?P<event>[a-z]+)\.v(?P<version>\d+)\.avsc")
 
@@ -134,6 +135,18 @@ class SchemaSet:
 def confluent(schema_id: int, body: bytes) -> bytes:
     """A body in the framing of Confluent's Schema Registry."""
     return CONFLUENT_MARKER + schema_id.to_bytes(4, "big") + body
+
+
+def single_object(value: bytes, ids: Mapping[int, EventSchema]) -> bytes:
+    """A record in Confluent's framing as a single object; other bytes as they are.
+
+    An id that is none of `ids` becomes a fingerprint that no schema has, so that the record is of an unknown schema.
+    """
+    if value[:1] != CONFLUENT_MARKER or len(value) < CONFLUENT_BYTES:
+        return value
+    schema = ids.get(int.from_bytes(value[1:CONFLUENT_BYTES], "big"))
+    head = schema.header if schema is not None else MARKER + bytes(3) + value[:CONFLUENT_BYTES]
+    return head + value[CONFLUENT_BYTES:]
 
 
 def evolution_findings(old: EventSchema, new: EventSchema) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ its batch, which the repeated batch overwrites, and weights to a compacted topic
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.streaming import StreamingQuery
 
-from pipeline.codec import SchemaSet
-from pipeline.source import dead_letters, kafka_options, read_stream
+from pipeline.codec import EventSchema, SchemaSet
+from pipeline.source import dead_letters, kafka_options, read_stream, single_objects
 from pipeline.tables import TABLES, Options, weights
 
 CHECKPOINT_VERSION = 1
@@ -33,7 +33,8 @@ class PipelineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Where the jobs read and write. `kafka` are Kafka properties beyond bootstrap.servers."""
+    """Where the jobs read and write. `kafka` are Kafka properties beyond bootstrap.servers, `ids` what a schema
+    registry calls the schemas, for topics in Confluent's framing."""
 
     bootstrap: str
     topic: str
@@ -45,6 +46,7 @@ class Pipeline:
     interval: str = "10 seconds"
     available_now: bool = False
     table_format: str = "parquet"
+    ids: Mapping[int, EventSchema] = field(default_factory=dict)
 
     @property
     def source(self) -> dict[str, str]:
@@ -71,7 +73,7 @@ def start(spark: SparkSession, pipeline: Pipeline, jobs: Sequence[str] = JOBS) -
 
 
 def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet) -> StreamingQuery:
-    raw = read_stream(spark, pipeline.source, pipeline.per_trigger)
+    raw = single_objects(read_stream(spark, pipeline.source, pipeline.per_trigger), pipeline.ids)
     if job == WEIGHTS:
         table = TABLES["rates"](raw, schemas, pipeline.options)
         writer = table.writeStream.foreachBatch(lambda batch, number: _weigh(batch, number, pipeline, schemas))

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from pipeline.codec import EventSchema
+from pipeline.codec import EventSchema, SchemaSet
 
 TIMEOUT_S = 5.0
 _CONTENT = "application/vnd.schemaregistry.v1+json"
@@ -27,6 +27,15 @@ def subject(topic: str, schema: EventSchema) -> str:
 def register(url: str, topic: str, schema: EventSchema) -> int:
     """The id of a schema, registered where it is new. Raises RegistryError."""
     return _ask(url, f"/subjects/{urllib.parse.quote(subject(topic, schema), safe='')}/versions", schema)
+
+
+def registered(url: str, topic: str, schemas: SchemaSet) -> dict[int, EventSchema]:
+    """Every version of every event by its id, for readers; registered where new. Raises RegistryError."""
+    found = {}
+    for event in schemas.events:
+        for schema in schemas.versions(event):
+            found[register(url, topic, schema)] = schema
+    return found
 
 
 def _ask(url: str, path: str, schema: EventSchema) -> int:

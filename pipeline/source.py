@@ -12,7 +12,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.avro.functions import from_avro
 
-from pipeline.codec import HEADER_BYTES, MARKER, SchemaSet
+from pipeline.codec import (
+    CONFLUENT_BYTES,
+    CONFLUENT_MARKER,
+    HEADER_BYTES,
+    MARKER,
+    EventSchema,
+    SchemaSet,
+    confluent,
+)
 
 LATE_MS_MAX = 15 * 60_000
 AHEAD_MS_MAX = 5 * 60_000
@@ -52,6 +60,21 @@ def read_stream(spark: SparkSession, options: Mapping[str, str], per_trigger: in
 def read_batch(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     """Everything that is in the topic now: for recomputing, and for the backtest."""
     return spark.read.format("kafka").options(**options).load()
+
+
+def single_objects(raw: DataFrame, ids: Mapping[int, EventSchema]) -> DataFrame:
+    """Values in Confluent's framing as single objects (see `codec.single_object`); other values as they are."""
+    if not ids:
+        return raw
+    framed = (F.expr("substring(value, 1, 1)") == F.lit(bytearray(CONFLUENT_MARKER))) & (
+        F.length("value") >= CONFLUENT_BYTES
+    )
+    this, rest = F.expr(f"substring(value, 1, {CONFLUENT_BYTES})"), F.expr(f"substring(value, {CONFLUENT_BYTES + 1})")
+    head: Any = F
+    for number, schema in ids.items():
+        head = head.when(this == F.lit(bytearray(confluent(number, b""))), F.lit(bytearray(schema.header)))
+    head = head.otherwise(F.concat(F.lit(bytearray(MARKER + bytes(3))), this))
+    return raw.withColumn("value", F.when(framed, F.concat(head, rest)).otherwise(F.col("value")))
 
 
 def header() -> Column:

@@ -4,11 +4,14 @@ What a stream must have written follows from the records alone: every window tha
 closing events push to half an hour before `now_ms`, and none of the windows of the closing events themselves.
 """
 
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -68,22 +71,77 @@ def command(kafka: KafkaCluster, output: Path, topic: str, weights_topic: str, *
     return [sys.executable, "-m", "pipeline", *words, "--weights-topic", weights_topic, "--once", *more]
 
 
-def kill_within_a_batch(words: Sequence[str], output: Path, limit_s: float) -> set[str]:
-    """Runs the jobs and kills them (SIGKILL) once a query has planned its second batch; the queries that were within
-    a batch, planned and not committed, at that moment."""
-    driver = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + limit_s * PATIENCE
+class Victim(Enum):
+    """What SIGKILL hits: Python alone (its JVM then ends by itself), the JVM alone (Spark's driver), or both."""
+
+    PYTHON = "the driver's Python"
+    JVM = "the driver's JVM"
+    GROUP = "the whole process group"
+
+
+def kill_within_a_batch(words: Sequence[str], output: Path, limit_s: float, victim: Victim = Victim.GROUP) -> set[str]:
+    """Runs the jobs and kills them (SIGKILL) once a query has planned a batch further than any was before, at least
+    its second; the queries that were within a batch, planned and not committed, at that moment."""
+    before = max(0, _newest(output))
+    log = output.parent / "killed.log"
+    with log.open("w") as sink:
+        driver = subprocess.Popen(words, cwd=ROOT, stdout=sink, stderr=sink, start_new_session=True)
     try:
-        while not list(output.glob("checkpoints/*/offsets/1")):
-            assert driver.poll() is None, "the jobs ended before they could be killed"
-            assert time.monotonic() < deadline, "no query got as far as its second batch"
-            time.sleep(0.05)
+        _wait(lambda: _newest(output) > before, driver, limit_s)
+        if victim is Victim.JVM:
+            for pid in children(driver.pid):
+                os.kill(pid, signal.SIGKILL)
+            code = driver.wait(limit_s * PATIENCE)
+            assert code == 1, log.read_text()[-2000:]
+            assert "Spark's JVM ended" in log.read_text(), log.read_text()[-2000:]
+        else:
+            jvms = children(driver.pid)
+            (os.killpg if victim is Victim.GROUP else os.kill)(driver.pid, signal.SIGKILL)
+            driver.wait(30)
+            ended(jvms, limit_s)
     finally:
-        driver.kill()
-        driver.wait(30)
-    planned = {(p.parent.parent.name, p.name) for p in output.glob("checkpoints/*/offsets/[0-9]*")}
-    committed = {(p.parent.parent.name, p.name) for p in output.glob("checkpoints/*/commits/[0-9]*")}
-    return {job for job, _ in planned - committed}
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait(30)
+    return {job for job, _ in _batches(output, "offsets") - _batches(output, "commits")}
+
+
+def children(pid: int) -> list[int]:
+    """Of the driver's Python: the JVM."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs; what is dead and not yet buried does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _batches(output: Path, kind: str) -> set[tuple[str, int]]:
+    return {(p.parent.parent.name, int(p.name)) for p in output.glob(f"checkpoints/*/{kind}/[0-9]*")}
+
+
+def _newest(output: Path) -> int:
+    """The furthest batch that any query has planned; -1 if none has."""
+    return max((number for _, number in _batches(output, "offsets")), default=-1)
+
+
+def _wait(done: Callable[[], bool], driver: "subprocess.Popen[bytes]", limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s * PATIENCE
+    while not done():
+        assert driver.poll() is None, "the jobs ended before they could be killed"
+        assert time.monotonic() < deadline, "no query got as far as its next batch"
+        time.sleep(0.05)
+
+
+def ended(pids: Sequence[int], limit_s: float) -> None:
+    """Waits for the death of processes: two drivers must not work on one checkpoint."""
+    deadline = time.monotonic() + limit_s * PATIENCE
+    while any(map(alive, pids)):
+        assert time.monotonic() < deadline, f"they live on: {pids}"
+        time.sleep(0.1)
 
 
 @dataclass(frozen=True, slots=True)

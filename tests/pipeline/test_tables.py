@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from pipeline.codec import EventSchema, SchemaSet
-from pipeline.source import AHEAD_MS_MAX, LATE_MS_MAX, dead_letters
+from pipeline.codec import HEADER_BYTES, EventSchema, SchemaSet, confluent
+from pipeline.source import AHEAD_MS_MAX, LATE_MS_MAX, dead_letters, single_objects
 from pipeline.tables import TABLES, Options, rates, weights
 from tests.pipeline.spark import (
     NOW_MS,
@@ -93,6 +93,18 @@ def test_every_record_is_in_a_table_or_among_the_dead() -> None:
     }
     (row,) = table("lag_trends", values)
     assert row["samples"] == 1
+
+
+def test_records_in_a_registrys_framing_make_the_same_tables() -> None:
+    """Beside single objects, where a topic went from one to the other; an id that the registry never gave is named."""
+    good = lag_event(NOW_MS, 5)
+    framed = confluent(17, good[HEADER_BYTES:])
+    values: list[bytes | None] = [good, framed, confluent(99, good[HEADER_BYTES:]), framed[:-3], b"\x00\x01", None]
+    raw = single_objects(kafka_rows(local_spark(), values), {17: SCHEMAS.latest("lag"), 18: SCHEMAS.latest("traffic")})
+    (row,) = as_dicts(TABLES["lag_trends"](raw, SCHEMAS, Options()))
+    assert row["samples"] == 2
+    dead = {row["offset"]: row["reason"] for row in as_dicts(dead_letters(raw, SCHEMAS))}
+    assert dead == {2: "unknown schema", 3: "malformed", 4: "not an event", 5: "not an event"}
 
 
 def test_two_versions_of_a_schema_make_one_table() -> None:

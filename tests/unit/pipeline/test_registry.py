@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.codec import SchemaSet
-from pipeline.registry import RegistryError, register, subject
+from pipeline.codec import EventError, SchemaSet, confluent, single_object
+from pipeline.registry import RegistryError, register, registered, subject
 
 SCHEMA = SchemaSet.load().latest("decision")
 
@@ -18,15 +18,16 @@ SCHEMA = SchemaSet.load().latest("decision")
 class Registry(BaseHTTPRequestHandler):
     """Answers as told and remembers what it was asked."""
 
-    answer: tuple[int, bytes] = (200, b'{"id": 17}')
+    answer: tuple[int, bytes] | None = (200, b'{"id": 17}')  # None: the number of the question
     asked: list[tuple[str, Any, str | None]] = []  # noqa: RUF012 - one server per test sets it anew
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.asked.append((self.path, json.loads(body), self.headers["Authorization"]))
-        self.send_response(self.answer[0])
+        code, text = self.answer or (200, json.dumps({"id": len(self.asked)}).encode())
+        self.send_response(code)
         self.end_headers()
-        self.wfile.write(self.answer[1])
+        self.wfile.write(text)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base class
         """Nothing on standard error."""
@@ -51,6 +52,21 @@ def test_a_schema_is_registered_under_topic_and_record(registry: HTTPServer) -> 
     assert json.loads(body["schema"])["name"] == "Decision"
     assert login == "Basic " + base64.b64encode(b"me:s@fe").decode()
     assert subject("events", SCHEMA) == "events-bellwether.events.Decision"
+
+
+def test_readers_know_every_schema_by_its_id(registry: HTTPServer) -> None:
+    Registry.answer = None
+    schemas = SchemaSet.load()
+    ids = registered(f"http://127.0.0.1:{registry.server_port}", "events", schemas)
+    assert set(ids.values()) == set(schemas.schemas.values())
+    (number,) = (number for number, schema in ids.items() if schema == SCHEMA)
+    framed = confluent(number, b"body")
+    assert single_object(framed, ids) == SCHEMA.header + b"body"
+    assert single_object(SCHEMA.header, ids) == SCHEMA.header
+    assert single_object(b"\x00\x01", ids) == b"\x00\x01"
+    with pytest.raises(EventError) as error:
+        schemas.decode(single_object(confluent(len(ids) + 1, b"body"), ids))
+    assert error.value.kind == "unknown schema"
 
 
 @pytest.mark.parametrize("answer", [(409, b"incompatible"), (200, b"{}"), (200, b"no json"), (200, b"[]")])

@@ -1,0 +1,101 @@
+"""Keeps the queries of `pipeline run` going until SIGTERM, tells their progress, and ends them within a bounded time.
+
+Spark waits for a batch to end before a query stops, and a batch may wait minutes for brokers. So stopping has a limit,
+behind which Spark's JVM is killed: that loses nothing, a batch that was cut off is done again at the next start.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from pipeline.jobs import progress
+
+PROGRESS_S = 10.0
+POLL_S = 0.5
+EXIT_FAILED = 1
+
+
+def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float) -> int:
+    """Until SIGTERM, SIGINT or the end of all queries; the exit code.
+
+    Where Spark does not stop within `stop_s`, the process ends from in here.
+    """
+    jvm = spark.sparkContext._gateway.proc  # noqa: SLF001 - the only way to it; None under spark-submit
+    stopping: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        if not stopping:
+            _end_within(stop_s, jvm, 0)
+        stopping.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    try:
+        failed = _until(queries, stopping)
+        if failed is not None:
+            _say(f"The job {failed.name} ended: {failed.exception()}")
+        if not stopping:
+            _end_within(stop_s, jvm, 0 if failed is None else EXIT_FAILED)
+        with ThreadPoolExecutor(len(queries)) as pool:
+            list(pool.map(lambda query: query.stop(), queries))
+        spark.stop()
+    except (Py4JError, OSError) as error:
+        if jvm is None or jvm.poll() is None:
+            raise
+        _say(f"Spark's JVM ended ({type(error).__name__}); start the jobs again, they go on where they were.")
+        return EXIT_FAILED
+    return 0 if failed is None else EXIT_FAILED
+
+
+def _until(queries: Sequence[StreamingQuery], stopping: Sequence[int]) -> StreamingQuery | None:
+    """Waits; the query that failed, if one did."""
+    _tell(progress(query) for query in queries)  # so that everybody sees that they run
+    told = time.monotonic()
+    while not stopping and any(query.isActive for query in queries):
+        time.sleep(POLL_S)
+        failed = next((q for q in queries if not q.isActive and q.exception() is not None), None)
+        if failed is not None:
+            return failed
+        if time.monotonic() - told >= PROGRESS_S:
+            told = time.monotonic()
+            _tell(progress(query) for query in queries)
+    _tell(progress(query) for query in queries)
+    return None
+
+
+def _end_within(limit_s: float, jvm: Any, code: int) -> None:
+    """Whatever then still waits for Spark is cut off."""
+
+    def end() -> None:
+        _say(
+            f"Spark did not stop within {limit_s:.0f} s and is killed; its last batch is done again at the next start."
+        )
+        if jvm is not None:
+            jvm.kill()
+        sys.stdout.flush()
+        os._exit(code)
+
+    timer = threading.Timer(limit_s, end)
+    timer.daemon = True
+    timer.start()
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
+def _tell(lines: Iterable[dict[str, object]]) -> None:
+    for line in lines:
+        sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()

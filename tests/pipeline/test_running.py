@@ -1,0 +1,60 @@
+"""`pipeline run` ends when it is told to, whatever Spark is doing, and says so when Spark ends first."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
+
+from pipeline.session import JARS
+from tests.conftest import missing_tool
+from tests.interop.jvm import ROOT
+from tests.pipeline.streams import children, ended
+
+LIMIT_S = 120
+pytestmark = pytest.mark.timeout(2 * LIMIT_S)
+
+Driver = subprocess.Popen[str]
+
+
+@pytest.fixture
+def driver(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Driver]:
+    """One job, for brokers that nobody has, once its query has been started."""
+    if not JARS.is_dir():
+        missing_tool(request.config, "Spark's jars are not there (make setup-pipeline): no streaming jobs")
+    words = ["run", "--bootstrap", "127.0.0.1:1", "--output", str(tmp_path), "--master", "local[1]"]
+    command = [sys.executable, "-m", "pipeline", *words, "--jobs", "dead_letters", "--stop-limit", "2"]
+    pipe = subprocess.PIPE
+    started = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    try:
+        assert started.stdout is not None
+        assert "dead_letters" in started.stdout.readline()
+        yield started
+    finally:
+        if started.poll() is None:
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+
+
+def test_a_spark_that_hangs_does_not_keep_the_jobs_from_ending(driver: Driver) -> None:
+    (jvm,) = children(driver.pid)
+    os.kill(jvm, signal.SIGSTOP)
+    driver.terminate()
+    _, said = driver.communicate(timeout=LIMIT_S)
+    assert driver.returncode == 0, said[-2000:]
+    assert "Spark did not stop within 2 s" in said
+    ended([jvm], LIMIT_S)
+
+
+def test_the_end_of_sparks_jvm_is_a_sentence(driver: Driver) -> None:
+    (jvm,) = children(driver.pid)
+    os.kill(jvm, signal.SIGKILL)
+    _, said = driver.communicate(timeout=LIMIT_S)
+    assert driver.returncode == 1
+    assert "Spark's JVM ended" in said
+    assert "Traceback" not in said.split("Spark's JVM ended")[0], said[-2000:]
