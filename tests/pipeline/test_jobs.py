@@ -13,7 +13,7 @@ from pipeline.jobs import Pipeline, PipelineError, start
 from tests.pipeline.spark import as_dicts, kafka_rows, local_spark
 from tests.unit.pipeline.test_backtest import recorded
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_checkpoint_of_another_version_is_refused_with_a_remedy(tmp_path: Path) -> None:

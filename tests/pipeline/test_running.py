@@ -16,7 +16,7 @@ from tests.conftest import missing_tool
 from tests.interop.jvm import ROOT
 from tests.pipeline.streams import children, ended
 
-LIMIT_S = 120
+LIMIT_S = 240
 pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 
 Driver = subprocess.Popen[str]

@@ -22,7 +22,7 @@ from tests.pipeline.spark import (
     traffic_event,
 )
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 START_MS = NOW_MS - NOW_MS % 300_000
 
 
