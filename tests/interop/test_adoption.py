@@ -238,7 +238,9 @@ def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path
             rounds_since = rounds(kafka, group, led_before.generation)
             print(adopted, {task: ms for task, ms in unowned.items() if ms}, restored, rounds_since)
             assert after == before, "no task has moved"
-            assert max(unowned.values()) < 3_000
+            assert max(unowned.values()) < application.session_timeout_ms, (
+                "nobody waited for the session of the removed thread"
+            )
             # A thread that is removed writes no checkpoint: it reads what it wrote since the last one.
             assert restored < load.expected.distinct // 10, "local state was kept"
             assert rounds_since[0].leader.startswith(INSTANCE), "Bellwether led the first round after it"
