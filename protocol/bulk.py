@@ -200,8 +200,10 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
         return ClaimColumns((), nothing, nothing, nothing, generation)
     owned = columns.owned_member, columns.owned_topic, columns.owned_partition
     data = [columns.user_data[m] or b"" for m in row.tolist()]
-    if not eager and sum(map(len, data)) <= _FEW_BYTES:
-        generation[row] = [*map(read_generation, data)]
+    kinds = set(data)
+    if not eager and sum(map(len, kinds)) <= _FEW_BYTES:
+        known = {kind: read_generation(kind) for kind in kinds}
+        generation[row] = [known[one] for one in data]
         return ClaimColumns(columns.topic_names, *owned, generation)
     packed = Packed(data)
     lists, usable, generation[row] = _read_dialects(packed, only_lists=eager)
@@ -288,17 +290,17 @@ def write_assignments(
     if not members:
         return []
 
-    held = np.flatnonzero(owner != _NONE)
+    held = (owner != _NONE).nonzero()[0]
     # Sixteen bits when they suffice: only then is the stable sort a radix sort.
     keys = owner[held].astype(np.uint16 if members <= 1 << 16 else np.int32)
     order = np.argsort(keys, kind="stable")
     member, flat = keys[order].astype(np.int64), held[order]
-    topic = np.repeat(np.arange(len(topic_names)), np.diff(first))[flat]
+    topic = np.arange(len(topic_names)).repeat(first[1:] - first[:-1])[flat]
 
-    starts = np.ones(len(flat), dtype=np.bool_)
-    starts[1:] = (member[1:] != member[:-1]) | (topic[1:] != topic[:-1])
-    run: LongArray = np.flatnonzero(starts)
-    items = np.diff(run, append=len(flat))
+    starts = np.ones(len(flat) + 1, dtype=np.bool_)
+    starts[1:-1] = (member[1:] != member[:-1]) | (topic[1:] != topic[:-1])
+    run: LongArray = starts.nonzero()[0]
+    run, items = run[:-1], run[1:] - run[:-1]
     return lay_out(headers, member[run], topic[run], items, flat - first[topic], members, version, user_data)
 
 

@@ -29,11 +29,13 @@ def lay_out(
     Names are stored eight bytes at a time; what the last eight bytes have too much is overwritten by the count and the
     first partition of the same entry.
     """
-    header_size = np.array([len(h) for h in headers], dtype=np.int64)[topic]
-    entry_end = np.cumsum(header_size + 4 + 4 * items)
-    body = np.bincount(member, weights=header_size + 4 + 4 * items, minlength=members).astype(np.int64)
-    blob_end = np.cumsum(body + _BLOB_BYTES)
-    blob_at = blob_end - body - _BLOB_BYTES
+    sizes = [*map(len, headers)]
+    header_size = np.array(sizes, dtype=np.int64)[topic]
+    entry_size = 4 * items + (header_size + 4)
+    entry_end = entry_size.cumsum()
+    blob_size = np.bincount(member, weights=entry_size, minlength=members).astype(np.int64) + _BLOB_BYTES
+    blob_end = blob_size.cumsum()
+    blob_at = blob_end - blob_size
     out = bytearray(int(blob_end[-1]))
     int16 = np.ndarray((len(out) - 1,), ">i2", out, strides=(1,))
     int32 = np.ndarray((len(out) - 3,), ">i4", out, strides=(1,))
@@ -42,16 +44,17 @@ def lay_out(
     int16[blob_at] = version
     int32[blob_at + 2] = np.bincount(member, minlength=members)
     int32[blob_end - 4] = _NULL
-    count_at = entry_end - 4 - 4 * items + _BLOB_BYTES * member + 6
-    width = -(-max(map(len, headers), default=0) // 8)
-    names = np.frombuffer(b"".join(h.ljust(8 * width) for h in headers), ">u8").reshape(len(headers), width)
-    shortest = min(map(len, headers), default=0)
-    for w in range(width):
+    name_at = entry_end - entry_size + (_BLOB_BYTES * member + _HEAD_BYTES)
+    count_at = name_at + header_size
+    width = -(-max(sizes, default=0) // 8)
+    names = np.frombuffer(b"".join([h.ljust(8 * width) for h in headers]), ">u8").reshape(len(headers), width)
+    shortest = min(sizes, default=0)
+    for w, words in enumerate(names.T):
         if shortest > 8 * w:
-            word[count_at - header_size + 8 * w] = names[topic, w]
+            word[name_at + 8 * w] = words[topic]
             continue
-        long: LongArray = np.flatnonzero(header_size > 8 * w)
-        word[count_at[long] - header_size[long] + 8 * w] = names[topic[long], w]
+        long: LongArray = (header_size > 8 * w).nonzero()[0]
+        word[name_at[long] + 8 * w] = words[topic[long]]
     int32[count_at] = items
     item_at = count_at + 4
     if len(items) < len(partition):

@@ -26,6 +26,8 @@ class Component:
 
     def flats(self, cluster: ClusterView) -> LongArray:
         """The flat partitions of the topics, by topic and partition."""
+        if len(self.topics) == len(cluster.topics):
+            return np.arange(cluster.partition_total)
         inside = np.zeros(len(cluster.topics), dtype=np.bool_)
         inside[self.topics] = True
         return np.flatnonzero(np.repeat(inside, cluster.counts))
@@ -33,9 +35,11 @@ class Component:
 
 def components(group: GroupView, topic_total: int) -> list[Component]:
     """The components of a group, without members that subscribe to nothing and topics that nobody subscribes to."""
-    sets = np.array([s for s in group.sets_in_use.tolist() if len(group.topic_sets[s])], dtype=np.int32)
+    sets: IntArray = np.array([s for s in group.sets_in_use.tolist() if len(group.topic_sets[s])], dtype=np.int32)
     if not len(sets):
         return []
+    if len(group.topic_sets) == 1:
+        return [Component(group.by_id, group.topic_sets[0], sets)]
     if len(sets) == 1:
         members = group.by_id[group.topic_set[group.by_id] == sets[0]]
         return [Component(members, group.topic_sets[sets[0]], sets)]

@@ -45,11 +45,11 @@ def _batches(group: GroupView, cluster: ClusterView) -> Iterator[tuple[IntArray,
     """Topics with the same subscribers and count: subscribers in order, and flat partitions `[topic, partition]`."""
     classes = topic_classes(group, len(cluster.topics))
     wanted = np.flatnonzero((classes.of != NO_CLASS) & (cluster.counts > 0))
-    keys, inverse = np.unique(
-        np.stack([classes.of[wanted], cluster.counts[wanted]], axis=1), axis=0, return_inverse=True
-    )
-    for i, (of, count) in enumerate(keys):
-        topics = wanted[inverse.reshape(-1) == i]
+    batches: dict[tuple[int, int], list[int]] = {}
+    kinds = zip(classes.of[wanted].tolist(), cluster.counts[wanted].tolist(), strict=True)
+    for topic, kind in zip(wanted.tolist(), kinds, strict=True):
+        batches.setdefault(kind, []).append(topic)
+    for (of, count), topics in sorted(batches.items()):
         flats = cluster.first[topics][:, None] + np.arange(count)
         yield classes.members[of], flats.astype(np.int32)
 

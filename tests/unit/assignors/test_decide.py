@@ -293,7 +293,7 @@ def test_a_protocol_that_nobody_knows_is_placed_sticky_with_a_warning() -> None:
 
 
 def test_a_view_that_contradicts_itself_is_a_decision_error() -> None:
-    broken = replace(T6, counts=np.array([6, 6], dtype=np.int32))
+    broken = replace(T6, topics=("t", "u"))
     with pytest.raises(DecisionError, match="group"):
         decide(raw_group({"a": java(["t"])}), broken, Memory.empty(), KAFKA, 0)
 
