@@ -266,12 +266,14 @@ def _await_taken(properties: Mapping[str, str], topic: str, key: str, wait_s: fl
 
 def _connection(bootstrap: str | None, config: Path | None, topic: str | None) -> tuple[dict[str, str], str]:
     """Librdkafka's properties and the control topic."""
-    from coordinator.client_config import librdkafka_properties
+    from coordinator.client_config import ClientConfigError, check_kerberos, client_config, librdkafka_properties
     from coordinator.settings import SettingsError, load
 
     given = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap else {}
     try:
         settings = load(config, given | ({} if config else {"groups": [{"name": "none"}]}))
-    except SettingsError as error:
+        check_kerberos(client_config(settings.properties))
+        properties = librdkafka_properties(settings.properties)
+    except (SettingsError, ClientConfigError) as error:
         fail(str(error))
-    return librdkafka_properties(settings.properties), topic or settings.control_topic or DEFAULT_TOPIC
+    return properties, topic or settings.control_topic or DEFAULT_TOPIC

@@ -99,11 +99,14 @@ def weights(
 
 
 def _properties(config: Path | None, bootstrap: str | None) -> dict[str, str]:
+    from coordinator.client_config import ClientConfigError, check_kerberos, client_config
     from coordinator.settings import SettingsError, load
 
     given = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap is not None else {}
     try:
         # No group is led here, but settings want one.
-        return load(config, given if config is not None else given | {"groups": ["none"]}).properties
-    except SettingsError as error:
+        properties = load(config, given if config is not None else given | {"groups": ["none"]}).properties
+        check_kerberos(client_config(properties))
+    except (SettingsError, ClientConfigError) as error:
         fail(str(error))
+    return properties

@@ -4,9 +4,13 @@ What kafka-python cannot do is refused by name rather than ignored: a silently d
 trap. Properties of our own start with "bellwether." and never reach librdkafka.
 """
 
+import importlib.util
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from coordinator import tokens
+from coordinator.tokens import AWS_MSK_IAM, OAUTHBEARER
 
 OWN_PREFIX = "bellwether."
 API_VERSION = "bellwether.api.version"
@@ -14,7 +18,9 @@ EMBEDDED = "bellwether.embedded.brokers"
 
 RECEIVE_BYTES_MAX = 100_000_000  # a JoinGroup answer holds every subscription; kafka-python's own limit is 1 MB
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, AWS_MSK_IAM, "GSSAPI")
+CALLBACK = "oauth_cb"
+KEEPER = "_tokens"  # in our answer, for `transport`: kafka-python wants an object of its own around it
 
 # Properties that concern only confluent-kafka's part of the work, or do what kafka-python does anyway.
 IGNORED = frozenset(
@@ -24,6 +30,10 @@ IGNORED = frozenset(
         "debug",
         "log_level",
         "metadata.max.age.ms",
+        "sasl.kerberos.keytab",  # librdkafka logs in with it; kafka-python uses the tickets that are there then
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.principal",
         "socket.keepalive.enable",
         "socket.nagle.disable",
         "socket.timeout.ms",
@@ -37,9 +47,16 @@ class ClientConfigError(ValueError):
     """A property that cannot be used; the message is one sentence that names it and never its value if secret."""
 
 
-def librdkafka_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The map without our own properties, which librdkafka would refuse."""
-    return {name: value for name, value in properties.items() if not name.startswith(OWN_PREFIX)}
+def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The map as confluent-kafka takes it: without our own properties, and with the tokens of this process where a
+    login needs any. What has been translated stays as it is. Raises ClientConfigError.
+    """
+    theirs = {name: value for name, value in properties.items() if not name.startswith(OWN_PREFIX)}
+    if CALLBACK in theirs or not tokens.wanted(theirs):
+        return theirs
+    keeper = _keeper(theirs)
+    kept = {n: v for n, v in theirs.items() if n not in tokens.PROPERTIES and not n.startswith("sasl.mechanism")}
+    return {**kept, "sasl.mechanism": OAUTHBEARER, CALLBACK: keeper.for_librdkafka}
 
 
 def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -53,11 +70,20 @@ def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
     if not config.get("bootstrap_servers"):
         raise ClientConfigError("bootstrap.servers is not set: name at least one broker as host:port.")
     _check_sasl(config)
+    if config.get("sasl_mechanism") in (OAUTHBEARER, AWS_MSK_IAM):
+        config |= {"sasl_mechanism": OAUTHBEARER, KEEPER: _keeper(properties)}
     return config
 
 
+def _keeper(properties: Mapping[str, str]) -> tokens.TokenKeeper:
+    try:
+        return tokens.keeper(properties)
+    except tokens.TokenError as error:
+        raise ClientConfigError(str(error)) from None
+
+
 def _translated(name: str, value: str) -> dict[str, Any]:
-    if name in IGNORED or name == EMBEDDED:
+    if name in IGNORED or name == EMBEDDED or name in tokens.PROPERTIES:
         return {}
     rule = _RULES.get(name)
     if rule is None:
@@ -83,7 +109,10 @@ def _check_sasl(config: Mapping[str, Any]) -> None:
             f"security.protocol is {config['security_protocol']}, but sasl.mechanism is not set; use one of"
             f" {', '.join(SASL_MECHANISMS)}."
         )
-    missing = [n for n, key in _CREDENTIALS.items() if mechanism != "GSSAPI" and not config.get(key)]
+    if mechanism == AWS_MSK_IAM and config["security_protocol"] != "SASL_SSL":
+        raise ClientConfigError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL.")
+    by_password = mechanism not in ("GSSAPI", OAUTHBEARER, AWS_MSK_IAM)
+    missing = [n for n, key in _CREDENTIALS.items() if by_password and not config.get(key)]
     if missing:
         raise ClientConfigError(f"sasl.mechanism {mechanism} needs {' and '.join(missing)}.")
 
@@ -102,6 +131,24 @@ def check_tls_files(config: Mapping[str, Any]) -> None:
         # Without a password OpenSSL would ask for one on the terminal.
         secret = password or ""
         _loaded(where, f"{chain}, {key}" if key else chain, lambda c: c.load_cert_chain(chain, key, lambda: secret))
+
+
+def check_kerberos(config: Mapping[str, Any]) -> None:
+    """Whether both clients can log in by GSSAPI here: neither brings it along. Raises ClientConfigError."""
+    if config.get("sasl_mechanism") != "GSSAPI":
+        return
+    if importlib.util.find_spec("gssapi") is None:
+        raise ClientConfigError("sasl.mechanism GSSAPI needs the Python package gssapi; install it beside ours.")
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        AdminClient({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "log_level": "0"})
+    except KafkaException:
+        raise ClientConfigError(
+            "sasl.mechanism GSSAPI needs a librdkafka with Kerberos, which the packaged one has not; build"
+            " confluent-kafka from source on a machine with librdkafka-dev and libsasl2-modules-gssapi-mit."
+        ) from None
 
 
 def _loaded(name: str, path: str, load: Callable[[ssl.SSLContext], None]) -> None:

@@ -19,7 +19,9 @@ from kafka.net.selector import NetworkSelector
 
 from coordinator.client_config import (
     EMBEDDED,
+    KEEPER,
     ClientConfigError,
+    check_kerberos,
     check_tls_files,
     client_config,
     librdkafka_properties,
@@ -27,6 +29,7 @@ from coordinator.client_config import (
 from coordinator.commands import Connection, Describe, FindCoordinator, Join, Request, Sync
 from coordinator.events import Answer, CoordinatorAnswer, DescribeAnswer, Failure, Node, RequestFailed
 from coordinator.group_errors import Code
+from coordinator.tokens import TokenError, TokenKeeper
 from coordinator.transport_describe import (
     BrokerGroup,
     BrokerProtocol,
@@ -42,6 +45,7 @@ from coordinator.transport_messages import answer, failure_of, message
 from coordinator.transport_offsets import FetchedOffsets, FetchOffsets, offsets_answer, offsets_message
 from coordinator.transport_remove import RemovedMembers, RemoveMembers, remove_answer, remove_message
 from coordinator.transport_sizes import LogSizes, sizes_answer, sizes_message
+from coordinator.transport_tokens import Tokens
 
 __all__ = [
     "ClientConfigError",
@@ -95,6 +99,10 @@ class Transport:
         config = client_config(properties)
         config.pop("_verify", None)
         check_tls_files(config)
+        check_kerberos(config)
+        self._tokens: TokenKeeper | None = config.pop(KEEPER, None)
+        if self._tokens is not None:
+            config["sasl_oauth_token_provider"] = Tokens(self._tokens)
         self._embedded = str(properties.get(EMBEDDED, "false")).lower() == "true"
         if self._embedded:
             config.setdefault("api_version", EMBEDDED_API_VERSION)
@@ -115,6 +123,11 @@ class Transport:
 
     async def start(self, timeout_ms: int = 10_000) -> None:
         """Connects to one bootstrap server. Raises UnreachableError with a sentence for people."""
+        if self._tokens is not None:
+            try:
+                await asyncio.to_thread(self._tokens.token)
+            except TokenError as none:
+                raise UnreachableError(Failure.AUTHENTICATION, str(none)) from None
         self._net.start()
         try:
             async with asyncio.timeout(timeout_ms / 1000):

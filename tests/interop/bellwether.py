@@ -70,7 +70,8 @@ def toml(kafka: Mapping[str, str], groups: Sequence[Mapping[str, Any]], **settin
 
 
 class Bellwether:
-    """One process that leads these groups; a context manager. `settings` are top-level, `options` for each group."""
+    """One process that leads these groups; a context manager. `settings` are top-level, `options` for each group.
+    `login` are Kafka properties instead of the cluster's for `user`."""
 
     def __init__(
         self,
@@ -80,13 +81,14 @@ class Bellwether:
         options: Mapping[str, Any] | None = None,
         user: str = "admin",
         command: Sequence[str] = COMMAND,
+        login: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         self._cluster = cluster
         self._command = tuple(command)
         self._groups = tuple(groups)
-        config = cluster.client_config(user, user)
-        config.pop("log_level")
+        config = dict(login) if login is not None else cluster.client_config(user, user)
+        config.pop("log_level", None)
         top = {"instance_id": INSTANCE, "http_address": "", "metadata_interval_ms": 1_000, **settings}
         self._config = toml(config, [{"name": name, "mode": "lead", **(options or {})} for name in groups], **top)
         self._directory = tempfile.TemporaryDirectory(prefix="bellwether-run-")

@@ -1,0 +1,255 @@
+"""Bearer tokens for SASL/OAUTHBEARER: made in one place for both Kafka clients, from librdkafka's properties.
+
+Three sources: unsecured tokens (RFC 7515 without a signature, for trying things out), an OpenID Connect endpoint
+(client credentials, RFC 6749 section 4.4), and AWS_MSK_IAM, which is OAUTHBEARER with a signed URL as its token. A
+token is kept and renewed in a thread of its own when four fifths of its life are over, so that a login never waits for
+an endpoint while an old one still holds. Nothing of a token is ever in a message.
+"""
+
+import base64
+import json
+import re
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+OAUTHBEARER = "OAUTHBEARER"
+AWS_MSK_IAM = "AWS_MSK_IAM"
+UNSECURED = "enable.sasl.oauthbearer.unsecure.jwt"
+METHOD = "sasl.oauthbearer.method"
+CONFIG = "sasl.oauthbearer.config"
+CLIENT_ID, CLIENT_SECRET = "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"
+ENDPOINT, SCOPE = "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope"
+EXTENSIONS, CA = "sasl.oauthbearer.extensions", "https.ca.location"
+PROPERTIES = frozenset({UNSECURED, METHOD, CONFIG, CLIENT_ID, CLIENT_SECRET, ENDPOINT, SCOPE, EXTENSIONS, CA})
+
+ENDPOINT_TIMEOUT_S = 5.0
+ANSWER_BYTES_MAX = 1_000_000
+RENEW_SHARE = 0.8
+RETRY_S = 10.0
+LIFE_DEFAULT_S = 3600  # librdkafka's for unsecured tokens; of an endpoint that does not say how long one holds
+AWS_LIFE_S = 900
+AWS_SERVICE, AWS_ACTION = "kafka-cluster", "kafka-cluster:Connect"
+
+
+class TokenError(Exception):
+    """There is no token; the message is a sentence that names the property and never a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`expires_at_s` is epoch. The value never shows when it is printed."""
+
+    value: str = field(repr=False)
+    expires_at_s: float
+    principal: str = ""
+    extensions: Mapping[str, str] = field(default_factory=dict)
+
+
+TokenSource = Callable[[], Token]
+
+
+class TokenKeeper:
+    """The newest token of one source. Any thread may ask."""
+
+    def __init__(self, source: TokenSource, *, clock: Callable[[], float] = time.time) -> None:
+        self._source = source
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._token: Token | None = None
+        self._timer: threading.Timer | None = None
+
+    def token(self) -> Token:
+        """One that still holds. Raises TokenError."""
+        with self._lock:
+            token = self._token
+            if token is None or token.expires_at_s <= self._clock():
+                token = self._renew()
+            return token
+
+    def for_librdkafka(self, _: str | None = None) -> tuple[str, float, str, dict[str, str]]:
+        """`oauth_cb` of confluent-kafka's clients: token, when it expires (epoch seconds), principal, extensions."""
+        token = self.token()
+        return token.value, token.expires_at_s, token.principal, dict(token.extensions)
+
+    def _renew(self) -> Token:
+        self._token = fresh = self._source()
+        self._renew_in(max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE))
+        return fresh
+
+    def _renew_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = threading.Timer(seconds, self._again)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _again(self) -> None:
+        try:
+            fresh = self._source()
+        except TokenError:
+            self._renew_in(RETRY_S)  # the old one still holds; whoever needs a new one is told why there is none
+            return
+        with self._lock:
+            self._token = fresh
+        self._renew_in(max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE))
+
+
+def wanted(properties: Mapping[str, str]) -> bool:
+    """Whether a login by these properties needs a token."""
+    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or ""
+    return mechanism.upper() in (OAUTHBEARER, AWS_MSK_IAM)
+
+
+def keeper(properties: Mapping[str, str]) -> TokenKeeper:
+    """The keeper of these properties, one and the same for all clients of the process. Raises TokenError."""
+    relevant = {name: value for name, value in properties.items() if name in PROPERTIES or name.startswith("sasl.mech")}
+    return _keeper(tuple(sorted(relevant.items())))
+
+
+@lru_cache(maxsize=16)
+def _keeper(relevant: tuple[tuple[str, str], ...]) -> TokenKeeper:
+    properties = dict(relevant)
+    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or ""
+    if mechanism.upper() == AWS_MSK_IAM:
+        return TokenKeeper(lambda: msk_token(*aws_login()))
+    if properties.get(METHOD, "default").lower() == "oidc":
+        return TokenKeeper(_oidc(properties))
+    if properties.get(UNSECURED, "false").lower() == "true":
+        claims = _unsecured(properties.get(CONFIG, ""))
+        return TokenKeeper(lambda: unsecured_token(claims, time.time()))
+    raise TokenError(
+        f"sasl.mechanism OAUTHBEARER needs a source of tokens; set {METHOD} to oidc with {ENDPOINT}, {CLIENT_ID} and"
+        f" {CLIENT_SECRET}, or {UNSECURED} to true where brokers take unsecured tokens."
+    )
+
+
+# ---- unsecured -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UnsecuredClaims:
+    principal: str
+    life_s: int = LIFE_DEFAULT_S
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    scopes: tuple[str, ...] = ()
+
+
+def unsecured_token(claims: UnsecuredClaims, now_s: float) -> Token:
+    """A JWS without a signature, as brokers of development clusters take it."""
+    body: dict[str, Any] = {claims.principal_claim: claims.principal, "iat": now_s, "exp": now_s + claims.life_s}
+    if claims.scopes:
+        body[claims.scope_claim] = list(claims.scopes)
+    value = f"{_url64(json.dumps({'alg': 'none'}).encode())}.{_url64(json.dumps(body).encode())}."
+    return Token(value, now_s + claims.life_s, claims.principal)
+
+
+def _unsecured(text: str) -> UnsecuredClaims:
+    """From librdkafka's `principal=x scope=a,b lifeSeconds=60 principalClaimName=sub scopeClaimName=scope`."""
+    known = ("principal", "scope", "lifeSeconds", "principalClaimName", "scopeClaimName")
+    found = dict(part.partition("=")[::2] for part in text.split())
+    stray = sorted(found.keys() - set(known))
+    if stray:
+        raise TokenError(f"{CONFIG} has {stray[0]}, which is not known; known are {', '.join(known)}.")
+    if not found.get("principal"):
+        raise TokenError(f"{CONFIG} names no principal; write principal=NAME.")
+    life = found.get("lifeSeconds", str(LIFE_DEFAULT_S))
+    if not life.isdigit() or not int(life):
+        raise TokenError(f"{CONFIG} has lifeSeconds={life}, which is no number of seconds; write lifeSeconds=3600.")
+    scopes = tuple(scope for scope in found.get("scope", "").split(",") if scope)
+    names = found.get("principalClaimName", "sub"), found.get("scopeClaimName", "scope")
+    return UnsecuredClaims(found["principal"], int(life), *names, scopes)
+
+
+# ---- OpenID Connect --------------------------------------------------------------------------------------------------
+
+
+def _oidc(properties: Mapping[str, str]) -> TokenSource:
+    missing = [name for name in (ENDPOINT, CLIENT_ID, CLIENT_SECRET) if not properties.get(name)]
+    if missing:
+        raise TokenError(f"{METHOD} is oidc, which needs {' and '.join(missing)}; set it.")
+    url = properties[ENDPOINT]
+    if not re.match(r"https?://", url):
+        raise TokenError(f"{ENDPOINT} is no address; write https://host/path.")
+    extensions = dict(part.partition("=")[::2] for part in properties.get(EXTENSIONS, "").split(",") if part)
+    return lambda: _asked(url, properties, extensions)
+
+
+def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str]) -> Token:
+    form = {"grant_type": "client_credentials"} | ({"scope": properties[SCOPE]} if properties.get(SCOPE) else {})
+    login = f"{properties[CLIENT_ID]}:{properties[CLIENT_SECRET]}".encode()
+    headers = {"Authorization": f"Basic {base64.b64encode(login).decode()}", "Accept": "application/json"}
+    request = urllib.request.Request(url, urllib.parse.urlencode(form).encode(), headers)  # noqa: S310 - http(s) only
+    where = f"The token endpoint {url.partition('?')[0]} of {ENDPOINT}"
+    try:
+        context = ssl.create_default_context(cafile=properties.get(CA) or None)
+        with urllib.request.urlopen(request, timeout=ENDPOINT_TIMEOUT_S, context=context) as answer:  # noqa: S310 - as above
+            told = json.loads(answer.read(ANSWER_BYTES_MAX))
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise TokenError(f"{where} answered {error.code}; check {CLIENT_ID} and {CLIENT_SECRET}.") from None
+    except OSError as error:
+        why = getattr(error, "reason", None) or error.strerror or type(error).__name__
+        raise TokenError(f"{where} cannot be reached ({why}); check the address, and {CA} for its authority.") from None
+    except ValueError:
+        raise TokenError(f"{where} answered no JSON; check the address.") from None
+    value = told.get("access_token") if isinstance(told, dict) else None
+    if not isinstance(value, str):
+        raise TokenError(f"{where} answered without an access_token; check the address.")
+    life = told.get("expires_in", LIFE_DEFAULT_S)
+    life_s = float(life) if isinstance(life, int | float) and life > 0 else LIFE_DEFAULT_S
+    return Token(value, time.time() + life_s, str(_claims(value).get("sub", "")), extensions)
+
+
+def _claims(value: str) -> dict[str, Any]:
+    """What a JWT says; nothing where the token is opaque."""
+    try:
+        body = value.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+# ---- AWS -------------------------------------------------------------------------------------------------------------
+
+
+def aws_login() -> tuple[Any, str]:
+    """Credentials and the region, from wherever AWS' own tools take them. Raises TokenError."""
+    try:
+        from botocore.session import Session
+    except ImportError:
+        raise TokenError("sasl.mechanism AWS_MSK_IAM needs botocore; install bellwether-kafka[msk].") from None
+    session = Session()
+    region, credentials = session.get_config_variable("region"), session.get_credentials()
+    if not region:
+        raise TokenError("sasl.mechanism AWS_MSK_IAM needs a region; set AWS_DEFAULT_REGION.")
+    if credentials is None:
+        raise TokenError(
+            "sasl.mechanism AWS_MSK_IAM finds no credentials of AWS; give the process a role, a profile or keys."
+        )
+    return credentials.get_frozen_credentials(), region
+
+
+def msk_token(credentials: Any, region: str) -> Token:
+    """The token that MSK takes with OAUTHBEARER: a presigned URL (AWS signature version 4) in URL-safe base 64."""
+    from botocore.auth import SigV4QueryAuth
+    from botocore.awsrequest import AWSRequest
+
+    url = f"https://kafka.{region}.amazonaws.com/?Action={urllib.parse.quote(AWS_ACTION, safe='')}"
+    request = AWSRequest("GET", url)
+    SigV4QueryAuth(credentials, AWS_SERVICE, region, expires=AWS_LIFE_S).add_auth(request)
+    signed = f"{request.url}&User-Agent=bellwether"
+    return Token(_url64(signed.encode()), time.time() + AWS_LIFE_S, AWS_SERVICE)
+
+
+def _url64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
