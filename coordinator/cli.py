@@ -1,11 +1,6 @@
 """The command `bellwether`.
 
-Exit codes
-    0  ended as asked
-    1  something unexpected: a defect of ours
-    2  bad input or configuration: settings, brokers that do not answer, missing ACLs, bytes that do not decode
-    3  fenced: another instance runs with our group.instance.id; do not restart this one while the other runs
-    4  only `plan --detailed-exitcode`: the plan would change something
+Every command ends with one of the codes of `cli_output.EXIT_CODES`, which `--help` and docs/commands.md tell.
 
 A mistake of a user is one sentence on standard error, never a traceback. What only one command needs is imported by
 that command, so that `--help` and `decode` start at once.
@@ -20,24 +15,18 @@ import typer
 from coordinator import cli_orders
 from coordinator.cli_doctor import doctor_app
 from coordinator.cli_groups import groups_app
-from coordinator.cli_output import fail
+from coordinator.cli_output import EPILOG, As, Output, as_json, fail, tell
 from coordinator.cli_pipeline import add_commands
 from coordinator.cli_plan import plan_app
 from coordinator.cli_topology import topology_app
 
 DISTRIBUTION = "bellwether-kafka"
-EXIT_CODES = (
-    "Exit codes: 0 ended as asked; 1 something unexpected; 2 bad input or configuration; "
-    "3 fenced, another instance runs with our group.instance.id."
-)
-
 app = typer.Typer(
     name="bellwether",
     help="Leads classic Kafka consumer groups and decides the assignment of every member.",
-    epilog=EXIT_CODES,
+    epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -52,10 +41,10 @@ cli_orders.add_to(app)
 
 def main() -> None:
     """The entry point of the distribution."""
-    app()
+    app(prog_name="bellwether")
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(epilog=EPILOG)
 def run(
     config: Annotated[
         Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)
@@ -93,14 +82,13 @@ def run(
     raise typer.Exit(outcome.exit_code)
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(epilog=EPILOG)
 def decode(
     kind: Annotated[str, typer.Argument(help="subscription, assignment, ... (a wrong one lists them all)")],
     data: Annotated[str, typer.Argument(metavar="HEX", help='Hex digits, or "-" to read them from standard input.')],
+    output: As = Output.JSON,
 ) -> None:
     """Show a blob of a group (a subscription, an assignment, userData) as JSON."""
-    import json
-
     from protocol.describe import blob_to_json
     from protocol.errors import LocalProtocolError, RemoteProtocolError
 
@@ -110,17 +98,23 @@ def decode(
     except ValueError:
         fail("HEX is not an even number of hex digits (0-9, a-f).")
     try:
-        typer.echo(json.dumps(blob_to_json(kind, blob), indent=2))
+        found = blob_to_json(kind, blob)
     except LocalProtocolError as error:
         fail(_as_sentence(str(error)))
     except RemoteProtocolError as error:
         fail(f"These {len(blob)} bytes are no {kind}: {str(error).rstrip('.')}.")
+    if output is Output.JSON:
+        as_json(found)
+        return
+    import yaml
+
+    typer.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 
 
 @app.command()
-def version() -> None:
+def version(output: As = Output.TABLE) -> None:
     """Print the version."""
-    typer.echo(f"bellwether {_version()}")
+    tell(output, f"bellwether {_version()}", version=_version())
 
 
 def _version() -> str:

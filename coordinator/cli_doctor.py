@@ -1,6 +1,5 @@
 """The command `bellwether doctor GROUP`: asks what only a look from outside can tell, and disturbs nobody."""
 
-import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +7,7 @@ import typer
 
 from coordinator import cli_groups
 from coordinator.cli_groups import Bootstrap, Config, Group
-from coordinator.cli_output import As, Output
+from coordinator.cli_output import As, Exit, Output, as_json
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from coordinator.doctor import Check, Facts
     from coordinator.transport import Transport
 
-EXIT_FAILED = 1
 LIMIT_S = 10.0
 NOBODY = "bellwether-doctor"  # a member id that no broker gives
 COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
@@ -31,11 +29,11 @@ def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, out
 
     checks = examine(cli_groups.run(_facts(group, bootstrap, config)))
     if output is Output.JSON:
-        typer.echo(json.dumps([asdict(check) for check in checks], indent=2))
+        as_json([asdict(check) for check in checks])
     else:
         _draw(checks)
     if worst(checks) is Verdict.FAIL:
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(Exit.UNEXPECTED)
 
 
 async def _facts(group: str, bootstrap: Any, config: Any) -> "Facts":

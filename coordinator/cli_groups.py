@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coordinator.cli_output import As, Output, fail
+from coordinator.cli_output import As, Output, as_json, fail
 
 if TYPE_CHECKING:
     from coordinator.observe import Observation
@@ -36,7 +36,7 @@ def groups(bootstrap: Bootstrap = None, config: Config = None, output: As = Outp
 
     found = run(_list(_kafka(bootstrap, config, "any")))
     if output is Output.JSON:
-        typer.echo(json.dumps([asdict(group) for group in found], indent=2))
+        as_json([asdict(group) for group in found])
         return
     table = Table("group", "assigned by", "type", "state")
     for group in sorted(found, key=lambda g: g.group_id):
@@ -49,7 +49,7 @@ def groups(bootstrap: Bootstrap = None, config: Config = None, output: As = Outp
 def describe(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
     """Show a group: members, what they have, lags, the present plan's cost, and what we would assign."""
     seen = run(_look(group, bootstrap, config))
-    typer.echo(json.dumps(as_document(seen), indent=2)) if output is Output.JSON else _draw(seen)
+    as_json(as_document(seen)) if output is Output.JSON else _draw(seen)
 
 
 @groups_app.command()
@@ -58,9 +58,11 @@ def observe(
     bootstrap: Bootstrap = None,
     config: Config = None,
     interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=1.0)] = 10.0,
+    output: As = Output.TABLE,
 ) -> None:
-    """Show a group again and again until Ctrl-C."""
-    run(_look(group, bootstrap, config, interval_s=interval, show=_draw))
+    """Show a group again and again until Ctrl-C; as JSON one line per look."""
+    show = _draw if output is Output.TABLE else _draw_line
+    run(_look(group, bootstrap, config, interval_s=interval, show=show))
 
 
 def look(group: str, bootstrap: str | None, config: Path | None) -> "Observation":
@@ -88,6 +90,10 @@ def as_document(seen: "Observation") -> dict[str, Any]:
         if shadow is None
         else {"current": asdict(shadow.current), "planned": asdict(shadow.planned), "moves": asdict(shadow.moves)},
     }
+
+
+def _draw_line(seen: "Observation") -> None:
+    typer.echo(json.dumps(as_document(seen)))
 
 
 def _draw(seen: "Observation") -> None:

@@ -9,13 +9,14 @@ import re
 import socket
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from assignors.rules import EVERYTHING
-from coordinator.cli_output import fail
+from coordinator.cli_output import As, Output, as_json, fail, tell
 from coordinator.orders import EVERYBODY, Beat, Order, OrderKind, PlacementKind, PlacementOrder, encode, order_key
 
 DEFAULT_TOPIC = "bellwether-control"
@@ -52,12 +53,14 @@ def leave(
     bootstrap: Bootstrap = None,
     config: Config = None,
     topic: Topic = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume."""
     properties, topic = _connection(bootstrap, config, topic)
-    _write(properties, topic, _order(OrderKind.LEAVE, group, _duration_ms(for_), reason))
-    typer.echo(f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that.")
-    _say_if_unheard(properties, topic, group)
+    order = _order(OrderKind.LEAVE, group, _duration_ms(for_), reason)
+    _write(properties, topic, order)
+    said = f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that."
+    tell(output, said, order=_document(order), heard=_heard(properties, topic, group))
 
 
 def pause(
@@ -67,20 +70,28 @@ def pause(
     bootstrap: Bootstrap = None,
     config: Config = None,
     topic: Topic = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Have Bellwether begin no rebalance of its own accord; rounds that members begin are answered as ever."""
     properties, topic = _connection(bootstrap, config, topic)
-    _write(properties, topic, _order(OrderKind.PAUSE, group, _duration_ms(for_), reason))
-    typer.echo(f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that.")
-    _say_if_unheard(properties, topic, group)
+    order = _order(OrderKind.PAUSE, group, _duration_ms(for_), reason)
+    _write(properties, topic, order)
+    said = f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that."
+    tell(output, said, order=_document(order), heard=_heard(properties, topic, group))
 
 
-def resume(group: Group, bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None) -> None:
+def resume(
+    group: Group,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+    output: As = Output.TABLE,
+) -> None:
     """Withdraw what leave and pause have ordered of a group."""
     properties, topic = _connection(bootstrap, config, topic)
     for kind in (OrderKind.LEAVE, OrderKind.PAUSE):
         _withdraw(properties, topic, order_key(kind, group))
-    typer.echo(f"Orders to leave or pause {group} are withdrawn.")
+    tell(output, f"Orders to leave or pause {group} are withdrawn.", group=group)
 
 
 def rebalance(
@@ -90,12 +101,14 @@ def rebalance(
     bootstrap: Bootstrap = None,
     config: Config = None,
     topic: Topic = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Have the leading sidecar begin a rebalance now."""
     properties, topic = _connection(bootstrap, config, topic)
-    _write(properties, topic, _order(OrderKind.REBALANCE, group, ONCE_MS, reason))
+    order = _order(OrderKind.REBALANCE, group, ONCE_MS, reason)
+    _write(properties, topic, order)
     _await_taken(properties, topic, order_key(OrderKind.REBALANCE, group), wait)
-    typer.echo(f"A rebalance of {group} has begun.")
+    tell(output, f"A rebalance of {group} has begun.", order=_document(order))
 
 
 def drain(
@@ -105,12 +118,14 @@ def drain(
     bootstrap: Bootstrap = None,
     config: Config = None,
     topic: Topic = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Have a sidecar hand its groups to a standby, without a rebalance."""
     properties, topic = _connection(bootstrap, config, topic)
-    _write(properties, topic, _order(OrderKind.DRAIN, sidecar, ONCE_MS, reason))
+    order = _order(OrderKind.DRAIN, sidecar, ONCE_MS, reason)
+    _write(properties, topic, order)
     _await_taken(properties, topic, order_key(OrderKind.DRAIN, sidecar), wait)
-    typer.echo("A sidecar hands its groups over.")
+    tell(output, "A sidecar hands its groups over.", order=_document(order))
 
 
 def pin(
@@ -122,10 +137,12 @@ def pin(
     bootstrap: Bootstrap = None,
     config: Config = None,
     topic: Topic = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Keep a partition, a topic or a task on one member or in one rack."""
-    _place(PlacementKind.PIN, group, item, where, for_, reason, _connection(bootstrap, config, topic))
-    typer.echo(f"{item} of {group} belongs on {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
+    order = _placement(PlacementKind.PIN, group, item, where, for_, reason)
+    said = f"{item} of {group} belongs on {where} for {for_}; 'bellwether unpin {group} {item}' ends that."
+    _place(order, said, _connection(bootstrap, config, topic), output)
 
 
 def ban(
@@ -137,10 +154,12 @@ def ban(
     bootstrap: Bootstrap = None,
     config: Config = None,
     topic: Topic = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Keep a partition, a topic or a task off one member or out of one rack."""
-    _place(PlacementKind.BAN, group, item, where, for_, reason, _connection(bootstrap, config, topic))
-    typer.echo(f"{item} of {group} stays off {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
+    order = _placement(PlacementKind.BAN, group, item, where, for_, reason)
+    said = f"{item} of {group} stays off {where} for {for_}; 'bellwether unpin {group} {item}' ends that."
+    _place(order, said, _connection(bootstrap, config, topic), output)
 
 
 def evacuate(
@@ -151,13 +170,22 @@ def evacuate(
     bootstrap: Bootstrap = None,
     config: Config = None,
     topic: Topic = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Empty a member or a rack before maintenance; tasks with state move when they have caught up elsewhere."""
-    _place(PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason, _connection(bootstrap, config, topic))
-    typer.echo(f"{where} is emptied of {group} for {for_}; 'bellwether unpin {group} {EVERYTHING}' ends that.")
+    order = _placement(PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason)
+    said = f"{where} is emptied of {group} for {for_}; 'bellwether unpin {group} {EVERYTHING}' ends that."
+    _place(order, said, _connection(bootstrap, config, topic), output)
 
 
-def unpin(group: Group, item: Item, bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None) -> None:
+def unpin(
+    group: Group,
+    item: Item,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+    output: As = Output.TABLE,
+) -> None:
     """Withdraw every pin, ban and evacuation of an item; of * those of everything."""
     properties, topic = _connection(bootstrap, config, topic)
     found = [
@@ -169,22 +197,28 @@ def unpin(group: Group, item: Item, bootstrap: Bootstrap = None, config: Config 
         fail(f"There is no pin, ban or evacuation of {item} in {group}; see 'bellwether orders'.")
     for order in found:
         _withdraw(properties, topic, order.key)
-        typer.echo(f"Withdrawn: {order.sentence}.")
+    said = "\n".join(f"Withdrawn: {order.sentence}." for order in found)
+    tell(output, said, withdrawn=[_document(order) for order in found])
 
 
-def orders(bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None) -> None:
+def orders(bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE) -> None:
     """List the orders that stand, and the sidecars that have been heard."""
     from datetime import UTC, datetime
 
     properties, topic = _connection(bootstrap, config, topic)
     now_ms = int(time.time() * 1000)
-    for _, record in sorted(_read(properties, topic).items()):
-        if isinstance(record, Beat):
-            age_s = max(0, now_ms - record.at_ms) / 1000
-            typer.echo(f"sidecar {record.sidecar}: leads {len(record.leads)}, last beat {age_s:.0f} s ago")
-        elif isinstance(record, Order | PlacementOrder) and record.expires_ms > now_ms:
-            until = datetime.fromtimestamp(record.expires_ms / 1000, UTC).isoformat(timespec="seconds")
-            typer.echo(f"{record.sentence}, until {until}")
+    records = [record for _, record in sorted(_read(properties, topic).items())]
+    beats = [record for record in records if isinstance(record, Beat)]
+    stand = [r for r in records if isinstance(r, Order | PlacementOrder) and r.expires_ms > now_ms]
+    if output is Output.JSON:
+        as_json({"sidecars": [asdict(beat) for beat in beats], "orders": [_document(order) for order in stand]})
+        return
+    for beat in beats:
+        age_s = max(0, now_ms - beat.at_ms) / 1000
+        typer.echo(f"sidecar {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
+    for order in stand:
+        until = datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec="seconds")
+        typer.echo(f"{order.sentence}, until {until}")
 
 
 def _order(kind: OrderKind, target: str, lasts_ms: int, reason: str) -> Order:
@@ -192,16 +226,21 @@ def _order(kind: OrderKind, target: str, lasts_ms: int, reason: str) -> Order:
     return Order(kind, target, f"{getpass.getuser()}@{socket.gethostname()}", at_ms, at_ms + lasts_ms, reason)
 
 
-def _place(
-    kind: PlacementKind, group: str, item: str, where: str, for_: str, reason: str, to: tuple[dict[str, str], str]
-) -> None:
+def _placement(kind: PlacementKind, group: str, item: str, where: str, for_: str, reason: str) -> PlacementOrder:
     if not where.startswith(("rack:", "member:")) or where.endswith(":"):
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
     at_ms, owner = int(time.time() * 1000), f"{getpass.getuser()}@{socket.gethostname()}"
-    order = PlacementOrder(kind, group, item, where, owner, at_ms, at_ms + _duration_ms(for_), reason)
+    return PlacementOrder(kind, group, item, where, owner, at_ms, at_ms + _duration_ms(for_), reason)
+
+
+def _place(order: PlacementOrder, said: str, to: tuple[dict[str, str], str], output: Output) -> None:
     properties, topic = to
     _write(properties, topic, order)
-    _say_if_unheard(properties, topic, group)
+    tell(output, said, order=_document(order), heard=_heard(properties, topic, order.target))
+
+
+def _document(order: Order | PlacementOrder) -> dict[str, Any]:
+    return {**asdict(order), "kind": order.kind.value, "sentence": order.sentence}
 
 
 def _duration_ms(text: str) -> int:
@@ -239,17 +278,18 @@ def _read(properties: Mapping[str, str], topic: str) -> Mapping[str, object]:
         fail(str(error))
 
 
-def _say_if_unheard(properties: Mapping[str, str], topic: str, group: str) -> None:
-    """An order that nobody hears looks like one that is obeyed, so we say so."""
+def _heard(properties: Mapping[str, str], topic: str, group: str) -> bool:
+    """Whether anybody looks after the group. An order that nobody hears looks like one that is obeyed, so we say so."""
     since_ms = int(time.time() * 1000) - UNHEARD_MS
     beats = [r for r in _read(properties, topic).values() if isinstance(r, Beat) and r.at_ms >= since_ms]
     if any(group in (*beat.leads, *beat.claims, *beat.stands_by) for beat in beats):
-        return
+        return True
     typer.echo(
         f"But no sidecar that looks after {group} has been heard in the control topic '{topic}' for"
         f" {UNHEARD_MS // 1000} s; check control_topic in its settings.",
         err=True,
     )
+    return False
 
 
 def _await_taken(properties: Mapping[str, str], topic: str, key: str, wait_s: float) -> None:

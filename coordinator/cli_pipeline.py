@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli_output import fail
+from coordinator.cli_output import As, Output, as_json, fail, tell
 
 TIMEOUT_S = 10.0
 IDLE_S = 2.0
@@ -50,11 +50,12 @@ def replay_history(history: Path, policies: Sequence[str], *, as_json: bool) -> 
 
 
 def history(
-    output: Annotated[Path, typer.Option(help="The file to write.")],
+    file: Annotated[Path, typer.Option(help="The file to write.")],
     config: Config = None,
     bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
     topic: Annotated[str, typer.Option(help="The events topic.")] = "bellwether.events",
     registry_url: Annotated[str | None, typer.Option(help="The Schema Registry, if events are framed for it.")] = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Copy snapshots and traffic from the events topic into a file, for `bellwether simulate`."""
     from confluent_kafka import KafkaException
@@ -68,20 +69,21 @@ def history(
     try:
         ids = registered(registry_url, topic, SchemaSet.load()) if registry_url else {}
         values = recorded(librdkafka_properties(_properties(config, bootstrap)), topic, TIMEOUT_S, ids)
-        count = write_history(output, values)
+        count = write_history(file, values)
     except (HistoryUnreadError, RegistryError) as error:
         fail(str(error))
     except KafkaException as error:
         fail(f"The topic {topic} cannot be read: {error.args[0].str()}; check bootstrap.servers and the ACL READ.")
     except OSError as error:
-        fail(f"The file {output} cannot be written ({error.strerror}); check --output.")
-    typer.echo(f"Wrote {count} records to {output}.")
+        fail(f"The file {file} cannot be written ({error.strerror}); check --file.")
+    tell(output, f"Wrote {count} records to {file}.", records=count, file=str(file))
 
 
 def weights(
     topic: Annotated[str, typer.Option(help="The compacted topic of weights.")] = "bellwether.weights",
     config: Config = None,
     bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused."""
     from coordinator.weights import WeightConfig, WeightReader
@@ -94,8 +96,16 @@ def weights(
         if now != known:
             known, since = now, time.monotonic()
         time.sleep(0.1)
-    typer.echo(json.dumps(reader.describe(), indent=2))
+    found = reader.describe()
     reader.close()
+    if output is Output.JSON:
+        as_json(found)
+        return
+    typer.echo(f"{found['topic']}: {found['known']} weights are known, {found['used']} would be used now.")
+    for reason, count in sorted(found["refused"].items()):
+        typer.echo(f"  refused: {count}, {reason}")
+    for one in found["heaviest"]:
+        typer.echo(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
 
 
 def _properties(config: Path | None, bootstrap: str | None) -> dict[str, str]:

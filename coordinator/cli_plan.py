@@ -1,6 +1,5 @@
 """The commands `bellwether plan`, `explain` and `simulate`: what would happen, why, and what if. They apply nothing."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coordinator.cli_groups import Bootstrap, Config, Group
-from coordinator.cli_output import As, Output, fail
+from coordinator.cli_output import As, Exit, Output, as_json, fail
 
 if TYPE_CHECKING:
     from assignors.decide import Decision
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from coordinator.observe import Observation
     from coordinator.picture import Picture
 
-EXIT_CHANGES = 4
 PARTITION_PARTS = 2
 
 plan_app = typer.Typer(pretty_exceptions_enable=False)
@@ -38,11 +36,11 @@ def plan(
     """Show what the configured policy would change in a group now. Applies nothing."""
     picture = _picture(_decision(group, bootstrap, config))
     if output is Output.JSON:
-        typer.echo(json.dumps(asdict(picture), indent=2))
+        as_json(asdict(picture))
     else:
         _draw_plan(picture)
     if detailed_exitcode and (picture.moved or picture.new or picture.lost):
-        raise typer.Exit(EXIT_CHANGES)
+        raise typer.Exit(Exit.DIFFERS)
 
 
 @plan_app.command()
@@ -56,7 +54,7 @@ def explain(
     """Say why something is where the plan puts it and what alternatives would cost; of every move, if none is named."""
     found = _explanations(_decision(group, bootstrap, config), what)
     if output is Output.JSON:
-        typer.echo(json.dumps([asdict(explanation) for explanation in found], indent=2))
+        as_json([asdict(explanation) for explanation in found])
         return
     if not found:
         typer.echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to be told why it stays.")
@@ -101,7 +99,7 @@ def simulate(
     except WhatIfError as error:
         fail(str(error))
     if output is Output.JSON:
-        typer.echo(json.dumps([asdict(picture) for picture in pictures], indent=2))
+        as_json([asdict(picture) for picture in pictures])
         return
     _draw_rounds(pictures)
 

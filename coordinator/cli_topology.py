@@ -3,12 +3,13 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coordinator.cli_output import fail
+from coordinator.cli_output import As, Output, as_json, fail
 
 if TYPE_CHECKING:
     from assignors.streams.topology import Topology
@@ -35,6 +36,7 @@ def learn(
     group: Annotated[str, typer.Argument(help="The application id of a running, stable application.")],
     bootstrap: Bootstrap = None,
     config: Config = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Learn the topology of a running application that a Java member leads, and write the file to standard output.
 
@@ -46,7 +48,7 @@ def learn(
         learned = asyncio.run(_learn(group, _properties(bootstrap, config, group)))
     except TopologyError as error:
         fail(f"The topology of {group} cannot be learned: {error}.")
-    _print(learned.topology, learned.notes)
+    _print(learned.topology, learned.notes, output)
 
 
 @topology_app.command()
@@ -55,6 +57,7 @@ def parse(
     application_id: Annotated[str, typer.Option(help="application.id of the application.")],
     bootstrap: Bootstrap = None,
     config: Config = None,
+    output: As = Output.TABLE,
 ) -> None:
     """Turn the text of Topology.describe() into a topology file, on standard output.
 
@@ -74,11 +77,11 @@ def parse(
             described = with_existing_sizes(described, topics)
     except TopologyError as error:
         fail(f"{file} cannot be used: {error}.")
-    _print(described.topology, described.notes)
+    _print(described.topology, described.notes, output)
 
 
 @topology_app.command()
-def show(file: Annotated[Path, typer.Argument(help="A topology file.")]) -> None:
+def show(file: Annotated[Path, typer.Argument(help="A topology file.")], output: As = Output.TABLE) -> None:
     """Check a topology file and show what is in it, with its digest (for the client tag that attests it)."""
     from assignors.streams.topology import TopologyError
     from coordinator.topology import load_topology
@@ -87,8 +90,21 @@ def show(file: Annotated[Path, typer.Argument(help="A topology file.")]) -> None
         topology = load_topology(file)
     except TopologyError as error:
         fail(str(error))
+    if output is Output.JSON:
+        as_json(_document(topology))
+        return
     for line in _lines(topology):
         typer.echo(line)
+
+
+def _document(topology: "Topology") -> dict[str, Any]:
+    return {
+        "application": topology.application_id,
+        "digest": topology.digest,
+        "subtopologies": [asdict(s) | {"stateful": s.stateful} for s in topology.subtopologies],
+        "patterns": [{"subtopology": number, "pattern": pattern} for number, pattern in topology.patterns],
+        "undecided": list(topology.undecided),
+    }
 
 
 def _lines(topology: "Topology") -> list[str]:
@@ -161,7 +177,14 @@ def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[
     return properties
 
 
-def _print(topology: "Topology", notes: Sequence[str]) -> None:
+def _print(topology: "Topology", notes: Sequence[str], output: Output) -> None:
+    """The file; as JSON the same document, which is a topology file too (YAML holds JSON)."""
+    import yaml
+
     from coordinator.topology import write_topology
 
-    typer.echo(write_topology(topology, notes), nl=False)
+    text = write_topology(topology, notes)
+    if output is Output.JSON:
+        as_json(yaml.safe_load(text))
+    else:
+        typer.echo(text, nl=False)

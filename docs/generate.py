@@ -1,18 +1,22 @@
-"""Writes docs/metrics.md and docs/configuration.md from the code: `python docs/generate.py`. A test compares.
+"""Writes the pages metrics, configuration and commands from the code: `python docs/generate.py`. A test compares.
 
 What a setting is for is told in docs/settings.yml; names, types and defaults come from the settings themselves.
 """
 
 import types
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer.main
 import yaml
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from coordinator.cli import app
+from coordinator.cli_output import EXIT_CODES, Output
 from coordinator.events_out import events_counter, events_waiting
 from coordinator.metrics import REASONS_MAX, Metrics
 from coordinator.metrics_control import ControlMetrics
@@ -142,7 +146,49 @@ def _default(field: Any) -> str:
     return f"`{field.default}`"
 
 
-PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page}
+def commands_page() -> str:
+    """Every command with its arguments and options, and the exit codes."""
+    lines = [
+        "# Commands",
+        "",
+        "All but `run`, and those that write to the control topic, only look: they join no group and change nothing.",
+        "Every command prints a table, or JSON with `--output json` (`observe`: a document per line). Completion for",
+        "your shell: `bellwether --install-completion`, or `--show-completion` to look at it first.",
+        "Made by `python docs/generate.py`.",
+        "",
+        "## Exit codes",
+        "",
+        "| code | meaning |",
+        "|---|---|",
+        *(f"| {int(code)} | {said} |" for code, said in EXIT_CODES.items()),
+        "",
+        "A mistake of a user is one sentence on standard error, never a traceback.",
+    ]
+    for words, command in _commands(typer.main.get_command(app)):
+        told = " ".join((command.help or "").split())
+        lines += ["", f"## `bellwether {words}`", "", told, "", "| argument or option | what it is |", "|---|---|"]
+        lines += [_parameter(one) for one in command.params if one.name != "help"]
+    return "\n".join([*lines, ""])
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    for name, one in sorted(command.commands.items()):
+        if hasattr(one, "commands"):
+            yield from _commands(one, (*path, name))
+        else:
+            yield " ".join((*path, name)), one
+
+
+def _parameter(one: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in one.opts)
+    if one.param_type_name == "argument":
+        names = f"`{one.metavar or one.name.upper()}`"
+    values = f" ({', '.join(map(str, type(one.default)))})" if isinstance(one.default, Output) else ""
+    text = " ".join((getattr(one, "help", None) or "").split()).replace("|", "\\|")
+    return f"| {names} | {text}{values} |"
+
+
+PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page, "commands.md": commands_page}
 
 
 if __name__ == "__main__":

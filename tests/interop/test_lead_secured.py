@@ -135,7 +135,7 @@ def test_nothing_secret_is_ever_written(
     try:
         wait_until(lambda: bool(led.log("membership", what="LEADING")), LIMIT_S, led.tail)
     finally:
-        led.stop()
+        led.__exit__(None, None, None)
         said.append(led.text())
     path = tmp_path / "bellwether.toml"
     path.write_text(toml(login, [{"name": group}], http_address=""))

@@ -36,7 +36,7 @@ def main() -> int:
         kafka.create_topic(TOPIC, 3)
         count = publish(kafka)
         path = Path(directory) / "history"
-        copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", TOPIC, "--output", str(path)])
+        copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", TOPIC, "--file", str(path)])
         say(f"{count} snapshots of {GROUPS} groups, {PARTITIONS} partitions each. bellwether history: {copied.text}")
         words = ["simulate", "--history", str(path)]
         for policy in BACKTEST_POLICIES:

@@ -54,7 +54,7 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
 
 def history_is_replayed(kafka: KafkaCluster, topic: str, path: Path, counts: Counter[str]) -> None:
     """`bellwether history` copies at least what was read before, and `simulate` replays it without a failure."""
-    copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", topic, "--output", str(path)])
+    copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", topic, "--file", str(path)])
     assert copied.code == 0, copied.text
     history = read_history(path)
     assert not history.refused

@@ -55,7 +55,7 @@ def test_killed_and_restarted_jobs_write_what_a_batch_computes(
     event, record = SCHEMAS.decode(bytes(sent[-1].value() or b""))
     assert event == "weight"
     assert sent[-1].key() == f"{record['topic']}-{record['partition']}".encode()
-    shown = run_to_end(["weights", "--bootstrap", kafka.bootstrap, "--topic", WEIGHTS_TOPIC])
+    shown = run_to_end(["weights", "--bootstrap", kafka.bootstrap, "--topic", WEIGHTS_TOPIC, "--output", "json"])
     assert shown.code == 0, shown.text
     told = json.loads(shown.stdout)
     assert (told["known"], told["used"], told["refused"]) == (7, 0, {"old": 7})

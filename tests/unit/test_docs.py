@@ -8,7 +8,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["metrics.md", "configuration.md"])
+@pytest.mark.parametrize("page", ["metrics.md", "configuration.md", "commands.md"])
 def test_generated_pages_are_fresh(page: str) -> None:
     spec = importlib.util.spec_from_file_location("generate_docs", DOCS / "generate.py")
     assert spec is not None

@@ -31,6 +31,6 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
     missing = RUNNER.invoke(app, ["simulate", "--history", str(tmp_path / "none")])
     assert missing.exit_code == 2
     assert "cannot be read" in missing.stderr
-    absent = RUNNER.invoke(app, ["history", "--bootstrap", "nowhere", "--output", str(tmp_path / "h"), "--topic", "t"])
+    absent = RUNNER.invoke(app, ["history", "--bootstrap", "nowhere", "--file", str(tmp_path / "h"), "--topic", "t"])
     assert absent.exit_code == 2
     assert "Traceback" not in absent.output
