@@ -243,5 +243,7 @@ def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path
             )
             # A thread that is removed writes no checkpoint: it reads what it wrote since the last one.
             assert restored < load.expected.distinct // 10, "local state was kept"
-            assert rounds_since[0].leader.startswith(INSTANCE), "Bellwether led the first round after it"
+            # A probing rebalance of the application's own may come before Bellwether does.
+            with_it = [found for found in rounds_since if found.members > len(app.instances)]
+            assert with_it[0].leader.startswith(INSTANCE), "Bellwether led the first round that it was in"
             assert line.overlaps() == []
