@@ -130,7 +130,7 @@ class GroupMembership(Newcomer):
                 self._synced(event)
             case HeartbeatAnswer():
                 self._heartbeat_answered(event)
-            case LeaveAnswer():
+            case LeaveAnswer() if kind is Kind.LEAVE:  # others tell of members that are not this one
                 self._leave_answered(event)
 
     # ---- time --------------------------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ class Newcomer(Member):
             return
         match outcome:
             case None:
+                self._timers.clear(Timer.APPROACH)
                 if takeover.due is not None:
                     self._timers.set(Timer.APPROACH, takeover.due)
             case Led():
@@ -144,6 +145,7 @@ class Newcomer(Member):
         self._ambition.succeeded()
         self._listed = self.config.topics
         self._removed = takeover.evicted
+        self._give_back(takeover, "the lead has been taken")
         removed = ", ".join(takeover.evicted) or "a leader that had gone"
         took_s = self._now - takeover.began
         self._note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s and with the {takeover.tries}. member id")
@@ -157,14 +159,17 @@ class Newcomer(Member):
         self._ambition.failed(takeover.leader)
         self._timers.clear(Timer.APPROACH)
         self._requests.abandon(Kind.GIVE_BACK)
-        if takeover.debts:
-            self._requests.evict(takeover.debts, failed.reason, kind=Kind.GIVE_BACK)
+        self._give_back(takeover, failed.reason)
         if failed.code and action_for(failed.code) is Action.FATAL:
             self._fail_code(failed.code)
         elif takeover.joined:
             self._leave(failed.reason, setback=True)
         else:
             self._lost_membership(failed.reason)
+
+    def _give_back(self, takeover: Takeover, reason: str) -> None:
+        if takeover.debts:
+            self._requests.evict(takeover.debts, reason, kind=Kind.GIVE_BACK)
 
     def _request_failed(self, event: RequestFailed) -> None:
         if self._takeover is None:

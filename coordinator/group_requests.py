@@ -164,9 +164,16 @@ class Requests:
         self._send(Kind.DESCRIBE, lambda rid, node: Describe(rid, node, config.group_id, config.request_timeout_ms))
 
     def join(
-        self, metadata: bytes, reason: str, *, kind: Kind = Kind.JOIN, member_id: str | None = None, static: bool = True
+        self,
+        metadata: bytes,
+        reason: str,
+        *,
+        kind: Kind = Kind.JOIN,
+        member_id: str | None = None,
+        static: bool = True,
+        besides: tuple[str, ...] = (),
     ) -> None:
-        """As the member that we are unless told otherwise."""
+        """As the member that we are unless told otherwise. `besides`: names to offer last."""
         config = self.config
         own_id = self.member_id if member_id is None else member_id
         self._send(
@@ -177,7 +184,7 @@ class Requests:
                 group_id=config.group_id,
                 member_id=own_id,
                 instance_id=config.instance_id if static else None,
-                protocols=tuple((name, metadata) for name in self.protocols),
+                protocols=tuple((name, metadata) for name in (*self.protocols, *besides)),
                 reason=reason[:REASON_LENGTH_MAX],
                 session_timeout_ms=config.session_timeout_ms,
                 rebalance_timeout_ms=config.rebalance_timeout_ms,

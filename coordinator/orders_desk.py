@@ -130,6 +130,18 @@ class ControlDesk:
             await asyncio.sleep(STOP_POLL_S)
             self.review()
 
+    async def relieve(self, group: str, reason: str) -> bool:
+        """Hands over a group whose membership can do nothing any more; whether a standby has taken it."""
+        post = self._posts[group]
+        if not self._standby or not self._caught_up.is_set() or not leads(post.runner):
+            return False
+        self._hand_over([group], reason)
+        while post.hands_over_until and self._clock() < post.hands_over_until:
+            if self._succession.leader(group):
+                return True
+            await asyncio.sleep(STOP_POLL_S)
+        return False
+
     async def close(self) -> None:
         self._topic.withdraw(beat_key(self.sidecar_id))
         await self._topic.close()

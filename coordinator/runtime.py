@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Generic
 
@@ -40,6 +40,7 @@ from coordinator.transport import Transport, TransportError
 EXIT_BUG = 1
 
 NoteObserver = Callable[[str, Note], None]
+Relieve = Callable[[str, str], Awaitable[bool]]  # hands a group over for a reason; whether a standby has taken it
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +67,7 @@ class GroupRunner(Generic[D]):
         *,
         on_decision: Sequence[Callable[[PlannedRound[D]], None]] = (),
         on_note: Sequence[NoteObserver] = (),
+        relieve: Relieve | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.group_id = config.group_id
@@ -77,6 +79,7 @@ class GroupRunner(Generic[D]):
         self._watch = watch
         self._on_decision = on_decision
         self._on_note = on_note
+        self._relieve = relieve
         self._clock = clock
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -108,8 +111,8 @@ class GroupRunner(Generic[D]):
                 self._unfollow_unless_leading()
         except Exception:
             log.exception("group_crashed", group=self.group_id)
+            await self._hand_over("an error of ours")
             self.fatal = Fatal(f"Group '{self.group_id}': an error of ours ended it; see the log.", EXIT_BUG)
-            await self._hand_over()
         finally:
             self._cleanup()
         return self.fatal.exit_code if self.fatal is not None else 0
@@ -253,10 +256,15 @@ class GroupRunner(Generic[D]):
         for observer in self._on_note:
             _told(observer, self.group_id, note)
 
-    async def _hand_over(self) -> None:
-        """After a bug: members must not wait for our session to expire."""
-        command = self.membership.farewell("an error of ours")
-        if command is not None:
+    async def _hand_over(self, reason: str) -> None:
+        """After a bug: to a standby, for which no member stops; or members would wait for our session to expire."""
+        relieved = False
+        try:
+            relieved = self._relieve is not None and await self._relieve(self.group_id, reason)
+        except Exception:
+            log.exception("not_relieved", group=self.group_id)
+        command = self.membership.farewell(reason)
+        if command is not None and not relieved:
             await self._transport.request(command)
 
     def _cleanup(self) -> None:

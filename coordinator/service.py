@@ -207,6 +207,7 @@ class Service:
             watch,
             on_decision=self._observers.on_decision,
             on_note=(*self._observers.on_note, self._on_note),
+            relieve=self._relieve,
         )
 
     def _add_application(
@@ -230,6 +231,7 @@ class Service:
             watch,
             on_decision=(between.on_decision, *self._observers.on_streams_decision),
             on_note=(*self._observers.on_note, self._on_note),
+            relieve=self._relieve,
         )
         self.runners[config.group_id] = runner
         return asyncio.create_task(between.run(runner.membership, runner.post))
@@ -239,6 +241,9 @@ class Service:
             self._watches[group_id].stir()
         if self._desk is not None:
             self._desk.on_note(group_id, note)
+
+    async def _relieve(self, group_id: str, reason: str) -> bool:
+        return self._desk is not None and await self._desk.relieve(group_id, reason)
 
     def rebalance_wanted(self, group_id: str, reason: str) -> None:
         """A group has reason to plan anew; whether it does is its membership's decision."""

@@ -79,6 +79,10 @@ class Succession:
         found = [h for h in self._others() if group in h.leads or group in h.claims]
         return max(found, key=lambda h: h.order).sidecar if found else None
 
+    def leader(self, group: str) -> str | None:
+        """Another living sidecar that says it leads the group."""
+        return next((h.sidecar for h in self._others() if group in h.leads and self._lives(h.sidecar)), None)
+
     def successors(self, group: str) -> list[str]:
         """Living sidecars that stand by for the group, by rank; ourselves not counted."""
         return sorted(h.sidecar for h in self._others() if group in h.stands_by and self._lives(h.sidecar))

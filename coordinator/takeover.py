@@ -6,8 +6,15 @@ A group is led by the first member in the order of the broker's hash table once 
    notices nothing. With one: reserve a pending id first, which holds the round open (the barrier), join, and join again
    under the same instance id until the id is good; each replaces the one before. Then let the barrier go.
 2. The answer to that JoinGroup names the leader. If that is us: done. If it is another and we may remove nobody: leave.
-3. Remove the leader by LeaveGroup, before its SyncGroup if we are fast enough. The round that this opens stays open
-   until we join it, so wait until the leader is back under another id, then join. Nobody has led in between.
+3. Remove the leader by LeaveGroup, but never while its SyncGroup may be with the broker: the broker answers a parked
+   JoinGroup of a removed member (UNKNOWN_MEMBER_ID), and forgets a parked SyncGroup, so that the client waits for its
+   request timeout. Hence, so that as few as possible notice:
+   - members that keep their partitions in a round (cooperative): come back at once with a changed list of protocols,
+     which answers every SyncGroup with REBALANCE_IN_PROGRESS, and hold that round open with another pending id.
+     Remove the leader when members have had as long as they needed for the first round, and let the round end as
+     soon as it has come back under another id.
+   - members that stop for a round (eager): let the leader's assignment stand first, so that everybody works between
+     the rounds; then remove it. The round that this opens ends when we join it, which we do when it is back.
 4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
 
 What is left behind is left by whoever runs this: `debts` are pending ids that must be given back.
@@ -16,8 +23,8 @@ What is left behind is left by whoever runs this: `debts` are pending ids that m
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from coordinator.events import Answer, DescribeAnswer, DescribedMember, JoinAnswer, LeaveAnswer
-from coordinator.group_config import MembershipConfig
+from coordinator.events import Answer, DescribeAnswer, DescribedMember, JoinAnswer, LeaveAnswer, SyncAnswer
+from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig
 from coordinator.group_errors import Code, name_of
 from coordinator.group_requests import Kind, Requests
 from coordinator.leadership import Approach
@@ -27,6 +34,7 @@ POLL_S = 0.02
 BATCH = 64  # ids that are given back together
 LANES = (Kind.JOIN, Kind.JOIN_AGAIN)
 REASON = "take the lead"
+COOPERATIVE = ("cooperative-sticky", STREAMS_PROTOCOL)  # their members work on while a round is open
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class Step(Enum):
     PARKING = auto()  # in the round, own id not seen yet
     REPLACING = auto()  # in the round, under the next id
     PARKED = auto()  # waits for the answer
+    WORKING = auto()  # has synced as a follower: the leader's assignment is to stand first
+    REOPENING = auto()  # parked in a second round with a barrier, which the others are coming into
     HOLDING = auto()  # the leader has been removed, and we keep the round open
     RETURNING = auto()  # waits for the answer after that
 
@@ -77,6 +87,8 @@ class Takeover:
         self._given: list[str] = []  # ids that were not good
         self._good = ""
         self._lane = 0
+        self._reopened = 0
+        self._parked_at = 0.0
         self._now = 0.0
         self._limit = 0.0
         self._step = Step.ROLLING
@@ -107,6 +119,8 @@ class Takeover:
                 return self._join_answered(kind, event)
             case LeaveAnswer():
                 return self._given_back() if kind is Kind.GIVE_BACK else self._evicted(event)
+            case SyncAnswer():
+                return self._worked(event)
             case DescribeAnswer() if event.error:
                 return Failed(f"DESCRIBE was answered with {name_of(event.error)}", event.error)
             case DescribeAnswer():
@@ -116,7 +130,16 @@ class Takeover:
     def wake(self, now: float) -> None:
         self._now = now
         self.due = None
-        self._requests.describe()
+        match self._step:
+            case Step.REOPENING if not self._barrier:
+                self._look_later()
+            case Step.REOPENING:
+                self._evict()
+            case Step.WORKING:  # it plans for so long that its SyncGroup will come after this
+                self._requests.abandon(Kind.SYNC)
+                self._evict()
+            case _:
+                self._requests.describe()
 
     # ---- an id that sorts first --------------------------------------------------------------------------------
 
@@ -150,11 +173,13 @@ class Takeover:
 
     def _park_as(self, member_id: str) -> None:
         self._step = Step.PARKED
+        self._parked_at = self._now
         self._requests.member_id = member_id
         self._requests.join(self._metadata, REASON)
 
     def _park(self) -> None:
         self._step = Step.PARKING
+        self._parked_at = self._now
         self.tries += 1
         self._requests.join(self._metadata, REASON, member_id="")
         self._look_later()
@@ -192,7 +217,8 @@ class Takeover:
             if kind is not Kind.BARRIER:
                 return self._given_id(answer.member_id)
             self._barrier = answer.member_id
-            self._park()
+            if self._step is Step.BARRING:
+                self._park()
             return None
         if kind is not LANES[self._lane] and answer.error == Code.FENCED_INSTANCE_ID:
             if self._step is Step.REPLACING:  # the id before has gone, so the next one is there
@@ -219,7 +245,10 @@ class Takeover:
         ahead = self._ahead(answer.member_id, answer.leader)
         if len(ahead) >= self._evictions:
             return Failed(f"{answer.leader} leads the group, and {ahead[0]} would be next")
-        self._evict(answer.leader)
+        if answer.protocol in COOPERATIVE:
+            self._reopen()
+        else:
+            self._work()
         return None
 
     def _ahead(self, own: str, leader: str) -> tuple[str, ...]:
@@ -230,12 +259,40 @@ class Takeover:
         found = (rivals([m for m in ids if m != leader], own, table) for table in self._tables)
         return max(found, key=len, default=())
 
-    def _evict(self, leader: str) -> None:
+    # ---- removing the leader -----------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        self._step = Step.WORKING
+        self._requests.sync(())
+        self.due = self._now + self._config.hold_ms_max / 1000
+
+    def _worked(self, answer: SyncAnswer) -> Outcome:
+        if answer.error not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+            return Failed(f"SYNC was answered with {name_of(answer.error)}", answer.error)
+        self._evict()
+        return None
+
+    def _reopen(self) -> None:
+        """A member with a name more on its list has changed, which opens a round; no member uses the name."""
+        self._step = Step.REOPENING
+        self._reopened += 1
+        self._lane = 0
+        self._requests.abandon(*LANES)
+        self._requests.join(self._metadata, REASON, besides=(f"{REASON} {self._reopened}",))
+        if not self._barrier:
+            self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
+        self.due = self._now + min(self._now - self._parked_at, self._config.roll_ms_max / 1000)
+
+    def _evict(self) -> None:
+        # In a round that a barrier holds open members wait already; in the other they are yet to hear of it, which
+        # takes their heartbeat's interval. Neither is longer than what the timing's arithmetic allows for.
+        allowed_ms = self._config.hold_ms_max + (0 if self._step is Step.REOPENING else self._config.roll_ms_max)
+        self.due = None
         self._step = Step.HOLDING
         self._evictions -= 1
-        self.evicted = (*self.evicted, leader)
-        self._limit = self._now + self._config.hold_ms_max / 1000
-        self._requests.evict((leader,), "another member takes the lead")
+        self.evicted = (*self.evicted, self.leader)
+        self._limit = self._now + allowed_ms / 1000
+        self._requests.evict((self.leader,), "another member takes the lead")
 
     def _given_back(self) -> Outcome:
         if self._step is not Step.CLEARING:
@@ -262,12 +319,18 @@ class Takeover:
                 return self._seen(answer)
             case Step.HOLDING if self._is_back(answer) or self._now > self._limit:
                 self._listing = answer.members
-                self._step = Step.RETURNING
-                self._lane = 0
-                self._requests.join(self._metadata, REASON)
+                self._let_go()
             case Step.HOLDING:
                 self._look_later()
         return None
+
+    def _let_go(self) -> None:
+        self._step = Step.RETURNING
+        if self._barrier:
+            self._requests.evict((self._barrier,), "the round may end", kind=Kind.GIVE_BACK)
+            return
+        self._lane = 0
+        self._requests.join(self._metadata, REASON)
 
     def _is_back(self, answer: DescribeAnswer) -> bool:
         """A new member of the same client is there; any new one where the leader was never described."""

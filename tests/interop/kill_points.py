@@ -1,5 +1,5 @@
-"""`python -m tests.interop.kill_points`: kill -9 of the sidecar at each step of a round, and the end of the coordinator
-node at each step, on three real brokers with Java members. Exit code 1 if a promise was broken.
+"""`python -m tests.interop.kill_points`: kill -9 of the sidecar at each step of a round, SIGTERM, a bug of ours, and the end
+of the coordinator node at each step, on three real brokers with Java members. Exit code 1 if a promise was broken.
 
 What a death may cost is our session timeout, and then what the same round takes among the members themselves, which is
 measured first. With a standby it is three beats and a bit.
@@ -39,6 +39,7 @@ OPTIONS = {
 }
 SHORTEST_ASSIGNMENT = 10
 LIMIT_S = 60.0
+HOW = {"kill": "kill -9", "term": "SIGTERM", "break": "a bug"}
 MARGIN_S = 1.0  # of a machine that is busy with brokers, a JVM and us
 # A node's death is noticed by its clients when it does not come back on its connection, and its groups are loaded
 # elsewhere; the session timeout that the next coordinator node grants begins then.
@@ -119,7 +120,7 @@ def ordinary_round(cluster: KafkaCluster, flock: Flock, name: str = "points-alon
 def killed(
     cluster: KafkaCluster, flock: Flock, point: str, ordinary_s: float, *, standby: bool, how: str = "kill"
 ) -> Outcome:
-    """kill -9, or SIGTERM, at one point; with or without another sidecar that stands by."""
+    """kill -9, SIGTERM or a bug (`how`: break) at one point; with or without another sidecar that stands by."""
     group = Group(cluster, flock, f"points-{point}-{how}-{'standby' if standby else 'alone'}")
     with armed(cluster, group.name, point, how, standby=standby) as (sidecar, trigger):
         group.start()
@@ -137,13 +138,13 @@ def killed(
         took = group.until_owned(began)
         code = sidecar.wait_for_end(LIMIT_S)
         group.settle()
-        bound = LEAVE_S if how == "term" else STANDBY_S if standby else SESSION_S
+        bound = LEAVE_S if how != "kill" else STANDBY_S if standby else SESSION_S
         strangers = [r for r in rounds(cluster, group.name, generation) if not r.leader.startswith(f"{INSTANCE}-")]
         broken = (*group.trouble(), *(f"led by {r.leader}" for r in strangers if standby))
         broken += (f"exit code {code}",) if how == "term" and code else ()
         outcome = Outcome(
             point,
-            f"SIG{how.upper()}, {'a standby waits' if standby else 'alone'}",
+            f"{HOW[how]}, {'a standby waits' if standby else 'alone'}",
             took,
             bound + ordinary_s + MARGIN_S,
             "a sidecar" if group.last().leader.startswith(f"{INSTANCE}-") else "a member",
@@ -203,16 +204,20 @@ def armed(
                 yield alone, trigger
 
 
-def run(cluster: KafkaCluster, points: Sequence[str], node_points: Sequence[str]) -> list[Outcome]:
+def run(cluster: KafkaCluster, points: Sequence[str], node_points: Sequence[str], how: Sequence[str]) -> list[Outcome]:
     cluster.create_topic(TOPIC, PARTITIONS, rf=3)
     with Flock(cluster.bootstrap) as flock:
         ordinary_s = max(ordinary_round(cluster, flock) for _ in range(2))
         # A static leader with a standby does not leave on SIGTERM: it hands over.
         early = [point for point in points if point != "leaving"]
+        each = [
+            *(("kill", False, point) for point in points),
+            *(("kill", True, point) for point in early),
+            *(("term", False, point) for point in early),
+            *(("break", True, point) for point in early),
+        ]
         trials: list[partial[Outcome]] = [
-            *(partial(killed, cluster, flock, p, ordinary_s, standby=False) for p in points),
-            *(partial(killed, cluster, flock, p, ordinary_s, standby=True) for p in early),
-            *(partial(killed, cluster, flock, p, ordinary_s, standby=False, how="term") for p in early),
+            *(partial(killed, cluster, flock, p, ordinary_s, standby=s, how=h) for h, s, p in each if h in how),
             *(partial(coordinator_killed, cluster, flock, p) for p in node_points),
         ]
         found = []
@@ -239,10 +244,11 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", nargs="*", default=list(POINTS))
+    parser.add_argument("--how", nargs="*", default=list(HOW))
     parser.add_argument("--node-points", nargs="*", default=list(POINTS))
     arguments = parser.parse_args()
     with KafkaCluster() as cluster:
-        found = run(cluster, arguments.points, arguments.node_points)
+        found = run(cluster, arguments.points, arguments.node_points, arguments.how)
     Console(width=140).print(table(found))
     return 0 if all(outcome.passed for outcome in found) else 1
 

@@ -1,5 +1,6 @@
 """`python -m tests.interop.killed_at POINT HOW TRIGGER run ...`: Bellwether that, once the file TRIGGER exists, kills
-itself (HOW: kill), gets a SIGTERM (term) or waits a moment (hold) when it reaches POINT, and makes TRIGGER.reached.
+itself (HOW: kill), gets a SIGTERM (term), waits a moment (hold) or meets a bug of its own (break) when it reaches
+POINT, and makes TRIGGER.reached.
 
 The points stand around the steps of one round. The product knows nothing of this.
 """
@@ -10,11 +11,11 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from coordinator import cli
 from coordinator.commands import Command, Decide, Heartbeat, Join, Leave, Request, Sync
-from coordinator.group import State
+from coordinator.group import GroupMembership, State
 from coordinator.runtime import GroupRunner
 
 POINTS = (
@@ -48,10 +49,16 @@ def _hook(point: str, how: str, trigger: Path) -> Hook:
             return
         if how == "hold":
             await asyncio.sleep(HOLD_S)
+        elif how == "break":
+            setattr(GroupMembership, "handle", _broken)  # noqa: B010 - mypy would see a method assigned
         else:
             os.kill(os.getpid(), SIGNALS[how])
 
     return at
+
+
+def _broken(*_: object) -> NoReturn:
+    raise RuntimeError("a bug that a test has made")
 
 
 def install(at: Hook) -> None:

@@ -11,7 +11,7 @@ from coordinator.client_config import librdkafka_properties
 from coordinator.orders_topic import read_all
 from tests.interop.bellwether import Ended, run_to_end
 from tests.interop.brokers import KafkaCluster
-from tests.interop.failover import Stage, Trials
+from tests.interop.failover import SETTLE_S, Stage, Trials
 from tests.interop.kill_points import OPTIONS, killed, ordinary_round
 from tests.interop.kill_points import PARTITIONS as POINT_PARTITIONS
 from tests.interop.kill_points import TOPIC as POINT_TOPIC
@@ -128,6 +128,14 @@ def test_a_sidecar_killed_between_join_and_sync_stalls_the_group_no_longer_than_
         ordinary_s = ordinary_round(kafka, flock, f"points-{point}-ordinary")
         outcome = killed(kafka, flock, point, ordinary_s, standby=False)
     assert outcome.passed, outcome
+
+
+def test_a_bug_of_ours_hands_the_group_to_the_standby(kafka: KafkaCluster) -> None:
+    if POINT_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
+        kafka.create_topic(POINT_TOPIC, POINT_PARTITIONS)
+    with Flock(kafka.bootstrap) as flock:
+        outcome = killed(kafka, flock, "deciding", SETTLE_S, standby=True, how="break")
+    assert (outcome.broken, outcome.led_by) == ((), "a sidecar")
 
 
 def test_the_order_on_the_wire_is_documented_json(stage: Stage, kafka: KafkaCluster, operator: Operator) -> None:

@@ -462,8 +462,9 @@ class Group:
     def _forget(self, seat: Seat) -> None:
         if seat.timer is not None:
             seat.timer.cancel()
+        # A parked SyncGroup is forgotten with its member: whoever sent it waits for its own request timeout.
         self._answer_join(seat, JoinAnswer(0, Code.UNKNOWN_MEMBER_ID))
-        self._answer_sync(seat, SyncAnswer(0, Code.UNKNOWN_MEMBER_ID))
+        seat.sync = None
         del self.seats[seat.member_id]
         self.unsynced.discard(seat.member_id)
         if self.leader == seat.member_id:

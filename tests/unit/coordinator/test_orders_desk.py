@@ -19,6 +19,7 @@ from coordinator.metrics_control import ControlMetrics
 from coordinator.orders import Beat, ControlSettings, Order, OrderKind, Record, encode
 from coordinator.orders_desk import ControlDesk, ControlReport
 from coordinator.orders_topic import ControlTopic, ControlTopicError, ensure_topic, read_all, write_now
+from tests.unit.coordinator.playbook import Play
 
 pytestmark = pytest.mark.embedded
 
@@ -69,6 +70,11 @@ class Group:
 
     def rule(self, rules: tuple[Rule, ...]) -> None:
         self.rules = rules
+
+    def lead(self) -> None:
+        """As if the broker had said so."""
+        play = Play(instance_id="bellwether").deciding().planned().synced()
+        self.membership = play.machine
 
     def stands(self) -> OrdersStand | None:
         return next((event for event in reversed(self.posted) if isinstance(event, OrdersStand)), None)
@@ -186,6 +192,28 @@ def test_a_group_that_one_sidecar_has_given_up_is_taken_by_another(brokers: Embe
         assert second.group.membership.our_turn, "the first, which lives on, does not want it back"
         await first.close()
         await second.close()
+
+    story(run())
+
+
+def test_a_membership_that_is_broken_is_relieved_by_a_standby_if_there_is_one(
+    brokers: EmbeddedCluster, topic: str
+) -> None:
+    async def run() -> None:
+        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        await until(lambda: bool(first.group.turn()))
+        await asyncio.sleep(5 * BEAT_S)
+        assert not await first.desk.relieve("orders", "a bug"), "it does not lead"
+        first.group.lead()
+        relieved = asyncio.create_task(first.desk.relieve("orders", "a bug"))
+        await until(lambda: second.group.turn() == "a hands it over")
+        second.group.lead()
+        second.desk.review()
+        assert await relieved
+        await second.die()
+        await until(lambda: first.reports[-1].living == 0)
+        assert not await first.desk.relieve("orders", "a bug"), "nobody is left"
+        await first.close()
 
     story(run())
 

@@ -55,14 +55,14 @@ def given(play: Play, member_id: str) -> Play:
     return play.refused(REQUIRED, member_id=member_id)
 
 
-def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5) -> Play:
+def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5, protocol: str = "range") -> Play:
     members = [member(member_id), member(OTHER)] if leader == member_id else []
-    return play.joined(*members, generation=generation, leader=leader, member_id=member_id)
+    return play.joined(*members, generation=generation, leader=leader, member_id=member_id, protocol=protocol)
 
 
 def dynamic_until_named(**settings: object) -> Play:
-    """Parked with a good id when the round ends and names the old leader."""
-    return answered(given(rehearsed(**settings), GOOD), LEADER)
+    """Parked with a good id when the round ends and names the old leader, whose assignment then stands."""
+    return answered(given(rehearsed(**settings), GOOD), LEADER).synced()
 
 
 # ---- before anything is done ---------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_the_leader_is_removed_once_and_we_come_back_when_it_has() -> None:
 
 
 def test_it_does_not_wait_for_ever_for_the_leader() -> None:
-    play = evicted(dynamic_until_named(hold_ms_max=500))
+    play = evicted(dynamic_until_named(roll_ms_max=250, hold_ms_max=250))
     for _ in range(60):
         play.described("PreparingRebalance", *GROUP[1:])
         if "Join" in play.kinds():
@@ -192,7 +192,7 @@ def test_the_first_of_all_is_removed_if_it_leads() -> None:
     first = client(ids(0, 1)[0], "first")
     play = stable(Play(adopt="take-over").found(), first, *GROUP)
     play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
-    assert answered(given(play, GOOD), first.member_id).sent(c.Evict).member_ids == (first.member_id,)
+    assert answered(given(play, GOOD), first.member_id).synced().sent(c.Evict).member_ids == (first.member_id,)
 
 
 def test_attempts_are_bounded() -> None:
@@ -234,8 +234,7 @@ def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
     play.described("PreparingRebalance", *with_us(GOOD))
     assert play.sent(c.Evict).member_ids == ("barrier",)
     evicted(play)
-    answered(play, LEADER)
-    assert play.sent(c.Evict).member_ids == (LEADER,)
+    assert answered(play, LEADER).synced().sent(c.Evict).member_ids == (LEADER,)
     evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
     join = play.sent(c.Join)
     assert (join.member_id, join.instance_id, join.lane) == (GOOD, "bellwether", 0)
@@ -246,10 +245,10 @@ def test_the_answer_may_overtake_the_one_about_the_barrier() -> None:
     play = parked()
     play.wake().described("PreparingRebalance", *with_us(GOOD))
     barrier = play.requests[c.Evict]
-    assert answered(play, LEADER).sent(c.Evict).member_ids == (LEADER,)
+    assert answered(play, LEADER).kinds() == ["Sync"]
     play.tell(e.LeaveAnswer(barrier, 0))
     assert play.kinds() == []
-    assert evicted(play).kinds() == ["Describe"]
+    assert play.synced().sent(c.Evict).member_ids == (LEADER,)
 
 
 def test_no_good_id_in_time_gives_everything_back() -> None:
@@ -272,6 +271,81 @@ def test_whatever_ends_it_leaves_nothing_behind(story: str) -> None:
     assert play.sent(c.Evict).member_ids == ("barrier",)
     assert play.sent(c.Leave).instance_id == "bellwether"
     assert play.left().state is (State.STOPPED if story == "stopped" else State.WATCHING)
+
+
+# ---- when the leader is removed: never while its SyncGroup may be parked, because the broker forgets it -------------
+
+
+def test_an_eager_leaders_assignment_stands_before_it_is_removed() -> None:
+    play = answered(given(rehearsed(), GOOD), LEADER)
+    assert play.kinds() == ["Sync"]
+    assert play.sent(c.Sync).assignments == ()
+    assert play.synced(IN_PROGRESS).sent(c.Evict).member_ids == (LEADER,), "somebody else has opened a round"
+
+
+def test_a_follower_whose_sync_is_refused_gives_up() -> None:
+    assert answered(given(rehearsed(), GOOD), LEADER).synced(UNKNOWN).kinds() == ["Leave"]
+
+
+def test_an_eager_leader_that_plans_for_ever_is_removed_all_the_same() -> None:
+    play = answered(given(rehearsed(), GOOD), LEADER).wake()
+    assert play.kinds() == ["Abandon", "Evict"]
+    assert play.sent(c.Evict).member_ids == (LEADER,)
+
+
+def cooperative() -> Play:
+    """In the second round, after a first one for which members needed 0.7 s."""
+    play = rehearsed(instance_id="bellwether")
+    given(play, "barrier")
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    evicted(play).later(0.7)
+    return answered(play, LEADER, protocol="cooperative-sticky")
+
+
+def test_a_cooperative_leader_is_removed_when_everybody_has_come_into_a_second_round() -> None:
+    play = cooperative()
+    again, barrier = (command for command in play.last if isinstance(command, c.Join))
+    assert (again.member_id, again.lane, barrier.member_id, barrier.lane) == (GOOD, 0, "", 1)
+    names = [name for name, _ in again.protocols]
+    assert names[:-1] == [name for name, _ in barrier.protocols], "one name more opens the round"
+    began = play.now
+    given(play, "barrier-2")
+    assert play.kinds() == [], "nobody is removed before the others are back"
+    assert play.wake().sent(c.Evict).member_ids == (LEADER,)
+    assert 0.6 < play.now - began < 0.9, "as long as the first round took"
+    evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[2:], client("m-new", "leader"))
+    assert play.sent(c.Evict).member_ids == ("barrier-2",)
+    release, play.requests[c.Join] = play.requests[c.Evict], again.request_id
+    assert answered(play, GOOD, generation=6, protocol="cooperative-sticky").state is State.DECIDING
+    play.tell(e.LeaveAnswer(release, 0))
+    assert play.state is State.DECIDING, "the answer about the barrier is not about us"
+
+
+def test_nobody_is_removed_before_the_second_round_is_held_open() -> None:
+    play = cooperative()
+    barrier = play.requests[c.Join]
+    assert play.wake().kinds() == []
+    play.tell(e.JoinAnswer(barrier, REQUIRED, member_id="barrier-2"))
+    assert play.wake().sent(c.Evict).member_ids == (LEADER,)
+
+
+def test_a_second_round_that_ends_too_soon_is_followed_by_a_third() -> None:
+    play = cooperative()
+    (again, _) = (command for command in play.last if isinstance(command, c.Join))
+    given(play, "barrier-2")
+    play.requests[c.Join] = again.request_id
+    answered(play, LEADER, generation=6, protocol="cooperative-sticky")
+    assert [name for name, _ in play.sent(c.Join).protocols] != [name for name, _ in again.protocols]
+
+
+def test_a_barrier_is_given_back_when_the_lead_has_come_early() -> None:
+    play = cooperative()
+    (again, _) = (command for command in play.last if isinstance(command, c.Join))
+    given(play, "barrier-2")
+    play.requests[c.Join] = again.request_id
+    answered(play, GOOD, generation=6, protocol="cooperative-sticky")
+    assert play.state is State.DECIDING
+    assert play.sent(c.Evict).member_ids == ("barrier-2",)
 
 
 # ---- succession ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,199 @@
+"""Groups in several languages that are taken over, and what each member was without: for the tests, and measured by
+`python -m tests.interop.takeovers --runs 10`. Exit code 1 if a promise was broken.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from coordinator.commands import NoteKind
+from coordinator.group import State
+from coordinator.group_config import MembershipConfig
+from coordinator.succession import Order, Table, buckets_for, unavoidable
+from tests.interop.brokers import KafkaCluster
+from tests.interop.members import Flock, Member, partitions_of, wait_settled, why_unavailable
+from tests.interop.raw import describe
+from tests.interop.rounds import last_round
+from tests.interop.sidecar import Sidecar
+
+MIXED = ("java", "confluent", "franz-go", "kafka-python")
+PARTITIONS = 12
+BACK_MS_MAX = 1_000  # promised: the removed leader's partitions under a cooperative protocol
+COOPERATIVE = "cooperative-sticky"
+CHANGES_MAX = 60  # members that are restarted until the leader is of the wished kind
+
+
+def start(
+    kafka: KafkaCluster, flock: Flock, group: str, kinds: Sequence[str], assignor: str, topic: str, leader_kind: str
+) -> list[Member]:
+    """Settled members, none of which stands where nobody can pass it except the leader (see `succession`).
+
+    The leader is of `leader_kind`; "" for any.
+    """
+    members = [flock.member(kind, group, [topic], [assignor]) for kind in kinds]
+    for _ in range(CHANGES_MAX):
+        wait_settled(members, partitions_of({topic: PARTITIONS}))
+        ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
+        leader = last_round(kafka, group).leader
+        table = Table(Order.JAVA, buckets_for(len(ids) + 1, Order.JAVA))
+        ahead = [m for m in unavoidable(ids.values(), table) if m != leader]
+        ahead += [leader] * (f"-{leader_kind}-" not in leader and bool(leader_kind))
+        if not ahead:
+            return members
+        for member in members:
+            if ids.get(member.name) in ahead:
+                member.stop()
+                member.start()
+    raise AssertionError("no group with such a leader and without a rival")
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """One time that a member was without work that it had: from the loss to the next gain; milliseconds."""
+
+    member: str
+    partitions: int
+    pause_ms: int
+
+
+def pauses(members: Sequence[Member], since_ms: int) -> list[Pause]:
+    """Every pause of every member since then, by their own clocks; who is not there noticed nothing."""
+    return [pause for member in members for pause in _of(member, since_ms)]
+
+
+def _of(member: Member, since_ms: int) -> Iterator[Pause]:
+    lost_at, lost = 0, 0
+    for event in list(member.events):
+        if event.t_ms < since_ms or not event.partitions:
+            continue
+        if event.kind in ("revoked", "lost") and not lost:
+            lost_at, lost = event.t_ms, len(event.partitions)
+        elif event.kind == "assigned" and lost:
+            yield Pause(member.name, lost, event.t_ms - lost_at)
+            lost = 0
+    if lost:
+        yield Pause(member.name, lost, 60_000)
+
+
+def longest_ms(found: Sequence[Pause]) -> int:
+    return max((pause.pause_ms for pause in found), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a take-over did. `ordinary_ms`: the longest pause as one member more comes, and as it goes again."""
+
+    led: bool
+    rounds: int
+    moved: int
+    removed_ms: int
+    others_ms: int
+    others: int
+    ordinary_ms: tuple[int, int]
+    said: tuple[str, ...]
+
+    def broken(self, assignor: str) -> list[str]:
+        """Which promises it broke."""
+        found = [] if self.led else [f"we do not lead: {self.said}"]
+        if self.rounds > 2:
+            found.append(f"{self.rounds} rounds")
+        if assignor == COOPERATIVE:
+            found += [f"{self.others} others noticed"] * (self.others > 0)
+            found += [f"{self.moved} partitions have moved"] * (self.moved > 0)
+            found += [f"removed for {self.removed_ms} ms"] * (self.removed_ms > BACK_MS_MAX)
+        return found
+
+
+def ordinary(flock: Flock, group: str, members: list[Member], assignor: str, topic: str) -> tuple[int, int]:
+    """The longest pause as one member more comes, and as it goes again."""
+    came_ms = int(time.time() * 1000)
+    more = flock.member("confluent", group, [topic], [assignor])
+    wait_settled([*members, more], partitions_of({topic: PARTITIONS}), limit_s=90)
+    went_ms = int(time.time() * 1000)
+    # Whom it took partitions from gets them back when it goes: only who stopped for the round is counted.
+    came = longest_ms([p for p in pauses(members, came_ms) if p.pause_ms < went_ms - came_ms])
+    more.stop()
+    wait_settled(members, partitions_of({topic: PARTITIONS}), limit_s=90)
+    return came, longest_ms(pauses(members, went_ms))
+
+
+def take_over(kafka: KafkaCluster, members: list[Member], config: MembershipConfig, topic: str) -> Taken:
+    """Takes the group, which is at rest, and hands it back at the end."""
+    group = config.group_id
+    owners = wait_settled(members, partitions_of({topic: PARTITIONS}))
+    before = last_round(kafka, group)
+    began_ms = int(time.time() * 1000)
+    with Sidecar(kafka.client_config("bellwether", "bellwether"), config) as led:
+        led.wait_for(State.STABLE, 90)
+        after = wait_settled(members, partitions_of({topic: PARTITIONS}), limit_s=90)
+        found = pauses(members, began_ms)
+        now = last_round(kafka, group)
+        removed = [p for p in found if before.leader.startswith(f"{p.member}-")]
+        others = [p for p in found if p not in removed]
+        return Taken(
+            led=now.leader == led.service.runners[group].membership.member_id,
+            rounds=now.generation - before.generation,
+            moved=sum(after[tp] is not owner for tp, owner in owners.items()),
+            removed_ms=longest_ms(removed),
+            others_ms=longest_ms(others),
+            others=len({p.member for p in others}),
+            ordinary_ms=(0, 0),
+            said=tuple(led.said(*NoteKind)),
+        )
+
+
+def row(number: int, assignor: str, leader: str, taken: Taken, usual: tuple[int, int]) -> tuple[str, ...]:
+    return (
+        str(number),
+        assignor,
+        leader,
+        str(taken.rounds),
+        str(taken.moved),
+        f"{taken.removed_ms}",
+        f"{taken.others_ms} ({taken.others})",
+        f"{usual[0]} / {usual[1]}",
+        "; ".join(taken.broken(assignor)) or "kept",
+    )
+
+
+def measure(runs: int, assignors: Sequence[str], *, dynamic: bool) -> bool:
+    grid = Grid("run", "assignor", "leader", "rounds", "moves", "removed ms", "others ms", "ordinary ms", "promises")
+    console, topic, kept = Console(width=160), "takeovers", True
+    kinds = [kind for kind in MIXED if why_unavailable(kind) is None]
+    with KafkaCluster() as kafka:
+        kafka.create_topic(topic, PARTITIONS, rf=3)
+        for assignor in assignors:
+            for number in range(runs):
+                group, leader = f"takeovers-{assignor}-{number}", kinds[number % len(kinds)]
+                config = MembershipConfig(
+                    group, "lead", "take-over", None if dynamic else "bellwether", watch_interval_ms=500
+                )
+                with Flock(kafka.bootstrap) as flock:
+                    members = start(kafka, flock, group, kinds * 3, assignor, topic, leader)
+                    usual = ordinary(flock, group, members, assignor, topic) if number < 4 else (0, 0)
+                    taken = take_over(kafka, members, config, topic)
+                kept = kept and not taken.broken(assignor)
+                print(*row(number, assignor, leader, taken, usual), taken.said, flush=True)
+                grid.add_row(*row(number, assignor, leader, taken, usual))
+    console.print(grid)
+    console.print(f"load average {os.getloadavg()[0]:.1f}")
+    return kept
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--assignors", nargs="+", default=[COOPERATIVE, "range"])
+    parser.add_argument("--dynamic", action="store_true", help="without an instance id")
+    options = parser.parse_args()
+    return 0 if measure(options.runs, options.assignors, dynamic=options.dynamic) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
