@@ -1,5 +1,6 @@
-"""`python -m tests.interop.kill_points`: kill -9 of the sidecar at each step of a round, SIGTERM, a bug of ours, and the end
-of the coordinator node at each step, on three real brokers with Java members. Exit code 1 if a promise was broken.
+"""`python -m tests.interop.kill_points`: kill -9 of the sidecar at each step of a round, SIGTERM, a bug of ours, and
+the end of the coordinator node at each step, on three real brokers with Java members. Exit code 1 if a promise was
+broken.
 
 What a death may cost is our session timeout, and then what the same round takes among the members themselves, which is
 measured first. With a standby it is three beats and a bit.
