@@ -234,7 +234,7 @@ def _why(answer: object) -> str:
         return answer.reason
     error = int(getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR))
     if error == Code.GROUP_AUTHORIZATION_FAILED:
-        return "our principal may not see this group; grant it the ACL READ on the group"
+        return "our principal may not use this group; grant it the ACL READ on the group"
     return name_of(error)
 
 

@@ -31,6 +31,7 @@ from coordinator.metadata import (
     distinct_placements,
 )
 from coordinator.metadata_watch import WatchRules, WatchState, material_change, planned_with
+from coordinator.rights import grant
 
 ONE_BY_ONE_LIMIT = 200
 READER_THREADS = 4
@@ -142,7 +143,8 @@ class ClusterReader:
                 continue
             self._cache.see_trouble(topic, read_at, trouble)
             if trouble != ABSENT:
-                log.warning("topic_unreadable", topic=topic, reason=trouble, acl="DESCRIBE on the topic")
+                reason = f"{trouble}; if it exists, {grant('DESCRIBE', 'Topic', topic)}"
+                log.warning("topic_unreadable", topic=topic, reason=reason)
 
     async def _topics(self, topics: list[str]) -> list[Outcome]:
         if len(topics) <= ONE_BY_ONE_LIMIT:

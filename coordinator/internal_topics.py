@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.streams.partitions import required_counts
 from assignors.streams.topology import Topology
+from coordinator.rights import told
 
 BROKER_DEFAULT = -1
 _TIMESTAMPS = ("message.timestamp.type", "CreateTime")
@@ -107,7 +108,4 @@ def create_topics(admin: AdminClient, plans: Sequence[TopicPlan], limit_s: float
 
 
 def _sentence(name: str, error: KafkaError) -> str:
-    denied = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
-    if error.code() in denied:
-        return f"internal topic {name} could not be created: grant our principal the ACL CREATE on Topic '{name}'"
-    return f"internal topic {name} could not be created: {error.str()}"
+    return f"internal topic {name} could not be created: {told(error, 'CREATE', name)}"

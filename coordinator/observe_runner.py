@@ -36,6 +36,7 @@ from coordinator.planner import Planner
 from coordinator.planner_stateful import StatefulPlanner
 from coordinator.planner_streams import StreamsPlanner, TopologySource
 from coordinator.planning import PlanError
+from coordinator.rights import grant
 from coordinator.streams_config import StreamsConfig
 from coordinator.topology_source import TopologyKeeper
 from coordinator.transport import Transport, TransportError
@@ -153,6 +154,9 @@ class GroupObserver:
     async def look(self) -> Observation:
         """One look at everything. Raises TransportError."""
         answer = await self._sources.transport.describe_group(self.group_id)
+        if answer.error == Code.GROUP_AUTHORIZATION_FAILED:
+            hidden = observation(self.group_id, "missing", answer, int(time.time() * 1000))
+            return replace(hidden, trouble=f"we may not see it; {grant('DESCRIBE', 'Group', self.group_id)}")
         for observer in self._on_seen:
             _told(observer, self.group_id, answer)
         by_broker = await self._described_by_broker() if _may_be_broker_led(answer) else None

@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from coordinator.orders import Record, RecordError, decode, encode
+from coordinator.rights import DENIED, grant, told
 
 POLL_S = 0.2
 RETRY_S = 1.0
@@ -51,10 +52,10 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
         code = failed.args[0].code()
         if code == KafkaError.TOPIC_ALREADY_EXISTS:
             return
-        if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
+        if code in DENIED:
             raise ControlTopicError(
                 f"The control topic '{topic}' does not exist and our principal may not create it; create it with one"
-                f" partition and cleanup.policy=compact, or grant the ACL CREATE on Topic '{topic}'."
+                f" partition and cleanup.policy=compact, or {grant('CREATE', 'Topic', topic)}."
             ) from None
         raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
 
@@ -80,7 +81,7 @@ def _create(admin: AdminClient, topic: str) -> None:
 
 
 def _forbidden(topic: str, what: str) -> str:
-    return f"Our principal may not use the control topic '{topic}'; grant it the ACLs {what} on Topic '{topic}'."
+    return f"Our principal may not use the control topic '{topic}'; {grant(what, 'Topic', topic)}."
 
 
 class ControlTopic:
@@ -142,7 +143,7 @@ class ControlTopic:
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
-            self._troubled(f"cannot be written: {error.str()}")
+            self._troubled(f"cannot be written: {told(error, 'WRITE', self.topic)}")
 
     def _troubled(self, reason: str) -> None:
         """Says each trouble once, until something else happens."""
@@ -175,7 +176,7 @@ class ControlTopic:
                 elif trouble.code() in NO_READERS_BUSINESS:
                     continue
                 elif trouble.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so the library spells its constant
-                    self._troubled(f"cannot be read: {trouble.str()}")
+                    self._troubled(f"cannot be read: {told(trouble, 'READ', self.topic)}")
                 elif not caught_up:
                     caught_up = True
                     tell(on_caught_up)

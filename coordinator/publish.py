@@ -21,6 +21,7 @@ from coordinator.client_config import librdkafka_properties
 from coordinator.event_records import Event, decision_events, streams_events
 from coordinator.planner import Planned
 from coordinator.planner_streams import PlannedTasks
+from coordinator.rights import DENIED, grant, told
 from pipeline.codec import EventSchema, SchemaSet, confluent
 from pipeline.registry import RegistryError, register
 
@@ -190,7 +191,7 @@ class EventPublisher:
     def _refused(self, event: str, error: KafkaError) -> None:
         large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
         self._count(event, TOO_LARGE if large else FAILED)
-        self._trouble(f"{event} refused", error.str())
+        self._trouble(f"{event} refused", told(error, "WRITE", self._config.topic))
 
     def _delivered(self, event: str, error: KafkaError | None) -> None:
         if error is None:
@@ -199,9 +200,7 @@ class EventPublisher:
             return
         large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
         self._count(event, TOO_LARGE if large else FAILED)
-        denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-        remedy = f"; grant our principal the ACL WRITE on Topic '{self._config.topic}'" if denied else ""
-        self._trouble("events are not delivered", f"{error.str()}{remedy}")
+        self._trouble("events are not delivered", told(error, "WRITE", self._config.topic))
 
     def _trouble(self, what: str, reason: str) -> None:
         if what not in self._troubles:
@@ -242,8 +241,7 @@ def create_topic(
         code = error.args[0].code()
         if code == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
-        denied = code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-        remedy = f"; create it, or grant our principal the ACL CREATE on Topic '{topic}'" if denied else ""
+        remedy = f"; if it does not exist, create it or {grant('CREATE', 'Topic', topic)}" if code in DENIED else ""
         log.warning("topic_not_created", topic=topic, reason=f"{error.args[0].str()}{remedy}")
         return False
     except TimeoutError:

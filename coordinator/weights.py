@@ -19,6 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 from assignors.weights import Weight, Weights, heaviest
 from coordinator.client_config import librdkafka_properties
 from coordinator.publish import create_topic
+from coordinator.rights import told
 from pipeline.codec import EventError, SchemaSet
 from protocol.types import TopicPartition as Partition
 
@@ -130,7 +131,9 @@ class WeightReader:
             try:
                 self._consume()
             except KafkaException as error:
-                log.warning("weights_unread", topic=self.config.topic, reason=error.args[0].str())
+                log.warning(
+                    "weights_unread", topic=self.config.topic, reason=told(error.args[0], "READ", self.config.topic)
+                )
             self._closing.wait(RETRY_S)
 
     def _consume(self) -> None:

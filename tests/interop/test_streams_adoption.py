@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.bellwether import INSTANCE
+from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until
 from tests.interop.rounds import last_round
@@ -54,3 +54,49 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
         app.wait_counted(load.expected)
         assert line.overlaps() == []
         assert failures(app) == []
+
+
+UNDECLARED = {"kind": "streams", "stores": "persistent"}
+IN_MEMORY = {"kind": "streams", "processing.guarantee": "at_least_once"}
+EXACTLY_ONCE = {"kind": "streams", "processing.guarantee": "exactly_once_v2", "stores": "persistent"}
+
+
+def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_state(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """Neither the guarantee nor the kind of its stores is on the wire: the application is exactly once, and what is
+    said of it differs. It is left alone, with a reason, until somebody insists."""
+    common = application(kafka, "adopted-guarded", guarantee="exactly_once_v2", threads=2, session_timeout_ms=10_000)
+    group = common.application_id
+    with StreamsApp(kafka, common) as app, Load(kafka, common.topics[0], keys=100) as load:
+        load.produce(1_000)
+        app.add("one")
+        before = app.wait_settled()
+        app.wait_counted(load.expected)
+        rested = last_round(kafka, group)
+        for told, reason in (
+            (UNDECLARED, "processing.guarantee is not declared"),
+            (IN_MEMORY, 'stores = "persistent" is not declared'),
+            (EXACTLY_ONCE, "under exactly_once_v2 the removed leader would lose the local state"),
+        ):
+            refuses(kafka, group, told, reason)
+            assert last_round(kafka, group) == rested, f"{reason}, and yet the group was disturbed"
+        insisted = {**EXACTLY_ONCE, "adopt": "take-over", "takeover_forced": True, "evictions_max": 2}
+        options = {k: v for k, v in insisted.items() if k not in ("kind", "processing.guarantee")}
+        with led(kafka, common, tmp_path, **options) as lead, telling(lead, app):
+            wait_until(lambda: last_round(kafka, group).leader.startswith(INSTANCE), 60, app.tell)
+            assert app.wait_settled(quiet_s=1.0) == before
+            load.produce(1_000)
+            app.wait_counted(load.expected)
+        assert app.timeline().overlaps() == []
+        assert failures(app) == []
+
+
+def refuses(kafka: KafkaCluster, group: str, told: dict[str, str], reason: str) -> None:
+    """A sidecar that may take over says why it does not, once it has seen the group at rest."""
+    sidecar = Bellwether(kafka, [group], options={**told, "adopt": "take-over", "watch_interval_ms": 500})
+    try:
+        sidecar.start(wait=False)
+        wait_until(lambda: f"not taken over: {reason}" in sidecar.text().replace('\\"', '"'), 60, sidecar.tail)
+    finally:
+        sidecar.stop()

@@ -1,0 +1,22 @@
+"""What to grant when a broker says that we may not: the one sentence part that every feature uses."""
+
+from confluent_kafka import KafkaError
+
+DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+
+def grant(operations: str, resource: str, name: str) -> str:
+    """The remedy: `operations` such as "READ", `resource` "Group" or "Topic"."""
+    return f"grant our principal the ACL {operations} on {resource} '{name}'"
+
+
+def told(error: KafkaError, operations: str, topic: str) -> str:
+    """An error of a request for a topic, with the remedy where rights are what is missing."""
+    remedy = f"; {grant(operations, 'Topic', topic)}" if error.code() in DENIED else ""
+    return f"{error.str()}{remedy}"
