@@ -68,8 +68,8 @@ class MembershipConfig:
     readopt_ms: int = 5_000
     readopt_ms_max: int = 300_000
     leave_ms_max: int = 2_000
-    # Taking over: `takeover_guard` says why this group may only be succeeded, "" for nothing. In the first round members
-    # that are ready wait while we look for a member id; in the second while the others come (again at most
+    # Taking over: `takeover_guard` says why this group may only be succeeded, "" for nothing. In the first round
+    # members that are ready wait while we look for a member id; in the second while the others come (again at most
     # roll_ms_max), and while the removed leader comes back.
     takeover_guard: str = ""
     takeover_attempts_max: int = 3  # within an hour
