@@ -56,8 +56,8 @@ prove-streams: setup  ## a million records and more through a Streams applicatio
 demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot into docs; five to ten minutes, needs a JDK
 	@$(BIN)/python -m tests.demo_pipeline docs/demo-pipeline.png
 
-prove-pipeline: setup-pipeline  ## a million events through all jobs, a killed driver, a broker restart, row for row; a quarter of an hour
-	@$(BIN)/python -m tests.pipeline.prove && $(BIN)/python -m tests.pipeline.prove_backtest
+prove-pipeline: setup-pipeline  ## a million events, killed drivers and a broker restart row for row, throughput, backtest; half an hour
+	@for part in prove prove_throughput prove_backtest prove_ranking; do $(BIN)/python -m tests.pipeline.$$part || exit 1; done
 
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
 	$(BIN)/python -m tests.bench

@@ -54,6 +54,12 @@ class Weights:
                 kept[partition] = weight.bytes_per_s
         return cls(kept), {reason: n for reason, n in refused.items() if n}
 
+    def clamped(self) -> int:
+        """How many count as more or as less than was estimated, in a group that reads all of these partitions."""
+        values = np.fromiter(self.of.values(), dtype=np.float64, count=len(self.of))
+        middle = _middle(values) if len(values) else 0.0
+        return int(((values < middle / RATIO_MAX) | (values > middle * RATIO_MAX)).sum())
+
     def dense(self, cluster: ClusterView, wanted: BoolArray) -> tuple[FloatArray, str]:
         """(weight of every flat partition, "" or why all of them weigh the same).
 
@@ -65,9 +71,7 @@ class Weights:
         same = np.ones(len(raw), dtype=np.float64)
         if not total or known.sum() < total * KNOWN_SHARE_MIN:
             return same, f"weights of {int(known.sum())} of {total} partitions are known, so all weigh the same"
-        median = float(np.median(raw[known]))
-        if median <= 0:
-            median = float(raw[known].mean())
+        median = _middle(raw[known])
         if median <= 0:
             return same, "nothing is written to any partition, so all weigh the same"
         clamped = np.clip(raw, median / RATIO_MAX, median * RATIO_MAX)
@@ -81,6 +85,12 @@ class Weights:
             if flat is not None:
                 raw[flat] = value
         return raw
+
+
+def _middle(values: FloatArray) -> float:
+    """The median, or the mean where most are 0."""
+    median = float(np.median(values))
+    return median if median > 0 else float(values.mean())
 
 
 def _topic_medians(cluster: ClusterView, values: FloatArray, known: BoolArray, default: float) -> FloatArray:

@@ -2,13 +2,16 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coordinator.cli_output import As, Output, as_json, fail, tell
+
+if TYPE_CHECKING:
+    from coordinator.weights import WeightConfig
 
 TIMEOUT_S = 10.0
 IDLE_S = 2.0
@@ -86,9 +89,25 @@ def weights(
     output: As = Output.TABLE,
 ) -> None:
     """Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused."""
-    from coordinator.weights import WeightConfig, WeightReader
+    from coordinator.weights import WeightConfig
 
-    reader = WeightReader(_properties(config, bootstrap), WeightConfig(topic, create_topic=False))
+    found = known_weights(_properties(config, bootstrap), WeightConfig(topic, create_topic=False))
+    if output is Output.JSON:
+        as_json(found)
+        return
+    for line in weights_in_words(found):
+        typer.echo(line)
+    for one in found["heaviest"]:
+        typer.echo(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
+
+
+def known_weights(
+    properties: Mapping[str, str], config: "WeightConfig", topics: Collection[str] | None = None
+) -> dict[str, Any]:
+    """What a reader that begins now knows once nothing new comes for a while (see `WeightReader.describe`)."""
+    from coordinator.weights import WeightReader
+
+    reader = WeightReader(properties, config)
     reader.start()
     deadline, known, since = time.monotonic() + TIMEOUT_S, -1, time.monotonic()
     while time.monotonic() < deadline and (known <= 0 or time.monotonic() - since < IDLE_S):
@@ -96,16 +115,33 @@ def weights(
         if now != known:
             known, since = now, time.monotonic()
         time.sleep(0.1)
-    found = reader.describe()
+    found = reader.describe(topics=topics)
     reader.close()
-    if output is Output.JSON:
-        as_json(found)
-        return
-    typer.echo(f"{found['topic']}: {found['known']} weights are known, {found['used']} would be used now.")
-    for reason, count in sorted(found["refused"].items()):
-        typer.echo(f"  refused: {count}, {reason}")
-    for one in found["heaviest"]:
-        typer.echo(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
+    return found
+
+
+def group_weights(settings: Any, topics: Collection[str]) -> dict[str, Any] | None:
+    """For `bellwether describe`: the weights of a group's partitions, None where no topic of weights is named."""
+    from coordinator.weights import WeightConfig
+
+    named = settings.weights
+    if named is None:
+        return None
+    return known_weights(settings.properties, WeightConfig(named.topic, named.age_ms_max, create_topic=False), topics)
+
+
+def weights_in_words(found: Mapping[str, Any]) -> list[str]:
+    """One line on how many and how old, and one on each reason why some are not used as they are."""
+    ages = (
+        "" if found["age_ms_max"] is None else f", {found['age_ms_min'] // 1000} to {found['age_ms_max'] // 1000} s old"
+    )
+    lines = [f"weights from {found['topic']}: {found['used']} of {found['known']} are used{ages}"]
+    if found["clamped"]:
+        lines.append(
+            f"  {found['clamped']} count as more or less than estimated: 1/1000 to 1000 times the median is taken"
+        )
+    lines += [f"  {count} not used: {reason}" for reason, count in sorted(found["refused"].items())]
+    return lines
 
 
 def _properties(config: Path | None, bootstrap: str | None) -> dict[str, str]:

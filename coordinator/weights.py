@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,17 +98,20 @@ class WeightReader:
                 return
             self._estimates[partition] = Weight(record["bytes_per_s"], record["estimated_at_ms"])
 
-    def describe(self, most: int = 20) -> dict[str, Any]:
-        """What people are shown: how many, how old, which are the heaviest, what was refused."""
+    def describe(self, most: int = 20, topics: Collection[str] | None = None) -> dict[str, Any]:
+        """What people are shown, of all partitions or of those of some topics: how many, how old, which are the
+        heaviest, how many count as more or less than estimated ("clamped"), what was refused."""
         now_ms = int(self._wall_clock() * 1000)
         with self._lock:
-            estimates = dict(self._estimates)
+            estimates = {p: w for p, w in self._estimates.items() if topics is None or p.topic in topics}
         weights, refused = Weights.usable(estimates, now_ms, self.config.age_ms_max)
         ages = [now_ms - weight.estimated_at_ms for weight in estimates.values()]
         return {
             "topic": self.config.topic,
             "known": len(estimates),
             "used": len(weights.of),
+            "clamped": weights.clamped(),
+            "age_ms_limit": self.config.age_ms_max,
             "age_ms_min": min(ages, default=None),
             "age_ms_max": max(ages, default=None),
             "refused": dict(refused) | dict(self.refused),

@@ -62,7 +62,7 @@ def _report(asked: argparse.Namespace) -> int:
 
     from pipeline.backtest import BACKTEST_POLICIES, recommendation, summary
     from pipeline.history import HistoryError, read_history, replay_here
-    from pipeline.jobs import JOBS, local_path
+    from pipeline.jobs import read_tables
     from pipeline.report import render
     from pipeline.session import session
 
@@ -73,12 +73,7 @@ def _report(asked: argparse.Namespace) -> int:
         return EXIT_INPUT
     spark = session("bellwether-report", master=asked.master, shuffle_partitions=4)
     spark.sparkContext.setLogLevel("ERROR")
-    tables = {}
-    for job in JOBS:
-        path = f"{asked.output}/tables/{job}"
-        if "://" not in path and not Path(path).is_dir():
-            continue
-        tables[job] = spark.read.parquet(local_path(path)).toPandas()
+    tables = read_tables(spark, asked.output)
     spark.stop()
     Path(asked.html).write_text(render(tables, summary(outcomes), recommendation(outcomes)), encoding="utf-8")
     return 0

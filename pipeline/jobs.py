@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
@@ -118,6 +119,16 @@ def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> N
 
 
 _SPARK_TYPES = {"topic": "string", "partition": "int", "estimated_at_ms": "long", "windows": "int"}
+
+
+def read_tables(spark: SparkSession, output: str) -> dict[str, Any]:
+    """The tables that are there, by name, as pandas data frames: for the report."""
+    found = {}
+    for job in JOBS:
+        path = f"{output}/tables/{job}"
+        if "://" in path or Path(path).is_dir():
+            found[job] = spark.read.parquet(local_path(path)).toPandas()
+    return found
 
 
 def check_version(spark: SparkSession, checkpoint: str) -> None:

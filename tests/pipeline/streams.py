@@ -20,11 +20,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from pipeline.jobs import DEAD_LETTERS
 from pipeline.source import dead_letters
-from pipeline.tables import TABLES, Options
+from pipeline.tables import TABLES, Options, weights
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import ROOT
 from tests.patience import PATIENCE
 from tests.pipeline.spark import SCHEMAS, decision_event, lag_event, membership_event, traffic_event
+from tests.pipeline.topics import read_until
 
 HOUR_MS = 3_600_000
 WATERMARK_MS = HOUR_MS // 2
@@ -172,6 +173,18 @@ def compared(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_m
     found = _difference(name, table.where(closed), written.select(*table.columns), open_rows)
     table.unpersist()
     return found
+
+
+def weights_differ(
+    spark: SparkSession, raw: DataFrame, kafka: KafkaCluster, weights_topic: str, now_ms: int
+) -> dict[str, tuple[object, object]]:
+    """By partition, the last weight in the topic and the one of a batch recomputation, where they are not the same."""
+    table = TABLES["rates"](raw, SCHEMAS, Options())
+    closed = table.where(F.col("window_end") <= F.timestamp_millis(F.lit(now_ms - WATERMARK_MS)))
+    wanted = {f"{row['topic']}-{row['partition']}": row.asDict() for row in weights(closed, Options()).collect()}
+    sent = read_until(kafka, weights_topic, lambda found: {m.key() for m in found} >= {k.encode() for k in wanted}, 60)
+    last = {bytes(m.key() or b"").decode(): SCHEMAS.decode(bytes(m.value() or b""))[1] for m in sent}
+    return {key: (last.get(key), wanted.get(key)) for key in wanted | last if last.get(key) != wanted.get(key)}
 
 
 def _difference(name: str, wanted: DataFrame, written: DataFrame, open_rows: int = CLOSING_ROWS) -> Difference:

@@ -1,6 +1,7 @@
 """Events of a group that is really led, read back from a real topic and compared with what its members were given."""
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -8,14 +9,16 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from assignors.registry import POLICIES
+from pipeline.codec import SchemaSet
 from pipeline.history import read_history
-from tests.interop.bellwether import Bellwether, run_to_end
+from tests.interop.bellwether import Bellwether, run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.groups import create_local_topic
 from tests.interop.members import Flock, partitions_of, wait_settled
 from tests.pipeline.topics import decoded, read_until
 
 RECORDS, BYTES = 600, 500
+SCHEMAS = SchemaSet.load()
 
 
 def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_path: Path) -> None:
@@ -30,6 +33,7 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
         produce(kafka, topic)
         messages = read_until(kafka, events, lambda found: traffic_records(decoded(found), topic) >= RECORDS, 60)
         last = lead.log("decision", group=group)[-1]
+        weights_are_described(kafka, group, topic, tmp_path)
     assert {bytes(message.key() or b"") for message in messages} == {group.encode()}
     assert len({message.partition() for message in messages}) == 1
     found = decoded(messages)
@@ -50,6 +54,26 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
     assert RECORDS * BYTES <= written <= 2 * RECORDS * BYTES
     assert topic_setting(kafka, events, "cleanup.policy") == "delete"
     history_is_replayed(kafka, events, tmp_path / "history", Counter(event for event, _ in found))
+
+
+def weights_are_described(kafka: KafkaCluster, group: str, topic: str, directory: Path) -> None:
+    """`bellwether describe` shows how many weights the group has, how old, and what is not taken as it is."""
+    kafka.create_topic("pipeline-weights", 1)
+    producer = Producer(kafka.client_config("admin", "admin"))
+    now_ms = int(time.time() * 1000)
+    for partition, size, age_ms in ((0, 10.0, 1_000), (1, 10.0, 1_000), (2, 10.0**9, 1_000), (3, 10.0, 10**9)):
+        found = {"topic": topic, "partition": partition, "bytes_per_s": size, "records_per_s": 1.0, "windows": 1}
+        value = SCHEMAS.encode("weight", {**found, "estimated_at_ms": now_ms - age_ms})
+        producer.produce("pipeline-weights", value, f"{topic}-{partition}".encode())
+    assert producer.flush(20) == 0
+    config = directory / "bellwether.toml"
+    groups = [{"name": group, "mode": "lead", "policy": "load-aware"}]
+    config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, groups, weights={"topic": "pipeline-weights"}))
+    described = run_to_end(["describe", group, "--config", str(config)])
+    assert described.code == 0, described.text
+    assert "weights from pipeline-weights: 3 of 4 are used" in described.stdout
+    assert "1 count as more or less than estimated" in described.stdout
+    assert "1 not used: old" in described.stdout
 
 
 def history_is_replayed(kafka: KafkaCluster, topic: str, path: Path, counts: Counter[str]) -> None:

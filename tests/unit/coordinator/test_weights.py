@@ -1,5 +1,6 @@
 """Weights from the compacted topic: taken, replaced, dropped; what is no weight is counted and never used."""
 
+from coordinator.cli_pipeline import weights_in_words
 from coordinator.weights import WeightConfig, WeightReader, key_of
 from pipeline.codec import SchemaSet
 from protocol.types import TopicPartition
@@ -49,6 +50,19 @@ def test_weights_age_out_and_absurd_ones_are_not_used() -> None:
     assert (shown["known"], shown["used"]) == (4, 1)
     assert shown["refused"] == {"absurd": 1, "from the future": 1, "old": 1}
     assert shown["heaviest"] == [{"partition": "t-3", "bytes_per_s": 2.0}]
+
+
+def test_what_is_clamped_is_told_for_the_topics_that_a_group_reads() -> None:
+    weights = reader()
+    sizes = {TopicPartition("t", p): size for p, size in enumerate([100.0, 100.0, 0.0, 10.0**9])}
+    for partition, size in {**sizes, TopicPartition("other", 0): 5.0}.items():
+        weights.take(key_of(partition), record(partition, size, NOW_MS - 500))
+    shown = weights.describe(topics={"t"})
+    assert (shown["known"], shown["used"], shown["clamped"]) == (4, 4, 2)
+    lines = weights_in_words({**shown, "refused": {"old": 3}})
+    assert lines[0] == "weights from weights: 4 of 4 are used, 0 to 0 s old"
+    assert [line.split()[0] for line in lines[1:]] == ["2", "3"]
+    assert weights.describe(topics={"nobody's"})["clamped"] == 0
 
 
 def test_records_that_are_no_weights_are_counted_by_reason() -> None:
