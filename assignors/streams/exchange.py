@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from assignors.model import IntArray, LongArray
+from assignors.streams.placement import Standbys
 
 ROUNDS = 4
 _NEVER = -(2**40)
@@ -37,7 +38,7 @@ class StandbyExchange:
         rack: IntArray,
         leaving: int,
         active: list[int],
-        standbys: list[list[int]],
+        standbys: Standbys,
         movable: Movable | None = None,
     ) -> None:
         size = len(rack)
@@ -48,8 +49,8 @@ class StandbyExchange:
         self._standbys = standbys
         self._movable = movable
         self._tasks: list[set[int]] = [set() for _ in range(size)]
-        for task, holders in enumerate(standbys):
-            for process in holders:
+        for task in sorted(standbys):
+            for process in standbys[task]:
                 self._tasks[process].add(task)
         self._best = np.full((size, cost.shape[1]), _NEVER, dtype=np.int64)
         for process in range(size):

@@ -93,7 +93,7 @@ class KeepingRule(LabelRule):
         if not uneven(place):
             return
         kept: list[set[int]] = [set() for _ in range(place.size)]
-        for task, copies in enumerate(place.standbys):
+        for task, copies in place.standbys.items():
             for process in copies:
                 kept[process].add(task)
         for process in _by_load(place):

@@ -15,6 +15,9 @@ import numpy as np
 from assignors.model import BoolArray, IntArray, LongArray
 from assignors.streams.model import LATEST_OFFSET, PINNED, StreamsView
 
+# Up to so many reports of one task are looked through one after the other, which is faster than a search among all.
+_FEW_REPORTS = 8
+
 
 def is_caught_up(lag: LongArray, acceptable_lag: int) -> BoolArray:
     """Running there (-2), any lag is fine, or a known lag within `acceptable_lag` records."""
@@ -92,6 +95,14 @@ class Lags:
         """The raw lag of each (task, process) pair."""
         if not len(self.keys):
             return self.end_sum[task]
+        begin = self.by_task_first[task]
+        count = self.by_task_first[task + 1] - begin
+        if (most := int(count.max(initial=0))) <= _FEW_REPORTS:
+            found = self.end_sum[task]
+            for n in range(most):
+                place = np.minimum(begin + n, len(self.keys) - 1)
+                found = np.where((n < count) & (self.by_task_process[place] == process), self.by_task_lag[place], found)
+            return found
         wanted = process.astype(np.int64) * self.tasks + task
         place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         return np.where(self.keys[place] == wanted, self.lag[place], self.end_sum[task])

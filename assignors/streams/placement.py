@@ -4,6 +4,7 @@ Also the balancing sweep of HighAvailabilityTaskAssignor (streams-protocol refer
 kind of copy.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from itertools import chain
 
@@ -12,6 +13,8 @@ import numpy as np
 from assignors.model import NOBODY, IntArray
 from assignors.streams.model import StreamsPlan, StreamsView
 
+# Only tasks that anybody asked for have an entry; a million empty lists would cost more than all placing.
+Standbys = defaultdict[int, list[int]]
 MayMove = Callable[[int, int], bool]
 
 
@@ -31,13 +34,14 @@ class Placement:
         self.capacity: list[int] = view.capacity.tolist()
         self.load = [0] * view.size
         self.active: list[int] = [NOBODY] * view.tasks.size
-        self.standbys: list[list[int]] = [[] for _ in range(view.tasks.size)]
+        self.standbys: Standbys = defaultdict(list)
         self.warmups: set[tuple[int, int]] = set()
 
     def place_actives(self, tasks: IntArray, owners: IntArray) -> None:
         """Puts tasks that are not placed yet on their owners."""
-        for task, owner in zip(tasks.tolist(), owners.tolist(), strict=True):
-            self.active[task] = owner
+        active = np.array(self.active, dtype=np.int32)
+        active[tasks] = owners
+        self.active[:] = active.tolist()
         self.load = (np.array(self.load) + np.bincount(owners, minlength=self.size)).tolist()
 
     def replace_actives(self, tasks: IntArray, owners: IntArray) -> None:
@@ -50,11 +54,10 @@ class Placement:
         self.load = (np.array(self.load) - before).tolist()
 
     def owners(self, tasks: IntArray) -> IntArray:
-        active = self.active
-        return np.fromiter((active[t] for t in tasks.tolist()), dtype=np.int32, count=len(tasks))
+        return np.array(self.active, dtype=np.int32)[tasks]
 
     def holds(self, process: int, task: int) -> bool:
-        return self.active[task] == process or process in self.standbys[task]
+        return self.active[task] == process or process in self.standbys.get(task, ())
 
     def add_standby(self, task: int, process: int) -> None:
         self.standbys[task].append(process)
@@ -66,19 +69,18 @@ class Placement:
 
     def replicas(self) -> tuple[IntArray, IntArray]:
         """All standbys as parallel arrays, by task, then process."""
-        counts = np.fromiter(map(len, self.standbys), dtype=np.int64, count=len(self.standbys))
-        task = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        process = np.fromiter(chain.from_iterable(self.standbys), dtype=np.int32, count=len(task))
-        if counts.size and counts.max() > 1:
-            process = process[np.lexsort((process, task))]
-        return task, process
+        counts = np.fromiter(map(len, self.standbys.values()), dtype=np.int64, count=len(self.standbys))
+        task = np.repeat(np.fromiter(self.standbys, dtype=np.int32, count=len(counts)), counts)
+        process = np.fromiter(chain.from_iterable(self.standbys.values()), dtype=np.int32, count=len(task))
+        order = np.argsort(task.astype(np.int64) * self.size + process)
+        return task[order], process[order]
 
     def replace_standbys(self, task: IntArray, process: IntArray) -> None:
         """Takes over a rearrangement of the standbys."""
         _, before = self.replicas()
         change = np.bincount(process, minlength=self.size) - np.bincount(before, minlength=self.size)
         self.load = (np.array(self.load) + change).tolist()
-        self.standbys = [[] for _ in self.standbys]
+        self.standbys.clear()
         for t, p in zip(task.tolist(), process.tolist(), strict=True):
             self.standbys[t].append(p)
 

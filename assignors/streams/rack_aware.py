@@ -6,6 +6,7 @@ cost (`assignors.flow`), equal to Java's. Standbys are exchanged between pairs o
 Java's choice among equal exchanges, so that their cost is equal too.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from assignors.flow import FlowProblem, optimise
 from assignors.model import IntArray, LongArray
 from assignors.streams.exchange import StandbyExchange
 from assignors.streams.model import BALANCE_SUBTOPOLOGY, NO_STRATEGY, AssignmentConfigs, StreamsPlan, StreamsView
-from assignors.streams.placement import Placement
+from assignors.streams.placement import Placement, Standbys
 from assignors.streams.standby import StandbyRule
 
 Movable = Callable[[int, int, int, list[int]], bool]
@@ -98,7 +99,7 @@ def optimize_standby(
     """
     if strategy == NO_STRATEGY or not len(plan.standby_task):
         return plan
-    standbys: list[list[int]] = [[] for _ in range(view.tasks.size)]
+    standbys: Standbys = defaultdict(list)
     for task, process in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
         standbys[task].append(process)
     bound = None
@@ -109,7 +110,7 @@ def optimize_standby(
             return test(source, destination, task, standbys[task])
 
     _exchange(view, plan.active.tolist(), standbys, traffic_cost, non_overlap_cost, bound)
-    process_of = [p for holders in standbys for p in sorted(holders)]
+    process_of = [p for task in sorted(standbys) for p in sorted(standbys[task])]
     return StreamsPlan(
         plan.active,
         plan.standby_task,
@@ -123,7 +124,7 @@ def optimize_standby(
 def _exchange(
     view: StreamsView,
     active: list[int],
-    standbys: list[list[int]],
+    standbys: Standbys,
     traffic_cost: int,
     non_overlap_cost: int,
     movable: Callable[[int, int, int], bool] | None,

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from assignors.streams.java_queue import hash_order, task_hash
 from assignors.streams.model import AssignmentConfigs, StreamsView
-from assignors.streams.placement import Placement, anywhere, balance_standbys
+from assignors.streams.placement import Placement, Standbys, anywhere, balance_standbys
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -138,11 +138,9 @@ def task_hashes(view: StreamsView) -> list[int]:
     return [task_hash(s, p) for s, p in zip(table.subtopology.tolist(), table.partition.tolist(), strict=True)]
 
 
-def missing_standbys(
-    view: StreamsView, standbys: Sequence[Sequence[int]], tasks: Sequence[int], replicas: int
-) -> tuple[str, ...]:
+def missing_standbys(view: StreamsView, standbys: Standbys, tasks: Sequence[int], replicas: int) -> tuple[str, ...]:
     """A sentence if some of these tasks have fewer standbys than asked for."""
-    short = [task for task in tasks if len(standbys[task]) < replicas]
+    short = [task for task in tasks if len(standbys.get(task, ())) < replicas]
     if not short:
         return ()
     first = view.tasks.task_id(short[0])

@@ -5,7 +5,6 @@ stateful actives, standbys and stateless actives. The order of the leftovers is 
 queue, which is rebuilt only where it matters.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assignors.model import NOBODY, IntArray, LongArray
+from assignors.streams.arrays import starts
 from assignors.streams.java_set import task_set_order
 from assignors.streams.model import UNKNOWN_OFFSET_SUM, StreamsPlan, StreamsView
 
@@ -44,6 +44,8 @@ class ThreadTasks:
 
 def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
     """Deals every process's tasks to its threads. Tasks that are placed nowhere are left out."""
+    if (view.capacity == 1).all():
+        return _alone(view, plan)
     kinds = _by_process(view, plan)
     previous = _previous(view)
     first = np.concatenate([[0], np.cumsum(view.capacity)]).tolist()
@@ -62,6 +64,18 @@ def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
         active += actives
         standby += copies
     return ThreadTasks(*_csr(active), *_csr(standby))
+
+
+def _alone(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
+    """Every process has one thread, which gets everything."""
+    placed = np.flatnonzero(plan.active != NOBODY).astype(np.int32)
+    actives, standbys = plan.active[placed], plan.standby_process
+    return ThreadTasks(
+        starts(actives, view.size),
+        placed[_by_row(actives, view.size)],
+        starts(standbys, view.size),
+        plan.standby_task[_by_row(standbys, view.size)],
+    )
 
 
 def deal_process(
@@ -114,29 +128,24 @@ def _keep(
     kept: list[int] = []
     remembered: dict[int, int] = {}
     for member, former in enumerate(previous):
-        mine = taken[member]
-        for task in former:
-            if task not in free:
-                continue
-            if len(mine) < room[member]:
-                mine.append(task)
-                kept.append(task)
-                free.discard(task)
-            else:
-                remembered[task] = member
+        mine = [task for task in former if task in free]
+        able = max(0, room[member])
+        taken[member] += mine[:able]
+        kept += taken[member]
+        free.difference_update(taken[member])
+        remembered.update(dict.fromkeys(mine[able:], member))
     return kept, remembered
 
 
 def _fill(rest: list[int], taken: list[list[int]], room: list[int]) -> tuple[list[int], int]:
     """Smallest task first, member after member while they have room; returns what is left and how many went."""
-    filling = deque(member for member, mine in enumerate(taken) if len(mine) < room[member])
     polled = 0
-    while filling:
-        member = filling.popleft()
-        taken[member].append(rest[polled])
-        polled += 1
-        if len(taken[member]) < room[member]:
-            filling.append(member)
+    while filling := [member for member, mine in enumerate(taken) if len(mine) < room[member]]:
+        rounds = min(room[member] - len(taken[member]) for member in filling)
+        dealt = rest[polled : polled + rounds * len(filling)]
+        for n, member in enumerate(filling):
+            taken[member] += dealt[n :: len(filling)]
+        polled += len(dealt)
     return rest[polled:], polled
 
 
@@ -202,9 +211,14 @@ def _by_process(view: StreamsView, plan: StreamsPlan) -> tuple[list[list[int]], 
 
 def _split(task: npt.NDArray[np.integer], row: IntArray, rows: int) -> list[list[int]]:
     """The tasks of each row, in the given order."""
-    ordered = task[np.argsort(row, kind="stable")].tolist()
+    ordered = task[_by_row(row, rows)].tolist()
     ends = np.cumsum(np.bincount(row, minlength=rows)).tolist()
     return [ordered[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def _by_row(row: IntArray, rows: int) -> LongArray:
+    """The positions of entries ordered by row, as they are within one: by sixteen bits numpy sorts in linear time."""
+    return np.argsort(row.astype(np.uint16 if rows <= 1 << 16 else np.int32), kind="stable")
 
 
 def _previous(view: StreamsView) -> list[list[int]]:

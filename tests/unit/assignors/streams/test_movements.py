@@ -28,6 +28,10 @@ class Scene:
         self.lags = Lags.of(view, 10)
         self.view = view
 
+    @property
+    def standbys(self) -> list[list[int]]:
+        return [self.place.standbys[task] for task in self.tasks.tolist()]
+
     def hashes(self) -> list[int]:
         return list(range(self.view.size))
 
@@ -54,7 +58,7 @@ def test_the_budget_limits_how_many_warm_up() -> None:
     scene = Scene([{}, {}, {0: LATEST_OFFSET, 1: LATEST_OFFSET}], [0, 1])
     assert scene.move(WarmupBudget(1)) == 2
     assert scene.place.active == [2, 2]
-    assert scene.place.standbys == [[0], []]
+    assert scene.standbys == [[0], []]
     assert scene.place.warmups == {(0, 0)}
     assert scene.place.load == [1, 0, 2]
 
@@ -62,7 +66,7 @@ def test_the_budget_limits_how_many_warm_up() -> None:
 def test_tasks_with_the_fewest_caught_up_processes_come_first() -> None:
     scene = Scene([{}, {0: 0}, {0: LATEST_OFFSET, 1: LATEST_OFFSET}], [0, 0])
     scene.move(WarmupBudget(1))
-    assert scene.place.standbys == [[], [0]]
+    assert scene.standbys == [[], [0]]
 
 
 def test_a_standby_that_has_caught_up_swaps_roles_without_a_warm_up() -> None:
@@ -70,7 +74,7 @@ def test_a_standby_that_has_caught_up_swaps_roles_without_a_warm_up() -> None:
     budget = WarmupBudget(1)
     assert scene.move(budget) == 1
     assert scene.place.active == [1]
-    assert scene.place.standbys == [[0]]
+    assert scene.standbys == [[0]]
     assert scene.place.warmups == set()
     assert budget.take(), "the budget is untouched"
 
@@ -79,7 +83,7 @@ def test_swaps_go_on_when_the_budget_is_spent() -> None:
     scene = Scene([{}, {0: 0}, {}], [0], {0: [1]})
     assert scene.move(WarmupBudget(0)) == 1
     assert scene.place.active == [1]
-    assert scene.place.standbys == [[0]]
+    assert scene.standbys == [[0]]
 
 
 def test_the_lightest_process_that_has_caught_up_takes_the_task() -> None:
@@ -92,14 +96,14 @@ def test_without_anybody_caught_up_the_closest_takes_the_task() -> None:
     scene = Scene([{}, {0: FAR + 1}, {0: FAR}], [0])
     assert scene.move(WarmupBudget(2)) == 1
     assert scene.place.active == [2]
-    assert scene.place.standbys == [[0]]
+    assert scene.standbys == [[0]]
 
 
 def test_a_standby_that_is_the_closest_swaps_roles() -> None:
     scene = Scene([{}, {0: FAR}, {}], [0], {0: [1]})
     assert scene.move(WarmupBudget(0)) == 1
     assert scene.place.active == [1]
-    assert scene.place.standbys == [[0]]
+    assert scene.standbys == [[0]]
 
 
 def test_an_unknown_lag_comes_first_although_it_is_not_caught_up() -> None:
@@ -112,7 +116,7 @@ def test_an_unknown_lag_comes_first_although_it_is_not_caught_up() -> None:
 def test_a_standby_moves_to_a_process_that_has_caught_up() -> None:
     scene = Scene([{0: LATEST_OFFSET}, {}, {0: 0}], [0], {0: [1]})
     assert scene.move_standbys(WarmupBudget(0)) == 1
-    assert scene.place.standbys == [[2]]
+    assert scene.standbys == [[2]]
     scene = Scene([{0: LATEST_OFFSET}, {}, {0: 0}], [0], {0: [1]})
     assert scene.move_standbys(WarmupBudget(1)) == 1
     assert sorted(scene.place.standbys[0]) == [1, 2]
@@ -130,13 +134,13 @@ def test_warm_ups_are_not_moved() -> None:
 def test_a_standby_moves_to_an_equally_distant_process_of_smaller_id_as_in_java() -> None:
     scene = Scene([{}, {}, {0: LATEST_OFFSET}], [2], {0: [1]})
     assert scene.move_standbys(WarmupBudget(0)) == 1
-    assert scene.place.standbys == [[0]]
+    assert scene.standbys == [[0]]
 
 
 def test_a_standby_moves_only_closer_if_asked() -> None:
     scene = Scene([{}, {}, {0: LATEST_OFFSET}], [2], {0: [1]})
     assert scene.move_standbys(WarmupBudget(2), closer=True) == 0
-    assert scene.place.standbys == [[1]]
+    assert scene.standbys == [[1]]
     scene = Scene([{0: FAR}, {}, {0: LATEST_OFFSET}], [2], {0: [1]})
     assert scene.move_standbys(WarmupBudget(0), closer=True) == 1
-    assert scene.place.standbys == [[0]]
+    assert scene.standbys == [[0]]
