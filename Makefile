@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline
+.PHONY: setup setup-pipeline setup-prove fuzz check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline
 
 setup: $(STAMP)
 
@@ -71,6 +71,12 @@ failover: setup  ## how the lead passes between sidecars, and what a death at ea
 
 sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
+
+setup-prove: setup
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --quiet --inexact --group prove
+
+fuzz: setup-prove  ## every decoder under libFuzzer: EXECUTIONS=10000000 of each, DECODER=name for one of them
+	@$(BIN)/python -m tests.fuzz.run --executions $(or $(EXECUTIONS),100000) $(if $(DECODER),--decoder $(DECODER)) $(if $(JSON),--json $(JSON))
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
 	$(BIN)/python -m tests.soak

@@ -265,7 +265,18 @@ def _text(fields: Mapping[str, Any], name: str, default: str | None = None) -> s
     value = fields.get(name, default)
     if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX or (default is None and not value):
         raise RecordError(f'"{name}" is not a text of at most {TEXT_LENGTH_MAX} characters')
+    if not _is_unicode(value):
+        raise RecordError(f'"{name}" is no Unicode text')
     return value
+
+
+def _is_unicode(text: str) -> bool:
+    """Half a surrogate pair, which JSON can spell, goes into no key, no log and no metric."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _number(fields: Mapping[str, Any], name: str) -> int:
@@ -277,7 +288,9 @@ def _number(fields: Mapping[str, Any], name: str) -> int:
 
 def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = fields.get(name, [])
-    if not isinstance(value, list) or len(value) > NAMES_MAX or not all(isinstance(item, str) for item in value):
+    if not isinstance(value, list) or len(value) > NAMES_MAX:
+        raise RecordError(f'"{name}" is not a list of group names')
+    if not all(isinstance(item, str) and _is_unicode(item) for item in value):
         raise RecordError(f'"{name}" is not a list of group names')
     return tuple(value)
 

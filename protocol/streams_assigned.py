@@ -94,7 +94,7 @@ class _Standbys:
         for _ in range(_checked(size, 6, data, at)):
             name = at + 2
             at = name + _UINT16.unpack_from(data, at)[0]
-            topic = self.topics.setdefault(data[name:at], len(self.topics))
+            topic = self._topic(data[name:at])
             (partition,) = _INT32.unpack_from(data, at)
             reads.append((topic, partition if partition != number else None))
             if partition == number:
@@ -104,6 +104,13 @@ class _Standbys:
         self.forms.append(_Form(subtopology, (*pieces, data[begin:at]), tuple(reads)))
         self._latest[named][pieces[0]] = len(self.forms) - 1
         return len(self.forms) - 1, at
+
+    def _topic(self, raw: bytes) -> int:
+        known = self.topics.get(raw)
+        if known is None:
+            raw.decode()  # the plain reader refuses it as well
+            known = self.topics[raw] = len(self.topics)
+        return known
 
     def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
         """(subtopology and partition of each entry; entry, topic and partition of each pair)."""
@@ -153,7 +160,7 @@ def read_assigned(blobs: Sequence[bytes | None]) -> AssignedColumns:
         standby_member=np.repeat(np.arange(len(blobs), dtype=np.int32), kept),
         standby_subtopology=subtopology,
         standby_partition=partition,
-        topic_names=tuple(name.decode("utf-8", "replace") for name in standbys.topics),
+        topic_names=tuple(name.decode() for name in standbys.topics),
         pair_standby=entry,
         pair_topic=topic,
         pair_partition=of_topic,

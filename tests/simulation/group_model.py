@@ -19,7 +19,7 @@ from coordinator.events import (
     SyncAnswer,
 )
 from coordinator.group_errors import Code
-from coordinator.succession import BUCKETS_MIN, spread_hash
+from coordinator.succession import BUCKETS_MIN, Order, buckets_for, spread_hash
 from tests.simulation.clock import Clock, Handle
 
 Reply = Callable[[Any], None]
@@ -72,22 +72,28 @@ class Hooks:
     planned: Callable[[str, tuple[tuple[str, bytes], ...]], None]
     tell: Callable[[str], None]
     initial_delay_s: float = 3.0
+    order: Order = Order.JAVA
 
 
 @dataclass
 class Table:
-    """java.util.HashMap's order: by bucket, then by arrival; it never shrinks."""
+    """The broker's hash table: by bucket, then by arrival (Java) or by hash (Scala); it never shrinks."""
 
+    order: Order = Order.JAVA
     seats: dict[str, Seat] = field(default_factory=dict)
     buckets: int = BUCKETS_MIN
 
     def put(self, seat: Seat) -> None:
         self.seats[seat.member_id] = seat
-        while 4 * len(self.seats) > 3 * self.buckets:
-            self.buckets *= 2
+        self.buckets = max(self.buckets, buckets_for(len(self.seats), self.order))
 
     def listed(self) -> list[Seat]:
-        return sorted(self.seats.values(), key=lambda seat: spread_hash(seat.member_id) & (self.buckets - 1))
+        return sorted(self.seats.values(), key=self._place)
+
+    def _place(self, seat: Seat) -> tuple[int, int]:
+        spread = spread_hash(seat.member_id)
+        signed = spread - (1 << 32) if spread >> 31 else spread
+        return spread & (self.buckets - 1), signed if self.order is Order.SCALA else 0
 
 
 class Group:
@@ -97,7 +103,7 @@ class Group:
         self.generation = 0
         self.protocol = ""
         self.leader: str | None = None
-        self.table = Table()
+        self.table = Table(hooks.order)
         self.pending: dict[str, Handle] = {}
         self.unsynced: set[str] = set()
         self.since = clock.now  # of the present state

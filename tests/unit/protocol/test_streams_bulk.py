@@ -111,3 +111,11 @@ def test_assignments_that_must_not_leave(blob: bytes | None) -> None:
     assert list(columns.errors) == [0]
     assert columns.standby_member.tolist() == [1, 1]
     assert np.diff(columns.active_first).tolist() == [0, 2]
+
+
+def test_a_topic_that_is_no_text_is_an_error_as_it_is_for_the_plain_reader() -> None:
+    standby = ((TaskId(0, 1), (TopicPartition("orders", 1),)),)
+    blob = AssignmentInfo(standby_tasks=standby).encode()
+    columns = read_assigned([blob, blob.replace(b"orders", b"order\xbf")])
+    assert list(columns.errors) == [1]
+    assert columns.standby_member.tolist() == [0]

@@ -1,0 +1,1 @@
+"""Bytes from nowhere into every decoder."""

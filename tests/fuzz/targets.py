@@ -1,0 +1,235 @@
+"""Every decoder that reads bytes of others: how it is called, the one error that it may raise, and honest bytes to
+begin with. A target returns; whatever else comes out of it is a bug.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from assignors.stateful.translate import read_member
+from assignors.streams.topology import TopologyError
+from assignors.streams.topology_text import parse_description
+from coordinator import orders
+from coordinator.topology import read_topology
+from coordinator.weights import WeightConfig, WeightReader
+from pipeline.codec import EventError, SchemaSet
+from protocol.bulk import read_assignments, read_claims, read_subscriptions
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.errors import RemoteProtocolError
+from protocol.stateful import WARMUP, Copy, StatefulAssignment, StatefulSubscription, Task, TaskState
+from protocol.sticky import encode_sticky_user_data, read_generation, read_rack_affinity, read_sticky_user_data
+from protocol.streams_assigned import read_assigned
+from protocol.streams_assignment import AssignmentInfo
+from protocol.streams_bulk import read_infos
+from protocol.streams_subscription import SubscriptionInfo
+from protocol.types import ProcessId, TopicPartition
+from tests.vectors import VECTORS
+
+Seeds = tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One decoder. `raises` is its documented error; none for those that report errors in their result."""
+
+    name: str
+    run: Callable[[bytes], object]
+    raises: tuple[type[Exception], ...]
+    seeds: Seeds
+
+    def feed(self, data: bytes) -> bool:
+        """Whether the bytes were read. Any error that is not documented comes out."""
+        try:
+            self.run(data)
+        except self.raises:
+            return False
+        return True
+
+
+def _vectors(kind: str) -> Seeds:
+    return tuple(bytes.fromhex(vector["hex"]) for vector in VECTORS if vector["kind"] == kind)
+
+
+SUBSCRIPTIONS = _vectors("ConsumerProtocolSubscription")
+ASSIGNMENTS = _vectors("ConsumerProtocolAssignment")
+INFOS = _vectors("SubscriptionInfo")
+GIVEN = _vectors("AssignmentInfo")
+UNNAMED = GIVEN[: 9 * 12]  # versions 1-9 know no named topologies
+STICKY = tuple(
+    encode_sticky_user_data([TopicPartition("orders", p) for p in range(n)], generation)
+    for n, generation in ((0, -1), (1, 0), (3, 7), (9, 1 << 30))
+)
+STATEFUL = StatefulSubscription(
+    ProcessId(1, 2), "az1", 2, (("a", "b"),), (TaskState(Task(0, 1), 5, 9, running=True), TaskState(Task(1, 0)))
+).encode()
+STATEFUL_GIVEN = StatefulAssignment(
+    ((0, ("orders", "clicks")),), (Task(0, 1),), (Copy(Task(0, 2)), Copy(Task(0, 3), WARMUP))
+).encode()
+CONTROL = tuple(
+    value
+    for _, value in (
+        orders.encode(record)
+        for record in (
+            orders.Order(orders.OrderKind.LEAVE, "g", "me", 1, 2, "because"),
+            orders.Order(orders.OrderKind.DRAIN, "*", "me", 1, 2),
+            orders.PlacementOrder(orders.PlacementKind.PIN, "g", "t-0", "rack:az1", "me", 1, 2),
+            orders.PlacementOrder(orders.PlacementKind.BAN, "g", "t-0", "member:a", "me", 1, 2),
+            orders.Beat("one", ("g",), ("h",), ("i",), ("g",), 5),
+        )
+    )
+)
+TOPOLOGY = b"""ApplicationId: app
+Subtopologies:
+  - SubtopologyId: 0
+    SourceTopics: [in]
+    StateChangelogTopics:
+      - Name: app-store-changelog
+"""
+DESCRIPTION = b"""Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000000 (topics: [in])
+      --> KSTREAM-AGGREGATE-0000000002
+    Processor: KSTREAM-AGGREGATE-0000000002 (stores: [counts])
+      --> none
+      <-- KSTREAM-SOURCE-0000000000
+"""
+
+
+def _bulk_subscriptions(data: bytes) -> None:
+    """Ours beside honest ones; what the plain reader refuses must be an error here, and nothing else."""
+    columns = read_subscriptions([SUBSCRIPTIONS[5], data, SUBSCRIPTIONS[40]])
+    refused = _refused(ConsumerProtocolSubscription.decode, data)
+    assert (1 in columns.errors) == refused
+    assert not columns.errors.keys() & {0, 2}
+    for protocol in ("sticky", "cooperative-sticky"):
+        read_claims(protocol, columns)
+
+
+def _bulk_assignments(data: bytes) -> None:
+    columns = read_assignments([ASSIGNMENTS[5], data, ASSIGNMENTS[40]])
+    assert (1 in columns.errors) == _refused(ConsumerProtocolAssignment.decode, data)
+    assert not columns.errors.keys() & {0, 2}
+
+
+def _bulk_infos(data: bytes) -> None:
+    columns = read_infos([INFOS[5], data, INFOS[-1]])
+    assert (1 in columns.errors) == _refused(SubscriptionInfo.decode, data)
+    assert not columns.errors.keys() & {0, 2}
+
+
+def _bulk_given(data: bytes) -> None:
+    """Stricter than the plain reader: only what we write ourselves passes, so no named topologies either."""
+    columns = read_assigned([UNNAMED[0], data, UNNAMED[-1]])
+    assert 1 in columns.errors or not _refused(AssignmentInfo.decode, data)
+    assert not columns.errors.keys() & {0, 2}
+
+
+def _refused(decode: Callable[[bytes], object], data: bytes) -> bool:
+    try:
+        decode(data)
+    except RemoteProtocolError:
+        return True
+    return False
+
+
+def _sticky(data: bytes) -> None:
+    assert read_sticky_user_data(data).generation >= -1
+    assert read_generation(data) >= -1
+    read_rack_affinity(data)
+
+
+def _control(data: bytes) -> object:
+    """With the key that fits if there is one, so that the check of keys is passed."""
+    try:
+        fields = json.loads(data)
+        parts = [fields["kind"], fields["target"]]
+        parts += [fields["item"]] if "item" in fields else []
+        parts += [fields["where"]] if "where" in fields and fields["kind"] != "pin" else []
+        key = "/".join(parts).encode(errors="surrogatepass")
+    except Exception:  # noqa: BLE001 - no key can be made of it
+        key = data[:20]
+    return orders.decode(key, data)
+
+
+@cache
+def _events() -> SchemaSet:
+    return SchemaSet.load()
+
+
+@cache
+def _weight_reader() -> WeightReader:
+    return WeightReader({"bootstrap.servers": "127.0.0.1:1"}, WeightConfig("weights"), wall_clock=lambda: 1_000.0)
+
+
+def _weights(data: bytes) -> None:
+    reader = _weight_reader()
+    reader.take(None, data)
+    reader.take(data[:20], None)
+    weights = reader.usable()
+    assert all(0 <= weight < float("inf") for weight in weights.of.values())
+    if len(reader._estimates) > 50:
+        reader._estimates.clear()
+
+
+def _event_seeds() -> Seeds:
+    """An event of every kind with the least that its schema allows."""
+    events = _events()
+    return tuple(events.encode(name, _least(events.latest(name).parsed, {})) for name in events.events)
+
+
+def _least(schema: Any, named: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return _least(schema[-1], named)
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if isinstance(kind, (dict, list)):
+        return _least(kind, named)
+    match kind:
+        case "record":
+            named[schema["name"]] = schema
+            return {field["name"]: _least(field["type"], named) for field in schema["fields"]}
+        case "array":
+            return [_least(schema["items"], named)] * 2
+        case "map":
+            return {"k": _least(schema["values"], named)}
+        case "enum":
+            named[schema["name"]] = schema
+            return schema["symbols"][0]
+        case _ if kind in named:
+            return _least(named[kind], named)
+    return {"null": None, "boolean": True, "string": "t", "bytes": b"b", "float": 1.5, "double": 1.5}.get(kind, 7)
+
+
+def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda data: read(data.decode(errors="replace"))
+
+
+@cache
+def targets() -> dict[str, Target]:
+    """By name."""
+    remote = (RemoteProtocolError,)
+    found = (
+        Target("consumer-subscription", ConsumerProtocolSubscription.decode, remote, SUBSCRIPTIONS),
+        Target("consumer-assignment", ConsumerProtocolAssignment.decode, remote, ASSIGNMENTS),
+        Target("streams-subscription", SubscriptionInfo.decode, remote, INFOS),
+        Target("streams-assignment", AssignmentInfo.decode, remote, GIVEN),
+        Target("stateful-subscription", StatefulSubscription.decode, remote, (STATEFUL,)),
+        Target("stateful-assignment", StatefulAssignment.decode, remote, (STATEFUL_GIVEN,)),
+        Target("stateful-member", read_member, (), (*_wrapped(STATEFUL), *SUBSCRIPTIONS[:4])),
+        Target("sticky-user-data", _sticky, (), STICKY),
+        Target("bulk-subscriptions", _bulk_subscriptions, (), (*SUBSCRIPTIONS, *_wrapped(*STICKY))),
+        Target("bulk-assignments", _bulk_assignments, (), ASSIGNMENTS),
+        Target("bulk-streams-subscriptions", _bulk_infos, (), INFOS),
+        Target("bulk-streams-assignments", _bulk_given, (), UNNAMED),
+        Target("control-records", _control, (orders.RecordError,), CONTROL),
+        Target("events", _events().decode, (EventError,), _event_seeds()),
+        Target("weights", _weights, (), _event_seeds()),
+        Target("topology-file", _text(read_topology), (TopologyError,), (TOPOLOGY,)),
+        Target("topology-description", _text(lambda t: parse_description(t, "app")), (TopologyError,), (DESCRIPTION,)),
+    )
+    return {target.name: target for target in found}
+
+
+def _wrapped(*data: bytes) -> Seeds:
+    return tuple(ConsumerProtocolSubscription(1, ("orders",), blob).encode() for blob in data)

@@ -1,0 +1,340 @@
+"""What model and broker are asked: scripts by hand, scripts by seed, and four that wait for a timer of the broker.
+
+More of them than the tests run: `python -m tests.simulation.scripts --seeds 500 --release 3.9`.
+"""
+
+import argparse
+import random
+import struct
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from coordinator.succession import Order
+from protocol.consumer import ConsumerProtocolSubscription
+from tests.interop.brokers import KafkaCluster
+from tests.interop.jvm import BROKER_39, CURRENT
+from tests.simulation.duel import Duel, MismatchError, Person
+from tests.simulation.group_model import COMPLETING, EMPTY, PREPARING, STABLE
+
+Protocols = tuple[tuple[str, bytes], ...]
+STEPS = 60
+RELEASES = {"4.3": (CURRENT, Order.JAVA), "3.9": (BROKER_39, Order.SCALA)}
+
+
+def metadata(version: int) -> bytes:
+    """A well-formed subscription; others wedge a broker (M14)."""
+    return ConsumerProtocolSubscription(1, ("t",), struct.pack(">i", version)).encode()
+
+
+def ranged(version: int = 0) -> Protocols:
+    return (("range", metadata(version)),)
+
+
+class ByHand:
+    """One group through the situations that the reliability reference measured (M1-M10)."""
+
+    def __init__(self, duel: Duel) -> None:
+        self.duel = duel
+        self.a, self.b, self.s = Person("a"), Person("b"), Person("s", instance_id="static")
+
+    def plan(self, *people: Person) -> Protocols:
+        return tuple((person.member_id, f"for {person.name}".encode()) for person in people)
+
+    def run(self) -> None:
+        for work in (self.first_rounds, self.at_rest, self.new_bytes, self.static, self.goodbye):
+            self.duel.story.append(f"---- {work.__name__}")
+            work()
+
+    def first_rounds(self) -> None:
+        duel, a, b = self.duel, self.a, self.b
+        duel.join(a, ranged())
+        duel.join(a, ranged())
+        duel.sync(a, self.plan(a))
+        duel.heartbeat(a)
+        duel.join(b, ranged())
+        duel.join(b, ranged())  # parked: a has not come back
+        duel.heartbeat(a)
+        duel.sync(a, self.plan(a))  # of the round before
+        duel.join(a, ranged())
+        duel.sync(b)  # parked: the leader has no plan yet
+        duel.sync(b)  # and again, on another connection
+        duel.heartbeat(a)
+        duel.join(a, ranged())  # unchanged while the plan is awaited: the same generation
+        duel.sync(a, self.plan(a, b))
+
+    def at_rest(self) -> None:
+        duel, a, b = self.duel, self.a, self.b
+        duel.join(b, ranged())  # a follower, unchanged
+        duel.sync(b)
+        duel.sync(a, self.plan(a))  # a second plan changes nothing
+        duel.sync(b)
+        duel.sync(b, protocol="sticky")
+        duel.heartbeat(a, generation=a.generation - 1)
+        duel.sync(b, generation=b.generation - 1)
+        stranger = Person("x")
+        duel.join(stranger, (("unheard-of", metadata(0)),))
+        duel.join(stranger, ranged(), session_ms=5_999)
+        duel.join(stranger, ranged(), session_ms=1_800_001)
+        stranger.member_id = "nobody"
+        duel.join(stranger, ranged())
+        duel.heartbeat(stranger)
+        duel.sync(stranger)
+        duel.leave(stranger)
+
+    def new_bytes(self) -> None:
+        duel, a, b = self.duel, self.a, self.b
+        duel.join(b, ranged(1))  # a follower with other bytes starts a round
+        duel.heartbeat(b)
+        duel.heartbeat(a)
+        duel.join(a, ranged())
+        duel.sync(b)
+        duel.sync(a, self.plan(a))  # b is left out: zero bytes (M10)
+        duel.join(a, ranged())  # the leader starts a round by coming back (M9)
+        duel.heartbeat(b)
+        duel.join(b, ranged(1))
+        duel.sync(b)
+        duel.join(b, ranged(2))  # changed while the plan is awaited: the round is void
+        duel.join(a, ranged())
+        duel.sync(a, self.plan(a, b))
+        duel.sync(b)
+
+    def static(self) -> None:
+        duel, a, b, s = self.duel, self.a, self.b, self.s
+        duel.join(s, ranged())
+        duel.heartbeat(a)
+        duel.join(a, ranged())
+        duel.join(b, ranged(2))
+        duel.sync(a, self.plan(a, b, s))
+        duel.sync(s)
+        duel.sync(b)
+        former, s.member_id = Person("former", "static", s.member_id, s.generation), ""
+        duel.join(s, ranged())  # the same instance in a new process: no round (M6)
+        duel.sync(s)
+        duel.heartbeat(s)
+        duel.heartbeat(former)
+        duel.sync(former)
+        duel.leave(former, instance_id="static")
+        duel.heartbeat(a)
+        s.member_id = ""
+        duel.join(s, ranged(3))  # with other bytes and the same choice: none either
+        duel.sync(s)
+
+    def goodbye(self) -> None:
+        duel, a, b, s = self.duel, self.a, self.b, self.s
+        duel.leave(b, member_id=a.member_id)  # whoever may read may remove (M19)
+        duel.heartbeat(a)
+        duel.heartbeat(b)
+        duel.join(b, ranged(2))
+        duel.join(s, ranged(3))
+        leader, other = (b, s) if duel.group.leader == b.member_id else (s, b)
+        duel.sync(leader, self.plan(b, s))
+        duel.sync(other)
+        s.member_id = ""
+        duel.join(s, ranged(3))  # a static leader comes back: it leads, and need not assign again
+        duel.sync(s)
+        duel.leave(s, member_id="", instance_id="static")
+        duel.heartbeat(s)
+        duel.leave(b)
+        duel.heartbeat(b)
+        duel.join(b, ranged())
+
+
+class BySeed:
+    """Steps drawn from a seed by what the group is doing, a part of them with something wrong about them."""
+
+    def __init__(self, duel: Duel, seed: int) -> None:
+        self.duel, self.rng = duel, random.Random(seed)
+        self.people = [Person(name) for name in "abc"] + [Person("s", instance_id="s")]
+        if self.rng.random() < 0.5:
+            self.people += [Person("t", instance_id="t"), Person("tt", instance_id="t")]  # two processes, one name
+        self.versions = Counter[str]()
+        self.done = Counter[str]()
+
+    def run(self, steps: int = STEPS) -> None:
+        for _ in range(steps):
+            step = self._step()
+            self.done[step.__name__.strip("_")] += 1
+            step(self.rng.choice(self.people))
+
+    def _step(self) -> Callable[[Person], None]:
+        by_state = {
+            EMPTY: (8, 1, 1, 1, 1, 1),
+            PREPARING: (8, 1, 2, 2, 1, 1),
+            COMPLETING: (2, 7, 2, 1, 1, 1),
+            STABLE: (4, 3, 3, 1, 1, 1),
+        }
+        steps = (self._join, self._sync, self._heartbeat, self._leave, self._forget, self._evict)
+        return self.rng.choices(steps, by_state[self.duel.group.state])[0]
+
+    def _protocols(self, who: Person) -> Protocols:
+        if self.rng.random() < 0.25:
+            self.versions[who.name] += 1
+        data = metadata(self.versions[who.name])
+        lists = (("range",), ("range", "roundrobin"), ("roundrobin", "range"))
+        names = self.rng.choices((*lists, ("sticky",)), (10, 3, 3, 1))[0]
+        return tuple((name, data) for name in names)
+
+    def _join(self, who: Person) -> None:
+        if who.parked and self.rng.random() < 0.7:
+            return  # most wait for their answer
+        self.duel.join(who, self._protocols(who), session_ms=5_000 if self.rng.random() < 0.03 else 120_000)
+
+    def _sync(self, who: Person) -> None:
+        group = self.duel.group
+        if self.rng.random() < 0.4:
+            who = next((p for p in self.people if p.member_id and p.member_id == group.leader), who)
+        plan: Protocols = ()
+        if who.member_id == group.leader or self.rng.random() < 0.1:
+            left_out = self.rng.random() < 0.1
+            plan = tuple((m, f"for {m[:4]} {self.rng.random()}".encode()) for m in sorted(group.seats))[left_out:]
+        wrong = self.rng.random()
+        self.duel.sync(
+            who,
+            plan,
+            generation=who.generation - 1 if wrong < 0.1 else None,
+            protocol="sticky" if wrong > 0.95 else None,
+        )
+
+    def _heartbeat(self, who: Person) -> None:
+        self.duel.heartbeat(who, generation=who.generation + self.rng.choice((0, 0, 0, 0, -1, 1)))
+
+    def _leave(self, who: Person) -> None:
+        if who.instance_id is not None and self.rng.random() < 0.5:
+            self.duel.leave(who, member_id="", instance_id=who.instance_id)
+        else:
+            self.duel.leave(who, instance_id=who.instance_id)
+
+    def _forget(self, who: Person) -> None:
+        """A new process of the same name; what the old one had parked stays parked."""
+        who.member_id, who.generation, who.parked = "", -1, False
+
+    def _evict(self, who: Person) -> None:
+        ids = [*sorted(self.duel.group.seats), *self.duel.group.pending, "nobody"]
+        self.duel.leave(who, member_id=self.rng.choice(ids))
+
+
+# ---- scripts that wait for a timer of the broker --------------------------------------------------------------------
+
+
+def late_members(duel: Duel) -> None:
+    """After the rebalance timeout dynamic members that have not come back are removed, static ones stay."""
+    a, b, s = _rested(duel, rebalance_ms=4_000)
+    newcomer = Person("n")
+    duel.join(newcomer, ranged(), rebalance_ms=4_000)
+    duel.join(newcomer, ranged(), rebalance_ms=4_000)
+    duel.until(lambda: not newcomer.parked or duel.group.state == COMPLETING)
+    duel.heartbeat(a)
+    duel.heartbeat(b)
+    duel.heartbeat(s)
+
+
+def leader_that_never_syncs(duel: Duel) -> None:
+    """M3: after the largest rebalance timeout whoever has not synced is removed."""
+    a, b, s = _rested(duel, rebalance_ms=4_000)
+    duel.join(b, ranged(1), rebalance_ms=4_000)
+    duel.join(a, ranged(), rebalance_ms=4_000)
+    duel.join(s, ranged(), rebalance_ms=4_000)
+    follower = next(p for p in (a, b) if p.member_id != duel.group.leader)
+    duel.sync(follower)
+    duel.until(lambda: duel.group.state == PREPARING)
+    for person in (a, b, s):
+        duel.heartbeat(person)
+
+
+def silent_member(duel: Duel) -> None:
+    """M4: a session runs out in Stable."""
+    a, b, _ = _rested(duel, session_ms=6_000)
+    duel.until(lambda: duel.group.state != STABLE)
+    duel.heartbeat(b)
+    duel.heartbeat(a)
+
+
+def pending_id(duel: Duel) -> None:
+    """An id that was given and never used holds a round open for a session."""
+    a, b, s = _rested(duel)
+    door = Person("door")
+    duel.join(door, ranged(), session_ms=6_000)
+    duel.join(b, ranged(1))
+    duel.join(a, ranged())
+    duel.join(s, ranged())
+    duel.until(lambda: duel.group.state == COMPLETING)
+    duel.heartbeat(a)
+
+
+def _rested(duel: Duel, *, session_ms: int = 120_000, rebalance_ms: int = 60_000) -> tuple[Person, Person, Person]:
+    """A stable group of two and a static one; `session_ms` is that of the first."""
+    a, b, s = Person("a"), Person("b"), Person("s", instance_id="s")
+    people = (a, b, s)
+    for person in people:
+        if person is not s:
+            duel.join(person, ranged(), session_ms=session_ms if person is a else 120_000, rebalance_ms=rebalance_ms)
+        duel.join(person, ranged(), session_ms=session_ms if person is a else 120_000, rebalance_ms=rebalance_ms)
+        for other in people[: people.index(person)]:
+            duel.join(other, ranged(), session_ms=session_ms if other is a else 120_000, rebalance_ms=rebalance_ms)
+    leader = next(p for p in people if p.member_id == duel.group.leader)
+    duel.sync(leader, tuple((p.member_id, p.name.encode()) for p in people))
+    for person in people:
+        if person is not leader:
+            duel.sync(person)
+    return people
+
+
+TIMED = (late_members, leader_that_never_syncs, silent_member, pending_id)
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------
+
+
+def play(kafka: KafkaCluster, group_id: str, script: Callable[[Duel], None], order: Order = Order.JAVA) -> Duel:
+    """Raises MismatchError if the two differ, and differ again in a second group: between two connections a busy broker
+    may swap two requests."""
+    for attempt in (1, 2):
+        duel = Duel(kafka.bootstrap, f"{group_id}-{attempt}", kafka.initial_rebalance_delay_ms / 1000, order)
+        try:
+            script(duel)
+        except MismatchError:
+            if attempt == 2:
+                raise
+        else:
+            return duel
+        finally:
+            duel.close()
+    raise AssertionError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The model of the group against a real broker.")
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--release", choices=list(RELEASES), default="4.3")
+    options = parser.parse_args()
+    release, order = RELEASES[options.release]
+    failed, answers, done = [], 0, Counter[str]()
+    began = time.monotonic()
+    with KafkaCluster(nodes=1, racks=(), initial_rebalance_delay_ms=1, release=release) as kafka:
+        scripts: list[tuple[str, Callable[[Duel], None]]] = [("by hand", lambda duel: ByHand(duel).run())]
+        scripts += [(work.__name__, work) for work in TIMED]
+        for seed in range(options.first, options.first + options.seeds):
+
+            def drawn(duel: Duel, seed: int = seed) -> None:
+                script = BySeed(duel, seed)
+                script.run()
+                done.update(script.done)
+
+            scripts.append((f"seed {seed}", drawn))
+        for number, (name, script) in enumerate(scripts):
+            try:
+                answers += play(kafka, f"duel-{number}", script, order).answers
+            except MismatchError as mismatch:
+                failed.append(f"==== {name}\n{mismatch}")
+                print(failed[-1], flush=True)
+    print("\n".join(failed))
+    print(f"broker {options.release}: {len(scripts)} scripts, {answers} answers compared, {len(failed)} differ")
+    print(dict(done), f"{time.monotonic() - began:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
