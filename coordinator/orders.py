@@ -143,7 +143,8 @@ class PlacementOrder:
 class Beat:
     """A sidecar is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
 
-    `hands_over` is part of `leads`: it leads them until somebody has taken them.
+    `hands_over` is part of `leads`: it leads them until somebody has taken them. `between`: sent because something has
+    changed, between two regular ones, so it tells of no time that has passed.
     """
 
     sidecar: str
@@ -153,6 +154,7 @@ class Beat:
     hands_over: tuple[str, ...] = ()
     at_ms: int = 0
     expires_ms: int = 0  # a beat ends by silence, not by a clock
+    between: bool = False
 
     @property
     def key(self) -> str:
@@ -168,6 +170,7 @@ class Beat:
             "claims": self.claims,
             "stands_by": self.stands_by,
             "hands_over": self.hands_over,
+            "between": self.between,
         }
 
 
@@ -249,6 +252,7 @@ def _beat(fields: Mapping[str, Any]) -> Beat:
         stands_by=_names(fields, "stands_by"),
         hands_over=_names(fields, "hands_over"),
         at_ms=_number(fields, "at_ms"),
+        between=fields.get("between") is True,
     )
 
 

@@ -115,7 +115,7 @@ class ControlDesk:
                 self._report()
                 self._housekeeping()
                 self.review()
-                self._beat()
+                self._beat(between=False)
             except Exception:
                 log.exception("control_desk_stumbled")
             await asyncio.sleep(self._beat_s)
@@ -292,7 +292,7 @@ class ControlDesk:
 
     # ---- beats ---------------------------------------------------------------------------------------------------
 
-    def _beat(self) -> None:
+    def _beat(self, *, between: bool = True) -> None:
         if not self._caught_up.is_set():
             return
         # Of a group that we have given up nobody shall wait for us.
@@ -305,6 +305,7 @@ class ControlDesk:
                 stands_by=() if self._stopping else tuple(group for group, post in posts if not post.active),
                 hands_over=tuple(group for group, post in posts if post.hands_over_until),
                 at_ms=int(self._wall_clock() * 1000),
+                between=between,
             )
         )
 

@@ -1,9 +1,9 @@
 """Who of several sidecars under one group.instance.id is the active one of a group: a pure fold of their beats.
 
-Time is counted in our own beats as they come back through the topic, never by a clock. A sidecar has fallen silent when
-we have heard ourselves `BEATS_MISSED` times since its last beat. So a topic that nobody can reach raises no alarm, a
-paused process wakes up to the truth, and whoever reads the same log comes to the same answer. The sidecar of rank r
-among the living, by id, waits r beats longer, so that one goes first.
+Time is counted in our own regular beats as they come back through the topic, never by a clock. A sidecar has fallen
+silent when we have heard ourselves `BEATS_MISSED` times since its last beat. So a topic that nobody can reach raises no
+alarm, a paused process wakes up to the truth, and whoever reads the same log comes to the same answer. The sidecar of
+rank r among the living, by id, waits r beats longer, so that one goes first.
 
 A false alarm does no harm: joining under the same instance id only fences the older process, in the same generation
 and without a rebalance (reliability reference M6).
@@ -46,7 +46,7 @@ class Succession:
 
     def heard(self, beat: Beat) -> None:
         self._order += 1
-        if beat.sidecar == self.own_id:
+        if beat.sidecar == self.own_id and not beat.between:
             self._own += 1
         self._heard[beat.sidecar] = _Heard(
             beat.sidecar,
@@ -75,9 +75,12 @@ class Succession:
         return self._own - self._heard[sidecar].at
 
     def holder(self, group: str) -> str | None:
-        """Another sidecar that leads or claims the group, the one that said so last; it may have fallen silent."""
+        """Another sidecar that leads or claims the group, the one that said so last; it may have fallen silent.
+
+        One that hands the group over says so until it hears that it was fenced: whoever has come since has the group.
+        """
         found = [h for h in self._others() if group in h.leads or group in h.claims]
-        return max(found, key=lambda h: h.order).sidecar if found else None
+        return max(found, key=lambda h: (group not in h.hands_over, h.order)).sidecar if found else None
 
     def leader(self, group: str) -> str | None:
         """Another living sidecar that says it leads the group."""

@@ -100,6 +100,26 @@ def test_a_hand_over_is_taken_at_once_and_by_one() -> None:
     assert second.our_turn(GROUP) == ""
 
 
+def test_what_was_handed_over_and_taken_is_not_taken_again() -> None:
+    """Found by a rolling restart of three: the old leader beats until it hears, by its next heartbeat, that it was
+    fenced, and the second standby took the group from the first."""
+    view = started("c")
+    handing = Beat("a", leads=(GROUP,), hands_over=(GROUP,))
+    hear(view, active("a"), waiting("b"), waiting("c"), handing, Beat("b", claims=(GROUP,)), handing)
+    assert view.our_turn(GROUP) == ""
+    hear(view, active("b"), handing, waiting("c"))
+    assert view.our_turn(GROUP) == ""
+
+
+def test_beats_between_the_regular_ones_are_no_time() -> None:
+    """Found by a rolling restart of three: whoever had much to say within a moment took the others for dead."""
+    view = started("b")
+    hear(view, active("a"))
+    for _ in range(2 * BEATS_MISSED):
+        hear(view, Beat("b", stands_by=(GROUP,), between=True))
+    assert view.our_turn(GROUP) == ""
+
+
 def test_an_old_beat_of_ours_was_another_process() -> None:
     view = started("a", active("a"))
     assert view.holder(GROUP) is None
