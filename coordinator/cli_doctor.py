@@ -1,5 +1,6 @@
 """The command `bellwether doctor GROUP`: asks what only a look from outside can tell, and disturbs nobody."""
 
+import asyncio
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,34 +38,19 @@ def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, out
 
 
 async def _facts(group: str, bootstrap: Any, config: Any) -> "Facts":
-    import asyncio
-
-    from coordinator.client_config import librdkafka_properties
-    from coordinator.cluster import ClusterReader
     from coordinator.doctor import Facts
     from coordinator.group_config import STREAMS_PROTOCOL
-    from coordinator.observe_runner import Sources
-    from coordinator.offset_reader import OffsetReader
-    from coordinator.transport import Transport
 
     settings, configured = cli_groups.settings_for(bootstrap, config, group)
-    transport = Transport(settings.properties)
-    await transport.start(cli_groups.CONNECT_TIMEOUT_MS)
-    reader = ClusterReader(librdkafka_properties(settings.properties))
-    offsets = OffsetReader(reader.admin, transport)
-    try:
-        seen = await cli_groups.observer_for(settings, group, Sources(transport, reader, offsets)).look()
+    async with cli_groups.connected(settings.properties) as sources:
+        seen = await cli_groups.observer_for(settings, group, sources).look()
         found = next(g for g in settings.groups if g.name == group)
         membership = found.membership(settings.instance_id)
         if not configured and seen.protocol == STREAMS_PROTOCOL:
             membership = replace(membership, protocols=(STREAMS_PROTOCOL,))  # nobody said that it is none
-        error = await _heartbeat(transport, group)
-        racks, limits = await asyncio.to_thread(_brokers, reader.admin)
+        error = await _heartbeat(sources.transport, group)
+        racks, limits = await asyncio.to_thread(_brokers, sources.reader.admin)
         return Facts(seen, membership, found.mode, error, racks, limits)
-    finally:
-        offsets.close()
-        reader.close()
-        await transport.close()
 
 
 async def _heartbeat(transport: "Transport", group: str) -> int:

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,10 @@ import typer
 from coordinator.cli_output import As, Output, as_json, fail
 
 if TYPE_CHECKING:
+    from coordinator.cluster import ClusterReader
     from coordinator.observe import Observation
-    from coordinator.observe_runner import GroupObserver
+    from coordinator.observe_runner import GroupObserver, Sources
+    from coordinator.transport import Transport
     from coordinator.transport_describe import ListedGroup
 
 CONNECT_TIMEOUT_MS = 10_000
@@ -145,25 +148,32 @@ async def _look(
     interval_s: float | None = None,
     show: "Callable[[Observation], None] | None" = None,
 ) -> "Observation":
-    from coordinator.client_config import librdkafka_properties
-    from coordinator.cluster import ClusterReader
-    from coordinator.observe_runner import Sources
-    from coordinator.offset_reader import OffsetReader
-    from coordinator.transport import Transport
-
     settings, _ = settings_for(bootstrap, config, group)
-    transport = Transport(settings.properties)
-    await transport.start(CONNECT_TIMEOUT_MS)
-    reader = ClusterReader(librdkafka_properties(settings.properties))
-    offsets = OffsetReader(reader.admin, transport)
-    try:
-        observer = observer_for(settings, group, Sources(transport, reader, offsets))
+    async with connected(settings.properties) as sources:
+        observer = observer_for(settings, group, sources)
         seen = await observer.look()
         while show is not None and interval_s is not None:
             show(seen)
             await asyncio.sleep(interval_s)
             seen = await observer.look()
         return seen
+
+
+@asynccontextmanager
+async def connected(properties: Mapping[str, str]) -> "AsyncIterator[Sources]":
+    """What a look reads from, open for as long as it takes. Raises TransportError and ClientConfigError."""
+    from coordinator.client_config import librdkafka_properties
+    from coordinator.cluster import ClusterReader
+    from coordinator.observe_runner import Sources
+    from coordinator.offset_reader import OffsetReader
+    from coordinator.transport import Transport
+
+    transport = Transport(properties)
+    await transport.start(CONNECT_TIMEOUT_MS)
+    reader = ClusterReader(librdkafka_properties(properties))
+    offsets = OffsetReader(reader.admin, transport)
+    try:
+        yield Sources(transport, reader, offsets)
     finally:
         offsets.close()
         reader.close()
@@ -186,18 +196,13 @@ def observer_for(settings: Any, group: str, sources: Any) -> "GroupObserver":
 
 
 async def _list(properties: Mapping[str, str]) -> "list[ListedGroup]":
-    from coordinator.client_config import librdkafka_properties
-    from coordinator.cluster import ClusterReader
-    from coordinator.transport import Transport
+    async with connected(properties) as sources:
+        return await listed(sources.transport, sources.reader)
 
-    transport: Transport = Transport(properties)
-    await transport.start(CONNECT_TIMEOUT_MS)
-    reader = ClusterReader(librdkafka_properties(properties))
-    try:
-        found = await asyncio.gather(*(transport.list_groups(node) for node in await reader.nodes()))
-    finally:
-        reader.close()
-        await transport.close()
+
+async def listed(transport: "Transport", reader: "ClusterReader") -> "list[ListedGroup]":
+    """All groups of all brokers."""
+    found = await asyncio.gather(*(transport.list_groups(node) for node in await reader.nodes()))
     return [group for node in found for group in node]
 
 

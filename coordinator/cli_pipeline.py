@@ -53,26 +53,26 @@ def replay_history(history: Path, policies: Sequence[str], *, as_json: bool) -> 
 
 
 def history(
-    file: Annotated[Path, typer.Option(help="The file to write.")],
+    file: Annotated[Path, typer.Option(help="The file to write: Avro, or JSON if its name ends with .jsonl.")],
     config: Config = None,
     bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
     topic: Annotated[str, typer.Option(help="The events topic.")] = "bellwether.events",
     registry_url: Annotated[str | None, typer.Option(help="The Schema Registry, if events are framed for it.")] = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Copy snapshots and traffic from the events topic into a file, for `bellwether simulate`."""
+    """Copy snapshots, plans and traffic from the events topic into a file, for `simulate --history` and `replay`."""
     from confluent_kafka import KafkaException
 
     from coordinator.client_config import librdkafka_properties
     from coordinator.history_reader import HistoryUnreadError, recorded
     from pipeline.codec import SchemaSet
-    from pipeline.history import write_history
+    from pipeline.history import write_history, write_json_lines
     from pipeline.registry import RegistryError, registered
 
     try:
         ids = registered(registry_url, topic, SchemaSet.load()) if registry_url else {}
         values = recorded(librdkafka_properties(_properties(config, bootstrap)), topic, TIMEOUT_S, ids)
-        count = write_history(file, values)
+        count = (write_json_lines if file.suffix == ".jsonl" else write_history)(file, values)
     except (HistoryUnreadError, RegistryError) as error:
         fail(str(error))
     except KafkaException as error:

@@ -1,9 +1,11 @@
 """Where recorded snapshots come from and where a backtest runs: a file on one machine, or a topic on Spark.
 
 A history file is Avro single objects, each behind its length as 4 bytes, big endian: what a topic holds, in a file.
-Bytes that are no event are counted and left out.
+Or it is JSON, an event per line with its name as "event" and bytes as hexadecimal, for people and other tools. What is
+no event is counted and left out.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +27,10 @@ class HistoryError(Exception):
 
 @dataclass(slots=True)
 class History:
-    """Snapshots by group, mean traffic per partition, and how many records were left out and why."""
+    """Snapshots and parts of plans by group, mean traffic per partition, and how many records were left out and why."""
 
     snapshots: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    assignments: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     refused: Counter[str] = field(default_factory=Counter)
     _bytes: Counter[TopicPartition] = field(default_factory=Counter)
     _ms: Counter[TopicPartition] = field(default_factory=Counter)
@@ -38,8 +41,24 @@ class History:
         except EventError as error:
             self.refused[error.kind] += 1
             return
+        self._take(event, record)
+
+    def take_json(self, line: bytes) -> None:
+        try:
+            record = json.loads(line)
+            event = record.pop("event")
+            if event == "snapshot":
+                for member in record["members"]:
+                    member["metadata"] = bytes.fromhex(member["metadata"])
+            self._take(event, record)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            self.refused["not an event"] += 1
+
+    def _take(self, event: str, record: dict[str, Any]) -> None:
         if event == "snapshot":
             self.snapshots[record["group"]].append(record)
+        elif event == "assignment":
+            self.assignments[record["group"]].append(record)
         elif event == "traffic":
             for entry in record["entries"]:
                 if entry["bytes"] >= 0 and record["sampled_at_ms"] > record["since_ms"]:
@@ -56,8 +75,12 @@ def read_history(path: Path) -> History:
     """Raises HistoryError for a file that cannot be read or that ends within a record."""
     history, schemas = History(), SchemaSet.load()
     try:
-        for value in _values(path):
-            history.take(schemas, value)
+        if _is_json(path):
+            for line in path.read_bytes().splitlines():
+                history.take_json(line)
+        else:
+            for value in _values(path):
+                history.take(schemas, value)
     except OSError as error:
         raise HistoryError(f"The history {path} cannot be read ({error.strerror}); check the path.") from error
     if not history.snapshots:
@@ -73,6 +96,23 @@ def write_history(path: Path, values: Iterable[bytes]) -> int:
             out.write(len(value).to_bytes(LENGTH_BYTES, "big") + value)
             count += 1
     return count
+
+
+def write_json_lines(path: Path, values: Iterable[bytes]) -> int:
+    """The same as JSON. Returns how many records it wrote."""
+    count, schemas = 0, SchemaSet.load()
+    with path.open("w", encoding="utf-8") as out:
+        for value in values:
+            event, record = schemas.decode(value)
+            out.write(json.dumps({"event": event, **record}, default=bytes.hex) + "\n")
+            count += 1
+    return count
+
+
+def _is_json(path: Path) -> bool:
+    """A length in front of an Avro record never begins so: it would be beyond every limit."""
+    with path.open("rb") as source:
+        return source.read(1) == b"{"
 
 
 def _values(path: Path) -> Iterator[bytes]:

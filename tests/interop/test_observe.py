@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.interop.bellwether import Ended, run_to_end, toml
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import Flock, partitions_of, wait_settled
+from tests.interop.bellwether import Bellwether, Ended, run_to_end, toml
+from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.raw import describe
 from tests.interop.rounds import rounds
 from tests.interop.streams_app import Application, StreamsApp
@@ -93,3 +93,40 @@ def test_groups_are_listed(kafka: KafkaCluster) -> None:
     ended: Ended = run_to_end(["groups", "--bootstrap", kafka.bootstrap], environment={"COLUMNS": "200"})
     assert ended.code == 0, ended.text
     assert "assigned by" in ended.stdout
+
+
+def test_top_shows_who_leads_and_why_the_last_round_was(kafka: KafkaCluster, tmp_path: Path) -> None:
+    led, other = "topped-led", "topped-other"
+    for name in (led, other):
+        kafka.create_topic(name, 4, rf=3)
+    lease = PortLease()
+    address = f"{LOOPBACK}:{lease.port}"
+    with Flock(kafka.bootstrap) as flock, Bellwether(kafka, [led], http_address=address) as sidecar:
+        members = [flock.member("confluent", name, [name], ["range"], rack="az1") for name in (led, other)]
+        wait_settled(members[:1], partitions_of({led: 4}))
+        wait_settled(members[1:], partitions_of({other: 4}))
+        wait_until(lambda: bool(sidecar.log("decision", group=led, members=1)), 60, sidecar.tail)
+        looked = run_to_end(
+            [
+                "top",
+                led,
+                other,
+                "--bootstrap",
+                kafka.bootstrap,
+                "--url",
+                f"http://{address}",
+                "--once",
+                "-o",
+                "json",
+            ]
+        )
+        assert looked.code == 0, looked.text
+        rows = {row["group"]: row for row in json.loads(looked.stdout)}
+        drawn = run_to_end(["top", "--bootstrap", kafka.bootstrap, "--once"], environment={"COLUMNS": "300"})
+    lease.release()
+    assert (rows[led]["leader"], rows[led]["members"]) == ("bellwether", 1)
+    assert rows[led]["generation"] == sidecar.log("decision", group=led)[-1]["generation"]
+    assert rows[led]["cause"]
+    assert (rows[other]["leader"], rows[other]["generation"]) == ("a member", None)
+    assert (rows[other]["unowned"], rows[other]["cross_rack"]) == (0, 0)
+    assert (drawn.code, led in drawn.stdout, other in drawn.stdout) == (0, True, True), drawn.text
