@@ -270,6 +270,8 @@ def _row(crew: Crew, thread: IntArray) -> IntArray:
 
 def _temporary(view: StreamsView, plan: StreamsPlan, tasks: IntArray, target: IntArray) -> IntArray:
     """(row, task) of withheld tasks whose store the new process already keeps: it must not close it for one round."""
+    if not len(tasks) or not len(view.previous_standby):
+        return np.zeros((0, 2), dtype=np.int32)
     total = max(1, view.tasks.size)
     kept = np.repeat(np.arange(view.size), np.diff(view.previous_standby_first)) * total + view.previous_standby
     wanted = plan.active[tasks].astype(np.int64) * total + tasks

@@ -165,8 +165,9 @@ def _previous(
     inside = (thread >= 0) & (owned != NOBODY)
     of_claims = crew.process[thread[inside]].astype(np.int64) * total + owned[inside]
     reported = process.astype(np.int64) * total + task
-    active = distinct(np.concatenate([of_claims, reported[sums == LATEST_OFFSET]]))
-    return active, reported[~among(reported, active)]
+    runs = sums == LATEST_OFFSET
+    active, others = distinct(np.concatenate([of_claims, reported[runs]])), reported[~runs]
+    return active, others[~among(others, active)]
 
 
 def _running_on(crew: Crew, tasks: TaskMap, claims: Claims) -> IntArray:

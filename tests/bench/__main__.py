@@ -73,6 +73,7 @@ MILLION = (
 )
 SHAPES = (*SMALL, *GROWTH, *LARGE, *MILLION)
 READ_ONCE_RUNS = 20
+ONLY = 'rows whose name contains this; "streams" for the Streams rows, "whole decision" for those of them without a JVM'
 
 
 def measure(shape: Shape, warm_s: float, measure_s: float) -> Figures:
@@ -157,7 +158,7 @@ def _said(row: Figures) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes only")
-    parser.add_argument("--only", default="", help='rows whose name contains this; "streams" for the Streams rows')
+    parser.add_argument("--only", default="", help=ONLY)
     parser.add_argument("--warm", type=float, default=5.0, help="seconds of warm-up of the peers per row")
     parser.add_argument("--measure", type=float, default=4.0, help="seconds of measuring per row and engine")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu where the machine is busy")
@@ -175,8 +176,9 @@ def main() -> int:
                 rows.append(measure(shape, options.warm, options.measure))
                 console.print(f"{number}/{len(shapes)} {shape}: {_said(rows[-1])}", highlight=False)
                 save(rows, [], order)
-            if options.only in ("", "streams"):
-                for task in streams.rows(options.quick):
+            if options.only in ("", "streams", "whole decision"):
+                measured = streams.whole_rows if options.only == "whole decision" else streams.rows
+                for task in measured(options.quick):
                     tasks.append(asdict(task))
                     console.print(f"{task.row}: {ms(task.our_ms)} ms, {task.outcome}", highlight=False)
                     save([], tasks, order)

@@ -71,8 +71,15 @@ def rows(quick: bool) -> Iterator[Row]:
         for strategy in (MIN_TRAFFIC, BALANCE_SUBTOPOLOGY):
             yield large_row(processes, tasks, strategy)
     yield large_standby_row(2_000, 100_000)
+    yield from whole_rows(quick)
+
+
+def whole_rows(quick: bool) -> Iterator[Row]:
+    """The rows that run no JVM: whole decisions of ours."""
     for tasks in [10_000, 100_000] if quick else [10_000, 100_000, 1_000_000]:
-        yield whole_row(2_000, tasks, joining=20)
+        yield whole_row(2_000, tasks, joining=20, standby=0)
+    for tasks, standby in [(10_000, 1)] if quick else [(10_000, 1), (100_000, 1), (100_000, 2), (1_000_000, 1)]:
+        yield whole_row(2_000, tasks, joining=20, standby=standby)
 
 
 def table(rows: Sequence[Row]) -> Table:
@@ -178,10 +185,10 @@ def large_standby_row(processes: int, tasks: int) -> Row:
     return Row(name, None, False, ours, f"cross-rack partitions {costs[0]:,} -> {costs[1]:,}")
 
 
-def whole_row(processes: int, tasks: int, joining: int) -> Row:
-    """The leader's whole decision, bytes to bytes, with racks and a standby: settled, then processes join."""
-    ours, outcome = whole_row_figures(processes, tasks, joining)
-    name = f"whole decision, racks, 1 standby, {joining} join, {processes:,} x {tasks:,}"
+def whole_row(processes: int, tasks: int, joining: int, standby: int) -> Row:
+    """The leader's whole decision, bytes to bytes, with racks: settled, then processes join."""
+    ours, outcome = whole_row_figures(processes, tasks, joining, standby)
+    name = f"whole decision, racks, {standby} standby, {joining} join, {processes:,} x {tasks:,}"
     return Row(name, None, False, ours, outcome)
 
 

@@ -1,19 +1,21 @@
 """The whole decision of a Streams group's leader, from the bytes of a JoinGroup answer to those of SyncGroup: decoding,
 placement, racks, standbys, threads, host maps, encoding and every check that the product makes before it sends.
 
-One thread per process, a stateful task per partition, replicas in two of three racks, one standby. Some processes join
-an application that was settled without them.
+One thread per process, a stateful task per partition, replicas in two of three racks, racks in use (min_traffic). Some
+processes join an application that was settled without them.
 """
 
+import gc
 import random
 import time
+from dataclasses import replace
 
 import numpy as np
 
 from assignors.model import ClusterView
 from assignors.streams.decide import decide_streams
 from assignors.streams.memory import StreamsMemory
-from assignors.streams.model import AssignmentConfigs, Subtopology
+from assignors.streams.model import MIN_TRAFFIC, AssignmentConfigs, Subtopology
 from assignors.streams.offsets import EndOffsets
 from assignors.streams.result import StreamsDecision
 from assignors.streams.topology import Topology
@@ -26,20 +28,23 @@ from tests.unit.assignors.streams.world import Thread, ends_of, group
 RACKS = ("az1", "az2", "az3")
 SUBTOPOLOGIES = 10
 STANDBY_SUM = 900  # of offsets in a standby's store
-LEAST_RUNS = 5
+LEAST_RUNS = 3
 MEASURE_S = 5.0
-CONFIGS = AssignmentConfigs(num_standby_replicas=1)
+CONFIGS = AssignmentConfigs(rack_aware_assignment_strategy=MIN_TRAFFIC)
 
 
-def whole_row_figures(processes: int, tasks: int, joining: int) -> tuple[float, str]:
+def whole_row_figures(processes: int, tasks: int, joining: int, standbys: int) -> tuple[float, str]:
     """(milliseconds of the best run, what was decided)."""
     topology, cluster, ends = _application(tasks)
-    raw = _group(processes, processes - joining, tasks, topology)
-    least, median, decision = _measured(raw, cluster, ends, topology)
+    raw = _group(processes, processes - joining, tasks, standbys, topology)
+    configs = replace(CONFIGS, num_standby_replicas=standbys)
+    least, median, decision = _measured(raw, cluster, ends, topology, configs)
     sent = sum(len(blob) for _, blob in decision.assignments)
     asked = sum(len(member.metadata) for member in raw.members)
     counts = np.bincount(decision.plan.active, minlength=processes)
     assert len(decision.plan.active) == tasks, "a task is not placed"
+    kept = np.bincount(decision.plan.standby_task[~decision.plan.warmup], minlength=tasks)
+    assert (kept == standbys).all(), "a task has not the standbys that it shall have"
     return least, (
         f"median {median:,.0f}; {asked / 1e6:.1f} MB in, {sent / 1e6:.1f} MB out,"
         f" {counts.min():,} to {counts.max():,} tasks each"
@@ -47,13 +52,14 @@ def whole_row_figures(processes: int, tasks: int, joining: int) -> tuple[float, 
 
 
 def _measured(
-    raw: RawGroup, cluster: ClusterView, ends: EndOffsets, topology: Topology
+    raw: RawGroup, cluster: ClusterView, ends: EndOffsets, topology: Topology, configs: AssignmentConfigs
 ) -> tuple[float, float, StreamsDecision]:
     runs: list[float] = []
     until = time.perf_counter() + MEASURE_S
     while len(runs) < LEAST_RUNS or time.perf_counter() < until:
+        gc.collect()
         started = now()
-        decision = decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), CONFIGS, "kafka", 0)
+        decision = decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), configs, "kafka", 0)
         runs.append((now() - started) * 1e3)
         assert isinstance(decision, StreamsDecision), decision.reason
     runs.sort()
@@ -74,13 +80,15 @@ def _application(tasks: int) -> tuple[Topology, ClusterView, EndOffsets]:
     return topology, cluster, ends_of(topology, counts)
 
 
-def _group(processes: int, settled: int, tasks: int, topology: Topology) -> RawGroup:
+def _group(processes: int, settled: int, tasks: int, standbys: int, topology: Topology) -> RawGroup:
     each = tasks // SUBTOPOLOGIES
     members = []
     for p in range(processes):
         active = range(p, tasks, settled) if p < settled else range(0)
-        standby = range((p + 1) % settled, tasks, settled) if p < settled else range(0)
-        sums = {divmod(t, each): LATEST_OFFSET for t in active} | {divmod(t, each): STANDBY_SUM for t in standby}
+        sums = {divmod(t, each): LATEST_OFFSET for t in active}
+        for n in range(1, 1 + standbys):
+            kept = range((p + n) % settled, tasks, settled) if p < settled else range(0)
+            sums |= {divmod(t, each): STANDBY_SUM for t in kept}
         owned = tuple(TopicPartition(f"orders-{t // each:04d}", t % each) for t in active)
         rack = RACKS[p % len(RACKS)]
         generation = 5 if p < settled else -1
