@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline setup-prove fuzz check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline
+.PHONY: setup setup-pipeline setup-prove fuzz check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -55,6 +55,9 @@ prove-streams: setup  ## a million records and more through a Streams applicatio
 
 demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot into docs; five to ten minutes, needs a JDK
 	@$(BIN)/python -m tests.demo_pipeline docs/demo-pipeline.png
+
+prove-dashboards: setup  ## every panel of every dashboard has data in a real Prometheus, and every documented metric is scraped; ten minutes
+	$(BIN)/python -m tests.deploy.prove_dashboards
 
 prove-pipeline: setup-pipeline  ## a million events, killed drivers and a broker restart row for row, throughput, backtest; half an hour
 	@for part in prove prove_throughput prove_backtest prove_ranking; do $(BIN)/python -m tests.pipeline.$$part || exit 1; done

@@ -130,6 +130,16 @@ class Metrics:
             "group_record_bytes", "Cautious estimate of the broker's record of the group; message.max.bytes limits it."
         )
 
+    def expect(self, group: str, *, lead: bool, ghosts: bool) -> None:
+        """Counters that have counted nothing yet are 0: an increase from nothing to 1 is invisible to Prometheus."""
+        self.wanted.labels(group).set(lead)
+        self.leading.labels(group).set(0)
+        self.alerts.labels(group)
+        for source in (Source.CHEAP, Source.PREVIOUS) if lead else ():
+            self.fallbacks.labels(group, source.value)
+        for proof in Proof if ghosts else ():
+            self.ghosts.labels(group, proof.value)
+
     def on_decision(self, planned: Planned) -> None:
         """Takes a plan that the broker has: the runtime's observer of decisions."""
         self.round(planned)

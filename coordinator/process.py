@@ -30,8 +30,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
     metrics, rounds = Metrics(), Rounds()
     metrics.info.info({"version": version})
     for group in settings.groups:
-        metrics.wanted.labels(group.name).set(group.mode == "lead")
-        metrics.leading.labels(group.name).set(0)
+        metrics.expect(group.name, lead=group.mode == "lead", ghosts=group.ghost_options is not None)
     reader = weight_reader(settings)
     weights = reader.usable if reader is not None else None
     try:

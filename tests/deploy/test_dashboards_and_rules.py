@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 import yaml
 
+from coordinator.events_out import events_counter, events_waiting
 from coordinator.metrics import Metrics
 from coordinator.metrics_control import ControlMetrics
 from coordinator.metrics_observed import ObservedMetrics
@@ -19,6 +20,9 @@ from coordinator.metrics_streams import StreamsMetrics
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME = re.compile(r"\bbellwether_\w+")
+BUILT_IN = {"__rate_interval", "__interval", "__range"}
+PANELS = {"timeseries", "stat", "bargauge", "state-timeline"}
+UNITS = {"short", "s", "percentunit", "dateTimeFromNow", "bytes", "Bps", "currencyUSD", "currencyEUR", "none"}
 RECORDED = re.compile(r"\bgroup:bellwether_\w+:\w+")
 
 
@@ -37,6 +41,8 @@ def known() -> set[str]:
     StreamsMetrics(metrics)
     ObservedMetrics(metrics)
     ControlMetrics(metrics.registry)
+    events_counter(metrics.registry)
+    events_waiting(metrics.registry)
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",), "gauge": ("",)}
     return {
         family.name + suffix for family in metrics.registry.collect() for suffix in suffixes.get(family.type, ("",))
@@ -77,6 +83,28 @@ def test_panels_do_not_overlap_and_have_a_source() -> None:
             assert panel["targets"]
             assert {t["datasource"]["uid"] for t in panel["targets"]} == {"bellwether-prometheus"}
             taken |= cells
+
+
+def test_the_dashboards_are_sound() -> None:
+    """What Grafana would swallow and show wrongly."""
+    provisioned = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yml").read_text())
+    (source,) = provisioned["datasources"]
+    boards = [json.loads(path.read_text()) for path in (DEPLOY / "grafana" / "dashboards").glob("*.json")]
+    assert len({board["uid"] for board in boards}) == len({board["title"] for board in boards}) == len(boards)
+    for board in boards:
+        panels = board["panels"]
+        assert len({p["id"] for p in panels}) == len({p["title"] for p in panels}) == len(panels), board["title"]
+        used = json.dumps([t["expr"] for p in panels for t in p["targets"]])
+        known = {variable["name"] for variable in board["templating"]["list"]}
+        assert set(re.findall(r"\$(\w+)", used)) <= known | BUILT_IN, board["title"]
+        for panel in panels:
+            where = f"{board['title']}: {panel['title']}"
+            assert panel["type"] in PANELS, where
+            assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, where
+            assert len({t["refId"] for t in panel["targets"]}) == len(panel["targets"]), where
+            for target in panel["targets"]:
+                assert target["legendFormat"], where
+                assert target["datasource"]["uid"] == source["uid"], where
 
 
 def test_every_alert_has_a_runbook_that_exists() -> None:

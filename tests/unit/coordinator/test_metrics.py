@@ -112,6 +112,14 @@ def test_ghosts_are_counted_by_proof_and_convertible_groups_shown() -> None:
     assert value(metrics, "convertible") == 0
 
 
+def test_counters_of_a_group_begin_at_zero() -> None:
+    metrics = Metrics()
+    metrics.expect("g", lead=True, ghosts=True)
+    assert [value(metrics, name) for name in ("lead_wanted", "leading", "alerts_total")] == [1, 0, 0]
+    assert value(metrics, "fallbacks_total", reason="cheaper plan") == 0
+    assert value(metrics, "ghosts_removed_total", proof="client_id") == 0
+
+
 def test_reasons_are_capped() -> None:
     labels = Labels(most=2)
     assert [labels(x) for x in ("a", "b", "c", "a", "d")] == ["a", "b", OTHER, "a", OTHER]
