@@ -31,7 +31,7 @@ def obey(problem: Problem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntA
         wanted[task] = target
         load[target] += 1
     reason = f"{len(wrong)} tasks are placed elsewhere." if wrong else "They hold."
-    return wanted, StageReport(NAME, True, float(len(wrong)), 0.0, True, reason)
+    return wanted, StageReport(NAME, True, float(len(wrong)), 0.0, True, reason, wanted)
 
 
 def means(process: ProcessView, where: str) -> bool:

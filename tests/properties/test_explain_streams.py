@@ -1,0 +1,68 @@
+"""What `explain` says of a task, against a plan that is made without the stage it names. The same for consumers is in
+tests/unit/assignors/test_explain.py."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.explain import explain_task
+from assignors.rules import Rule
+from assignors.streams.assign import STREAMS_HA, assign_streams
+from assignors.streams.decide import stock
+from assignors.streams.model import AssignmentConfigs
+from assignors.streams.result import StreamsDecision
+from assignors.streams.stages.configs import NO_STAGES, StageConfigs
+from tests.unit.assignors.streams.world import Thread, always, group, led, placed
+
+TASKS = 8  # 0_0 to 0_3 have no state, 1_0 to 1_3 have
+STAGES = {
+    "co-location": StageConfigs(colocate=((0, 1),)),
+    "moves budget": StageConfigs(max_concurrent_moves=1),
+    "operator's rules": StageConfigs(rules=(Rule("ban", "*", "rack:az1"), Rule("pin", "1_2", "rack:az2"))),
+}
+CAUGHT_UP = AssignmentConfigs(acceptable_recovery_lag=2**62)  # nothing has to be warmed up first
+
+
+def decided(
+    owners: list[int], racks: list[str | None], stages: StageConfigs, configs: AssignmentConfigs
+) -> StreamsDecision:
+    """A round of processes that run these tasks, with these stages."""
+    threads = [Thread(f"m{i}", i + 1, rack=rack) for i, rack in enumerate(racks)]
+    first = led(group(*threads), assignors=always(placed([owner % len(racks) for owner in owners])))
+    assignors = replace(
+        stock(stages), assign=lambda view, configs, _: assign_streams(view, configs, STREAMS_HA, stages)
+    )
+    again = group(*(thread.after(first) for thread in threads), generation=2)
+    return led(again, memory=first.memory, assignors=assignors, configs=configs)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    owners=st.lists(st.integers(0, 3), min_size=TASKS, max_size=TASKS),
+    racks=st.lists(st.sampled_from(["az1", "az2", None]), min_size=2, max_size=4),
+    name=st.sampled_from(sorted(STAGES)),
+)
+def test_the_stage_named_is_the_one_without_which_the_task_would_be_elsewhere(
+    owners: list[int], racks: list[str | None], name: str
+) -> None:
+    with_it = decided(owners, racks, STAGES[name], CAUGHT_UP)
+    without = decided(owners, racks, NO_STAGES, CAUGHT_UP)
+    for task in range(TASKS):
+        if not with_it.view.tasks.stateful[task]:
+            continue  # these are placed beside where those with state end up
+        told = explain_task(with_it, task)
+        if with_it.plan.active[task] != without.plan.active[task]:
+            assert told.stage.startswith(name), told
+        else:
+            assert told.stage.startswith("placement by"), told
+
+
+@settings(max_examples=40, deadline=None)
+@given(owners=st.lists(st.integers(0, 1), min_size=TASKS, max_size=TASKS))
+def test_a_task_that_waits_for_its_warm_up_says_so(owners: list[int]) -> None:
+    decision = decided(owners, [None, None, None], NO_STAGES, AssignmentConfigs(acceptable_recovery_lag=0))
+    warming = set(decision.plan.standby_task[decision.plan.warmup].tolist())
+    for task in range(TASKS):
+        told = explain_task(decision, task).stage
+        assert (told.startswith("task movement")) == (task in warming)
