@@ -169,8 +169,8 @@ def _task_stage(decision: StreamsDecision, task: int) -> str:
 
 
 def _refined_by(decision: StreamsDecision, task: int) -> str:
-    """The last configured stage that gave the task to another process than the stages before it, "" for none. Tasks with
-    state go through the stages first, the others after them."""
+    """The last configured stage that gave the task to another process than the stages before it, "" for none. Tasks
+    with state go through the stages first, the others after them."""
     owner, found = NOBODY, ""
     kind = "stateful tasks" if decision.view.tasks.stateful[task] else "stateless tasks"
     for stage in decision.stages:
