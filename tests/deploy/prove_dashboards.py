@@ -5,6 +5,7 @@ What is provoked: growth with warm-ups, a dead instance and its ghosts, a plug-i
 nobody can read (refused, then left to it), an operator's order, a group that is only observed.
 """
 
+import importlib.util
 import json
 import math
 import os
@@ -20,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any, Self
 
 import yaml
@@ -152,6 +154,10 @@ class Prometheus:
         found = self._ask("query_range", query=query, start=f"{self._began:.0f}", end=f"{now:.0f}", step="5")["result"]
         return sum(any(not math.isnan(float(value)) for _, value in one["values"]) for one in found)
 
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self._lease.port}"
+
     def sick_rules(self) -> list[str]:
         groups = self._ask("rules")["groups"]
         return [f"{r['name']}: {r.get('lastError')}" for g in groups for r in g["rules"] if r["health"] != "ok"]
@@ -163,9 +169,27 @@ class Prometheus:
             return False
 
     def _ask(self, what: str, **parameters: str) -> Any:
-        url = f"http://{LOOPBACK}:{self._lease.port}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        url = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 - our own loopback address
             return json.load(answer)["data"]
+
+
+def smoke() -> ModuleType:
+    """The composition's smoke script."""
+    spec = importlib.util.spec_from_file_location("smoke", ROOT / "deploy" / "compose" / "smoke.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def missing_to_smoke(bellwether_url: str, prometheus_url: str) -> list[str]:
+    """What the smoke script misses here: all but the consumers, which are called otherwise, and Grafana."""
+    script = smoke()
+    script.BELLWETHER, script.PROMETHEUS = bellwether_url, prometheus_url
+    checks = (script.ready, script.targets_up, script.rules_loaded)
+    return [check.__name__ for check in checks if not script.holds(check)]
 
 
 @contextmanager
@@ -275,7 +299,7 @@ def main() -> int:
         time.sleep(5)  # the last scrapes and rules; nothing is judged by it
         answers = [(query, prometheus.series(query.text)) for query in queries()]
         scraped = {name: prometheus.series(sample) for name, sample in documented().items()}
-        sick = prometheus.sick_rules()
+        sick = [*prometheus.sick_rules(), *missing_to_smoke(f"http://{address}", prometheus.url)]
     return tell(answers, scraped, sick, time.monotonic() - began)
 
 
@@ -291,7 +315,7 @@ def tell(answers: Sequence[tuple[Query, int]], scraped: Mapping[str, int], sick:
     missing = [name for name, series in scraped.items() if not series]
     print(f"{len(answers)} queries, {len(empty)} empty: {empty}")
     print(f"{len(scraped)} metrics, {len(missing)} never scraped: {missing}")
-    print(f"rules that failed: {list(sick)}; {took_s:.0f} s")
+    print(f"rules and smoke checks that failed: {list(sick)}; {took_s:.0f} s")
     return 1 if empty or missing or sick else 0
 
 
