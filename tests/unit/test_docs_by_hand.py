@@ -1,0 +1,116 @@
+"""Pages written by hand: their links lead somewhere, their commands exist, and their code runs."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from assignors.decide import decide
+from assignors.memory import Memory
+from assignors.model import ClusterView
+from assignors.registry import Policy
+from assignors.streams.api import TaskAssignor
+from assignors.views import RawGroup, RawMember
+from coordinator.cli import app
+from protocol.consumer import ConsumerProtocolSubscription
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"`(bellwether [^`]+)`|^ {4}(bellwether .+)$", re.MULTILINE)
+MAKE = re.compile(r"`make ([a-z-]+)|^ {4}make ([a-z-]+)", re.MULTILINE)
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group has them
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    text = FENCE.sub("", page.read_text())
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text()):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = page if not file else (page.parent / file).resolve()
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    for hit in COMMAND.finditer(page.read_text()):
+        words = shlex.split((hit[1] or hit[2]).split("#")[0].replace("...", ""))[1:]
+        if words:
+            yield words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_their_options_exist(page: Path) -> None:
+    for words in commands(page):
+        known: Any = None
+        table = COMMANDS
+        while words and words[0] in table:
+            known = table[words.pop(0)]
+            table = getattr(known, "commands", {})
+        if known is None:
+            assert words[0].startswith("--"), f"there is no command {words[0]}"
+            continue
+        options = {name for parameter in known.params for name in parameter.opts} | {"--help"}
+        used = {word.split("=")[0].strip("[]") for word in words if word.strip("[").startswith("-")}
+        assert used <= options, (known.name, used - options)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {first or second for first, second in MAKE.findall(page.read_text())}
+    assert named <= targets
+
+
+def examples() -> list[dict[str, Any]]:
+    """The namespaces of the page's Python examples, each run by itself."""
+    found = []
+    for language, code in FENCE.findall((ROOT / "docs" / "writing-an-assignor.md").read_text()):
+        if language == "python":
+            namespace: dict[str, Any] = {}
+            exec(compile(code, "writing-an-assignor.md", "exec"), namespace)  # noqa: S102 - our own page
+            found.append(namespace)
+    return found
+
+
+def test_the_assignor_in_20_lines_assigns() -> None:
+    text = next(
+        code for language, code in FENCE.findall((ROOT / "docs" / "writing-an-assignor.md").read_text()) if code
+    )
+    assert len([line for line in text.splitlines() if line.strip()]) <= 20
+    fewest = examples()[0]["FewestFirst"]()
+    cluster = ClusterView.of({"orders": [["az1"]] * 5, "users": [["az1"]] * 2})
+
+    def member(name: str, *topics: str) -> RawMember:
+        return RawMember(name, None, ConsumerProtocolSubscription(version=3, topics=topics).encode())
+
+    policy = Policy(fewest.name, {fewest.name: fewest})
+    raw = RawGroup("g", 1, "range", (member("a", "orders", "users"), member("b", "orders")), frozenset())
+    first = decide(raw, cluster, Memory.empty(), policy, now_ms=0)
+    assert first.warnings == ()
+    assert (first.score_after.owned, first.score_after.unowned) == (7, 0)
+    assert [first.group.members[m].member_id for m in first.plan.owner.tolist()] == ["a", "b", "a", "b", "a", "a", "a"]
+
+
+def test_the_task_assignors_of_the_page_are_whole() -> None:
+    made = [
+        item()
+        for namespace in examples()[1:]
+        for item in namespace.values()
+        if isinstance(item, type) and issubclass(item, TaskAssignor) and item is not TaskAssignor
+    ]
+    assert [type(item).__name__ for item in made] == ["RoundRobin", "KeepAndSpread"]
