@@ -23,8 +23,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from assignors.streams.model import Subtopology
 from assignors.streams.topology import InternalTopic, Topology, TopologyError
 
@@ -53,6 +51,8 @@ def load_topology(path: Path) -> Topology:
 
 def read_topology(text: str) -> Topology:
     """Reads the text of a file. Raises TopologyError."""
+    import yaml  # most groups have no topology file, and it costs a fiftieth of the start
+
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -83,6 +83,8 @@ def write_topology(topology: Topology, notes: Sequence[str] = ()) -> str:
         SUBTOPOLOGIES: [_document(subtopology, topology) for subtopology in topology.subtopologies],
         UNDECIDED: list(topology.undecided),
     }
+    import yaml
+
     head = "".join(f"# {note}\n" for note in notes)
     return head + str(yaml.safe_dump(document, sort_keys=False, width=120))
 
