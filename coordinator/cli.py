@@ -19,6 +19,7 @@ from coordinator.cli_output import EPILOG, As, Output, as_json, fail, tell
 from coordinator.cli_pipeline import add_commands
 from coordinator.cli_plan import plan_app
 from coordinator.cli_replay import replay_app
+from coordinator.cli_simulate import simulate_app
 from coordinator.cli_top import top_app
 from coordinator.cli_topology import topology_app
 
@@ -37,6 +38,7 @@ app.add_typer(topology_app)
 app.add_typer(groups_app)
 add_commands(app)
 app.add_typer(plan_app)
+app.add_typer(simulate_app)
 app.add_typer(doctor_app)
 app.add_typer(top_app)
 app.add_typer(replay_app)

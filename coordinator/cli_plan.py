@@ -1,8 +1,6 @@
-"""The commands `bellwether plan`, `explain` and `simulate`: what would happen, why, and what if. They apply nothing."""
+"""The commands `bellwether plan` and `explain`: what would happen, and why. They apply nothing."""
 
-from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,9 +11,8 @@ from coordinator.cli_output import As, Exit, Output, as_json, fail
 if TYPE_CHECKING:
     from assignors.decide import Decision
     from assignors.explain import Explanation
-    from assignors.registry import Policy
     from assignors.streams.result import StreamsDecision
-    from coordinator.observe import Observation
+    from coordinator.observe import Observation, Shadow
     from coordinator.picture import Picture
 
 PARTITION_PARTS = 2
@@ -62,59 +59,22 @@ def explain(
         _draw_explanation(explanation, alternatives=what is not None)
 
 
-@plan_app.command()
-def simulate(
-    group: Annotated[str | None, typer.Argument(help="The group id; none with --history.")] = None,
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    without_member: Annotated[list[str] | None, typer.Option(help="A member that disappears, by id.")] = None,
-    without_rack: Annotated[list[str] | None, typer.Option(help="A rack whose members disappear.")] = None,
-    add: Annotated[int, typer.Option(help="How many members join.", min=0, max=1_000)] = 0,
-    add_rack: Annotated[list[str] | None, typer.Option(help="Their racks, in turn.")] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="NAME=N: a topic with N partitions.")] = None,
-    policy: Annotated[list[str] | None, typer.Option(help="Another policy; with --history several.")] = None,
-    history: Annotated[
-        Path | None, typer.Option(help="A file written by `bellwether history`: replay it under other policies.")
-    ] = None,
-    output: As = Output.TABLE,
-) -> None:
-    """Say what a change would cause: rounds until the group is stable, moves and cost. Applies nothing."""
-    from assignors.decide import Decision
-    from assignors.whatif import Change, WhatIfError
-
-    if history is not None:
-        from coordinator.cli_pipeline import replay_history
-
-        replay_history(history, policy or (), as_json=output is Output.JSON)
-        return
-    if group is None:
-        fail("Name a group, or give a history with --history.")
-    decision = _decision(group, bootstrap, config)
-    if not isinstance(decision, Decision):
-        fail(f"{group} is a Streams application; simulate knows plain consumer groups only.")
-    racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
-    change = Change(tuple(without_member or ()), tuple(without_rack or ()), racks, _topics(topic or []))
-    try:
-        pictures = _rounds(decision, change, _policy(policy[0] if policy else _policy_name(config, group)))
-    except WhatIfError as error:
-        fail(str(error))
-    if output is Output.JSON:
-        as_json([asdict(picture) for picture in pictures])
-        return
-    _draw_rounds(pictures)
-
-
 # ---- looking and planning --------------------------------------------------------------------------------------------
 
 
 def _decision(group: str, bootstrap: Any, config: Any) -> "Decision | StreamsDecision":
     """The shadow plan of an observed group, or the end with a sentence."""
+    return seen_with_plan(group, bootstrap, config)[1].decision
+
+
+def seen_with_plan(group: str, bootstrap: Any, config: Any) -> "tuple[Observation, Shadow]":
+    """One look at a group and its shadow plan, or the end with a sentence."""
     from coordinator.cli_groups import look
 
     seen: Observation = look(group, bootstrap, config)
     if seen.shadow is None:
         fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
-    return seen.shadow.decision
+    return seen, seen.shadow
 
 
 def _picture(decision: "Decision | StreamsDecision") -> "Picture":
@@ -173,50 +133,6 @@ def _tasks(decision: "StreamsDecision", what: str | None) -> list[int] | None:
     return found
 
 
-def _rounds(decision: "Decision", change: Any, policy: "Policy") -> "list[Picture]":
-    from assignors.memory import Memory
-    from assignors.whatif import ROUNDS_MAX, changed, rounds
-    from coordinator.observe_runner import NEWEST
-    from coordinator.picture import consumers_of
-
-    members = decision.group.members
-    # Newer than whatever members claim, with room for the rounds to come.
-    memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.before, members)
-    raw, cluster = changed(decision.raw, decision.cluster, change)
-    made = rounds(raw, cluster, memory, policy, decision.decided_at_ms)
-    return [consumers_of(one, made[i - 1] if i else decision) for i, one in enumerate(made)]
-
-
-def _topics(given: list[str]) -> dict[str, int]:
-    found = {}
-    for text in given:
-        name, _, number = text.partition("=")
-        if not number.isdigit() or not name:
-            fail(f"--topic {text} cannot be used; write NAME=N, such as orders=24.")
-        found[name] = int(number)
-    return found
-
-
-def _policy_name(config: Any, group: str) -> str:
-    from coordinator.settings import SettingsError, load
-
-    if config is None:
-        return "kafka"
-    try:
-        return next((g.policy for g in load(config).groups if g.name == group), "kafka")
-    except SettingsError as error:
-        fail(str(error))
-
-
-def _policy(name: str) -> "Policy":
-    from assignors.registry import POLICIES, UnknownNameError, load_plugins, policy
-
-    try:
-        return policy(name, load_plugins([name] if name not in POLICIES else []))
-    except UnknownNameError as error:
-        fail(f"The policy cannot be used: {error}.")
-
-
 # ---- drawing ---------------------------------------------------------------------------------------------------------
 
 
@@ -257,19 +173,3 @@ def _draw_explanation(explanation: "Explanation", *, alternatives: bool) -> None
         cells = (mark, one.owner, one.rack or "-", str(one.held), f"{one.cross_rack:+d}", str(one.spread), one.verdict)
         table.add_row(*map(Text, cells))
     console.print(table)
-
-
-def _draw_rounds(pictures: "Iterable[Picture]") -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("round", "why", "moved", "new", "withheld", "cross rack", "unowned")
-    pictures = list(pictures)
-    for number, one in enumerate(pictures, 1):
-        counts = (one.moved, one.new, one.withheld, one.cross_rack, one.unowned)
-        table.add_row(str(number), Text(one.cause), *map(str, counts))
-    console = Console()
-    console.print(table)
-    total = sum(one.moved for one in pictures)
-    console.print(Text(f"Stable after {len(pictures)} rounds and {total} moves. Nothing was applied.", "bold"))

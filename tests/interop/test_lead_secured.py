@@ -18,7 +18,7 @@ from tests.interop.sidecar import Sidecar
 from tests.interop.test_lead_refusals import EXIT_CONFIG, plain, refused, run
 from tests.interop.tls import Authority, TlsCluster, tls_cluster
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
 LIMIT_S = 90.0
 SECRET = "hush-Zx81-not-a-word"  # noqa: S105 - of a broker that lives as long as a test
@@ -89,7 +89,6 @@ def test_a_group_is_led_by_every_kind_of_login(
         assert led.decisions
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("mechanism", ["scram-sha-256", "oauthbearer"])
 def test_logins_are_renewed_while_a_group_is_led(
     tls: TlsCluster, logins: Mapping[str, dict[str, str]], mechanism: str
@@ -119,7 +118,6 @@ def renewals(led: Sidecar, seen: dict[int, set[float]]) -> int:
     return max((len(times) for times in seen.values()), default=0) - 1
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mechanism", ["scram-sha-512", "oauthbearer", "mtls"])
 def test_nothing_secret_is_ever_written(
     tls: TlsCluster, logins: Mapping[str, dict[str, str]], tmp_path: Path, mechanism: str

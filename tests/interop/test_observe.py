@@ -80,7 +80,22 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
         assert found["shadow"]["current"]["unowned"] == found["shadow"]["planned"]["unowned"] == 0
         assert found["shadow"]["moves"]["moved"] == 0
         assert found["can_be_led"] == (protocol == "classic")
+        if protocol == "classic":
+            imagined(name, config)
         assert rounds(kafka, name) == before
+
+
+def imagined(name: str, config: Path) -> None:
+    """`simulate` on the same application: one more process, and the loss of the only rack."""
+    added = run_to_end(["simulate", name, "--config", str(config), "--add", "1", "--add-rack", "az2", "-o", "json"])
+    assert added.code == 0, added.text
+    told = json.loads(added.stdout)
+    assert [len(one["holders"]) for one in told] == [2] * len(told)
+    assert told[-1]["unowned"] == 0
+    assert not told[-1]["waits_for_probing"]
+    assert sum(one["moved"] for one in told) > 0
+    lost = run_to_end(["simulate", name, "--config", str(config), "--without-rack", "az1"])
+    assert (lost.code, "Nobody would be left" in lost.stderr) == (2, True), lost.text
 
 
 def test_a_group_that_does_not_exist_is_said_so(kafka: KafkaCluster) -> None:

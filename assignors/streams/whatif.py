@@ -1,0 +1,261 @@
+"""What if, for Streams applications: the group after a change, and the rounds until it is at rest. Pure.
+
+The members are imagined as they would join: a thread runs what it was sent, and what it keeps as a standby has caught
+up by the time of the next probing rebalance. So rounds are told at their best; restoring may take more of them. Nothing
+is written to changelogs meanwhile, and what a process no longer has is gone.
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assignors.memory import Memory
+from assignors.model import NOBODY, LongArray
+from assignors.streams.arrays import among
+from assignors.streams.decide import STOCK, Assignors, decide_streams
+from assignors.streams.memory import StreamsMemory, assignment_info
+from assignors.streams.model import LATEST_OFFSET
+from assignors.streams.offsets import EndOffsets
+from assignors.streams.result import StepAside, StreamsDecision
+from assignors.views import RawMember
+from assignors.whatif import Change, WhatIfError
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.errors import RemoteProtocolError
+from protocol.streams_subscription import SubscriptionInfo
+from protocol.types import ProcessId, TaskId, TopicPartition
+
+ROUNDS_MAX = 200
+FIRST = 1  # generation of what members hold when the change comes
+AT_ONCE_MS = 1_000
+NEW_PROCESS = 0x6265_6C6C  # upper half of the ids of processes that do not exist yet
+
+
+Copy = tuple[ProcessId, TaskId]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The tasks of one thread now."""
+
+    active: tuple[TaskId, ...] = ()
+    standby: tuple[TaskId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamsRound:
+    """`restored` counts records that copies of tasks must read to catch up, `copies` how many copies do so. `probing`:
+    the next round comes only when the probing interval is over."""
+
+    decision: StreamsDecision
+    restored: int
+    copies: int
+
+    @property
+    def probing(self) -> bool:
+        return self.decision.probing_at_ms is not None and not self.decision.followup
+
+
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    member_id: str
+    instance_id: str | None
+    said: ConsumerProtocolSubscription
+    info: SubscriptionInfo
+    owned: tuple[TopicPartition, ...] = ()
+    sums: tuple[tuple[TaskId, int], ...] = ()
+
+    def joined(self, generation: int) -> RawMember:
+        """Its bytes when it joins after that generation."""
+        info = replace(self.info, task_offset_sums=self.sums, unique_field=generation % 128)
+        said = replace(
+            self.said,
+            version=3,
+            user_data=info.encode(),
+            owned_partitions=tuple(sorted(self.owned)),
+            generation_id=generation,
+        )
+        return RawMember(self.member_id, self.instance_id, said.encode())
+
+
+def rounds_of_tasks(
+    present: StreamsDecision,
+    held: Mapping[str, Held],
+    change: Change,
+    policy: str,
+    assignors: Assignors = STOCK,
+) -> tuple[StreamsRound, ...]:
+    """The rounds that the change causes, the last one leaving nothing to do (or there are ROUNDS_MAX of them).
+
+    `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises WhatIfError.
+    """
+    if not present.lags_known:
+        raise WhatIfError("The ends of changelogs cannot be read, so nobody knows what must be restored.")
+    if change.topics:
+        raise WhatIfError("The topics of an application cannot grow: its tasks and their state would no longer fit.")
+    threads = _threads(present, held)
+    memory = _memory(present, threads)
+    threads = _changed(threads, change)
+    made: list[StreamsRound] = []
+    now_ms, generation, ends = present.decided_at_ms, FIRST, _ends(present)
+    known: AbstractSet[Copy] = set()
+    while len(made) < ROUNDS_MAX:
+        generation += 1
+        members = tuple(thread.joined(generation - 1) for thread in threads)
+        raw = replace(present.raw, generation=generation, members=members, own_member_ids=frozenset())
+        topology, configs = present.topology, present.configs
+        decision = decide_streams(
+            raw, present.cluster, ends, topology, memory, configs, policy, now_ms, present.seed, assignors=assignors
+        )
+        if isinstance(decision, StepAside):
+            raise WhatIfError(f"It could not be led then: {decision.reason}.")
+        restoring = _restoring(decision)
+        fresh = restoring.keys() - known
+        made.append(StreamsRound(decision, sum(restoring[copy] for copy in fresh), len(fresh)))
+        if not decision.followup and decision.probing_at_ms is None:
+            break
+        memory, known = decision.memory, restoring.keys() if decision.followup else set()
+        threads = tuple(_after(thread, decision, known) for thread in threads)
+        now_ms += AT_ONCE_MS if decision.followup else configs.probing_rebalance_interval_ms
+    return tuple(made)
+
+
+# ---- the application as it is ----------------------------------------------------------------------------------------
+
+
+def _threads(present: StreamsDecision, held: Mapping[str, Held]) -> tuple[_Thread, ...]:
+    table = present.view.tasks
+    end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
+    found = []
+    for member in present.raw.others:
+        try:
+            said = ConsumerProtocolSubscription.decode(member.metadata)
+            info = SubscriptionInfo.decode(said.user_data or b"")
+        except RemoteProtocolError:
+            continue
+        if info.future:
+            continue
+        has = held.get(member.member_id, Held())
+        thread = _Thread(member.member_id, member.instance_id, said, info)
+        found.append(_holding(thread, present, has, end))
+    return tuple(found)
+
+
+def _holding(thread: _Thread, present: StreamsDecision, has: Held, end: Mapping[TaskId, int]) -> _Thread:
+    stateful = {s.id for s in present.topology.subtopologies if s.stateful}
+    active = tuple((task, LATEST_OFFSET) for task in has.active if task.subtopology in stateful)
+    standby = tuple((task, end[task]) for task in has.standby if task in end)
+    wanted = set(has.active)
+    return replace(thread, owned=_partitions(present, wanted), sums=active + standby)
+
+
+def _partitions(present: StreamsDecision, wanted: set[TaskId]) -> tuple[TopicPartition, ...]:
+    """What the tasks read."""
+    table, task_of = present.view.tasks, present.tasks.task_of
+    mine = np.array([table.task_id(t) in wanted for t in range(table.size)] + [False], dtype=np.bool_)
+    return tuple(present.tasks.cluster.name(flat) for flat in np.flatnonzero(mine[task_of]).tolist())
+
+
+def _memory(present: StreamsDecision, threads: Sequence[_Thread]) -> StreamsMemory:
+    """As if a leader had just delivered what threads have."""
+    known = present.memory
+    cluster = present.tasks.cluster
+    position = {key: i for i, key in enumerate(known.plan.members.keys)}
+    owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    for thread in threads:
+        row = position.get(thread.instance_id or thread.member_id, NOBODY)
+        for topic, partition in thread.owned:
+            flat = cluster.flat(topic, partition)
+            if flat is not None:
+                owner[flat] = row
+    return replace(known, plan=Memory.of(FIRST, cluster, owner, known.plan.members), led=True)
+
+
+def _ends(present: StreamsDecision) -> EndOffsets:
+    """End offsets that add up to the sums that the present decision went by."""
+    table = present.view.tasks
+    ends: dict[str, LongArray] = {}
+    for subtopology in table.subtopologies:
+        total = table.end_sum[table.subtopology == subtopology.id]
+        for number, topic in enumerate(subtopology.changelogs):
+            ends[topic] = total if number == 0 else np.zeros_like(total)
+    return EndOffsets(ends, present.decided_at_ms)
+
+
+# ---- the change ------------------------------------------------------------------------------------------------------
+
+
+def _changed(threads: Sequence[_Thread], change: Change) -> tuple[_Thread, ...]:
+    """A member that is named may be a thread, or a process with all its threads."""
+    names = {name for t in threads for name in (t.member_id, str(t.info.process_id))}
+    for name in change.without_members:
+        if name not in names:
+            known = ", ".join(sorted({str(t.info.process_id) for t in threads}))
+            raise WhatIfError(f"The application has no thread or process {name}; its processes are {known}.")
+    racks = {t.said.rack_id for t in threads}
+    for rack in change.without_racks:
+        if rack not in racks:
+            known = ", ".join(sorted(r for r in racks if r)) or "none"
+            raise WhatIfError(f"No process of the application is in rack {rack}; their racks are {known}.")
+    left = tuple(
+        t
+        for t in threads
+        if not {t.member_id, str(t.info.process_id)} & set(change.without_members)
+        and t.said.rack_id not in change.without_racks
+    )
+    left += _new(threads, change.new_members)
+    if not left:
+        raise WhatIfError("Nobody would be left in the application.")
+    return left
+
+
+def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...]:
+    """Processes with as many threads as the first one has, and without any state."""
+    if not racks:
+        return ()
+    if not threads:
+        raise WhatIfError("No thread can be read, so new ones cannot be made after its model.")
+    model = threads[0]
+    size = sum(t.info.process_id == model.info.process_id for t in threads)
+    made = []
+    for number, rack in enumerate(racks, 1):
+        info = replace(model.info, process_id=ProcessId(NEW_PROCESS, number), user_end_point=None)
+        said = replace(model.said, rack_id=rack or None)
+        made += [_Thread(f"new-{number}-{thread}", None, said, info) for thread in range(1, size + 1)]
+    return tuple(made)
+
+
+# ---- after a round ---------------------------------------------------------------------------------------------------
+
+
+def _after(thread: _Thread, decision: StreamsDecision, restoring: AbstractSet[Copy]) -> _Thread:
+    """When it joins again; copies that are restoring still are at their beginning."""
+    blob = dict(decision.assignments)[thread.member_id]
+    info = assignment_info(blob)
+    standby = tuple(task for task, _ in info.standby_tasks) if info is not None else ()
+    active = tuple(dict.fromkeys(info.active_tasks)) if info is not None else ()
+    table, process = decision.view.tasks, thread.info.process_id
+    end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
+    reached = {task: 0 if (process, task) in restoring else total for task, total in end.items()}
+    found = _holding(thread, decision, Held(active, standby), reached)
+    return replace(found, owned=ConsumerProtocolAssignment.decode(blob).partitions)
+
+
+def _restoring(decision: StreamsDecision) -> dict[Copy, int]:
+    """Copies with state that are not where they are wanted, or too far behind to count as caught up; and the records
+    that they must read."""
+    view, plan, out = decision.view, decision.plan, decision.out
+    table, total = view.tasks, max(1, view.tasks.size)
+    sent = np.flatnonzero(table.stateful & (out.holder != NOBODY))
+    actives = plan.active[sent].astype(np.int64) * total + sent
+    standbys = plan.standby_process.astype(np.int64) * total + plan.standby_task
+    reported = np.repeat(np.arange(view.size), np.diff(view.report_first)) * total + view.report_task
+    near = view.report_lag <= decision.configs.acceptable_recovery_lag
+    wanted = np.unique(np.concatenate([actives, standbys]))
+    found: dict[Copy, int] = {}
+    for code in wanted[~among(wanted, reported[near])].tolist():
+        process, task = divmod(code, total)
+        if table.end_sum[task] > 0:
+            found[view.processes[process].process_id, table.task_id(task)] = int(table.end_sum[task])
+    return found

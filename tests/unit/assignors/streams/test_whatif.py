@@ -1,0 +1,115 @@
+"""What a change causes in an application: rounds until it is at rest, moves, what is restored; and what cannot be."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from assignors.model import NOBODY
+from assignors.streams.decide import STOCK
+from assignors.streams.memory import assignment_info
+from assignors.streams.model import AssignmentConfigs
+from assignors.streams.result import StreamsDecision
+from assignors.streams.whatif import Held, StreamsRound, rounds_of_tasks
+from assignors.whatif import Change, WhatIfError
+from tests.unit.assignors.streams.world import SHOP, Thread, ends_of, group, led
+
+COUNTS = {"orders": 12, "shop-by-user-repartition": 12, "shop-totals-changelog": 12}
+END = 50_000  # records in each changelog partition: far more than Kafka lets a copy lag behind
+
+
+def application(*racks: str, standbys: int = 0) -> tuple[StreamsDecision, Mapping[str, Held]]:
+    """Two threads in each of as many processes as racks are named, settled under Kafka's assignor."""
+    configs = AssignmentConfigs(num_standby_replicas=standbys)
+    threads = [Thread(f"{rack}-p{p}-t{t}", p, rack=rack) for p, rack in enumerate(racks, 1) for t in (1, 2)]
+    decision, memory = None, None
+    for generation in (1, 2, 3):
+        raw = group(*threads, generation=generation)
+        more = {"counts": COUNTS, "ends": ends_of(SHOP, COUNTS, END), "configs": configs, "assignors": STOCK}
+        decision = led(raw, memory=memory, **more)
+        memory = decision.memory
+        threads = [thread.after(decision) for thread in threads]
+    assert decision is not None
+    assert not decision.followup
+    return decision, holding(decision)
+
+
+def holding(decision: StreamsDecision) -> dict[str, Held]:
+    found = {}
+    for member, blob in decision.assignments:
+        info = assignment_info(blob)
+        if info is not None:
+            found[member] = Held(tuple(dict.fromkeys(info.active_tasks)), tuple(t for t, _ in info.standby_tasks))
+    return found
+
+
+def loads(made: tuple[StreamsRound, ...]) -> list[int]:
+    plan = made[-1].decision.plan
+    return sorted(np.bincount(plan.active[plan.active != NOBODY], minlength=made[-1].decision.view.size).tolist())
+
+
+@pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
+def test_without_a_change_nothing_happens(policy: str) -> None:
+    made = rounds_of_tasks(*application("az1", "az2", "az3"), Change(), policy)
+    assert [(r.decision.moves.moved, r.decision.moves.new, r.restored) for r in made] == [(0, 0, 0)]
+
+
+@pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
+def test_a_lost_rack_without_standbys_restores_its_tasks(policy: str) -> None:
+    made = rounds_of_tasks(*application("az1", "az2", "az3"), Change(without_racks=("az3",)), policy)
+    first = made[0].decision
+    assert first.view.size == 2
+    assert first.moves.new == 8, "a third of 24 tasks"
+    warmups = int(first.plan.warmup.sum())
+    assert made[0].copies == 4 + warmups, "and half of these have state"
+    assert made[0].restored == made[0].copies * END
+    assert loads(made) == [12, 12]
+    assert not made[-1].decision.followup
+    assert made[-1].decision.probing_at_ms is None
+
+
+def test_a_lost_process_with_standbys_moves_to_where_the_state_is_and_restores_new_standbys_only() -> None:
+    present, held = application("az1", "az2", "az3", standbys=1)
+    lost = present.view.processes[0]
+    made = rounds_of_tasks(present, held, Change(without_members=(str(lost.process_id),)), "kafka")
+    by_thread = rounds_of_tasks(present, held, Change(without_members=lost.members), "kafka")
+    assert len(made) == len(by_thread)
+    assert made[0].decision.plan.placed
+    assert made[0].restored > 0
+    assert made[0].copies * END == made[0].restored
+    ran = {task for member in lost.members for task in held[member].active if task.subtopology == 1}
+    kept = {task for member in lost.members for task in held[member].standby}
+    assert made[0].copies == len(ran) + len(kept), "each lost copy is made anew once, the tasks themselves run at once"
+
+
+def test_new_processes_get_tasks_when_warm_ups_have_caught_up() -> None:
+    present, held = application("az1", "az2")
+    made = rounds_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
+    assert made[0].decision.view.size == 3
+    assert made[0].probing or made[0].decision.followup
+    assert any(r.probing for r in made)
+    assert loads(made) == [8, 8, 8]
+    assert sum(r.restored for r in made) == 4 * END, "a third of the tasks with state"
+    assert made[-1].restored == 0
+    assert len(made[0].decision.view.processes[0].members) == 2, "as many threads as those that are there"
+
+
+def test_another_policy_moves_what_it_would_place_elsewhere() -> None:
+    present, held = application("az1", "az1", "az2")
+    made = rounds_of_tasks(present, held, Change(), "sticky")
+    assert made[-1].decision.policy == "sticky"
+    assert made[-1].decision.plan.placed
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (Change(without_racks=("moon",)), "No process of the application is in rack moon; their racks are az1, az2."),
+        (Change(without_members=("x",)), "no thread or process x"),
+        (Change(without_racks=("az1", "az2")), "Nobody would be left"),
+        (Change(topics={"orders": 24}), "cannot grow"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(change: Change, said: str) -> None:
+    with pytest.raises(WhatIfError, match=said):
+        rounds_of_tasks(*application("az1", "az2"), change, "kafka")
