@@ -21,6 +21,7 @@ from tests.interop.members import Flock, Member, partitions_of, wait_settled, wa
 from tests.interop.rounds import last_round, rounds
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import topology_of
+from tests.interop.takeovers import PATIENT
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
@@ -28,6 +29,7 @@ FEATURES = ("observe", "take-over", "streams", "assist", "control", "events", "w
 PARTITIONS = 4
 LIMIT_S = 60.0
 READ, WRITE, CREATE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DESCRIBE
+TAKE_OVER = {"adopt": "take-over", "evictions_max": 2, "watch_interval_ms": 500, **PATIENT}
 GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
 
@@ -167,7 +169,7 @@ def test_observe(stand: Stand) -> None:
 
 
 def test_lead_and_take_over(stand: Stand) -> None:
-    group, options = "acl-take-over", {"adopt": "take-over", "evictions_max": 2, "watch_interval_ms": 500}
+    group, options = "acl-take-over", TAKE_OVER
     with Resting(stand, group) as resting:
         without_each(stand, "take-over", resting, base(group), options)
         with stand.bellwether("take-over", group, options) as process:
@@ -234,7 +236,7 @@ def test_assist(stand: Stand) -> None:
 def test_control_topic_and_standby(stand: Stand) -> None:
     group, control = "acl-control", "acl-control-orders"
     settings = {"control_topic": control, "standby": True}
-    options = {"adopt": "take-over", "evictions_max": 2, "watch_interval_ms": 500}
+    options = TAKE_OVER
     stand.grant("control", *base(group))
     with Resting(stand, group) as resting:
         rights = [Right(CREATE, TOPIC, control), Right(READ, TOPIC, control), Right(WRITE, TOPIC, control)]
@@ -248,7 +250,7 @@ def test_events(stand: Stand) -> None:
     group, topic = "acl-events", "acl-events-out"
     stand.grant("events", *base(group))
     stand.cluster.create_topic(topic, 1)
-    options = {"adopt": "take-over", "evictions_max": 2, "watch_interval_ms": 500}
+    options = TAKE_OVER
     with Resting(stand, group) as resting:
         with stand.bellwether("events", group, options, events={"topic": topic}) as process:
             says(process, Right(WRITE, TOPIC, topic))

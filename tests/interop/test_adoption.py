@@ -23,7 +23,7 @@ from tests.interop.sidecar import Sidecar
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_load import Load
 from tests.interop.streams_stage import bellwether_options, create_topics, write_topology
-from tests.interop.takeovers import COOPERATIVE, MIXED, PARTITIONS, start, take_over
+from tests.interop.takeovers import COOPERATIVE, MIXED, PARTITIONS, PATIENT, start, take_over
 
 pytestmark = pytest.mark.broker
 
@@ -39,7 +39,9 @@ def topic(kafka: KafkaCluster) -> str:
 
 
 def config(group: str, adopt: Adopt = "take-over", instance: str | None = "bellwether") -> MembershipConfig:
-    return MembershipConfig(group_id=group, instance_id=instance, adopt=adopt, watch_interval_ms=500, readopt_ms=500)
+    return MembershipConfig(
+        group_id=group, instance_id=instance, adopt=adopt, watch_interval_ms=500, readopt_ms=500, **PATIENT
+    )
 
 
 def properties(kafka: KafkaCluster) -> dict[str, str]:
@@ -132,6 +134,7 @@ def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path
             "adopt": "take-over",
             "stores": "persistent",
             "evictions_max": 2,
+            **PATIENT,
         }
         with Bellwether(kafka, [application.application_id], options=options) as lead:
             group = application.application_id
