@@ -40,10 +40,7 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
         began_ms = now_ms()
         options = {"adopt": "take-over", "stores": "persistent", **PATIENT}
         for _ in range(TURNS):
-            with (
-                led(kafka, common, tmp_path, adopt="take-over", stores="persistent", **PATIENT) as lead,
-                telling(lead, app),
-            ):
+            with led(kafka, common, tmp_path, **options) as lead, telling(lead, app):
                 wait_until(ours, 60, app.tell)
                 assert app.wait_settled(quiet_s=1.0) == before
                 assert lead.stop() == 0
