@@ -111,6 +111,20 @@ def test_group_of_the_consumer_protocol_is_left_alone(kafka: KafkaCluster, tmp_p
         watched.check()
 
 
+def test_an_instance_id_of_the_application_is_refused(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """To join under it would throw the member out."""
+    kafka.create_topic("refused-instance", 4)
+    with Flock(kafka.bootstrap) as flock:
+        members = [
+            flock.member("confluent", "refused-instance", ["refused-instance"], instance=f"pod-{n}") for n in "ab"
+        ]
+        wait_settled(members, partitions_of({"refused-instance": 4}), spread=0)
+        watched = Undisturbed(kafka, members)
+        group = {"name": "refused-instance", "instance_id": "pod-b", "adopt": "take-over"}
+        refused(run(tmp_path, plain(kafka), group), "refused-instance", "pod-b", "instance_id")
+        watched.check()
+
+
 def test_group_that_is_no_consumer_group_is_left_alone(kafka: KafkaCluster, tmp_path: Path) -> None:
     with RawMember(kafka.bootstrap, "refused-connect", [("compatible", b"x")], protocol_type="connect") as worker:
         worker.round()
