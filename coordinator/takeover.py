@@ -84,11 +84,13 @@ class Takeover:
         self._tables = approach.tables
         self._evictions = approach.evictions
         self._barrier = ""
+        self._released = ""  # a barrier whose LeaveGroup has not been answered
         self._given: list[str] = []  # ids that were not good
         self._good = ""
         self._lane = 0
         self._reopened = 0
         self._parked_at = 0.0
+        self._alive_at = 0.0  # the broker has last heard of us
         self._now = 0.0
         self._limit = 0.0
         self._step = Step.ROLLING
@@ -96,7 +98,7 @@ class Takeover:
     @property
     def debts(self) -> tuple[str, ...]:
         """Pending ids of ours that the broker still waits for."""
-        return (*self._given, *([self._barrier] if self._barrier else ()))
+        return (*self._given, *(barrier for barrier in (self._barrier, self._released) if barrier))
 
     @property
     def joined(self) -> bool:
@@ -200,7 +202,7 @@ class Takeover:
         if self._is_good(ours.member_id):
             self._step = Step.PARKED
             self._requests.member_id = ours.member_id
-            self._requests.evict((self._barrier,), "the round may end", kind=Kind.GIVE_BACK)
+            self._release()
             return None
         if self._now > self._limit:
             return Failed(f"none of {self.tries} member ids sorts first")
@@ -231,6 +233,7 @@ class Takeover:
 
     def _named(self, answer: JoinAnswer) -> Outcome:
         """A round has ended, and the answer says who leads."""
+        self._alive_at = self._now
         requests = self._requests
         requests.member_id, requests.generation, requests.protocol = (
             answer.member_id,
@@ -267,6 +270,7 @@ class Takeover:
         self.due = self._now + self._config.hold_ms_max / 1000
 
     def _worked(self, answer: SyncAnswer) -> Outcome:
+        self._alive_at = self._now
         if answer.error not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
             return Failed(f"SYNC was answered with {name_of(answer.error)}", answer.error)
         self._evict()
@@ -285,18 +289,24 @@ class Takeover:
 
     def _evict(self) -> None:
         # In a round that a barrier holds open members wait already; in the other they are yet to hear of it, which
-        # takes their heartbeat's interval. Neither is longer than what the timing's arithmetic allows for.
-        allowed_ms = self._config.hold_ms_max + (0 if self._step is Step.REOPENING else self._config.roll_ms_max)
+        # takes their heartbeat's interval, while our session runs. The timing's arithmetic allows for both.
+        config = self._config
+        hold_s, both_s = config.hold_ms_max / 1000, (config.hold_ms_max + config.roll_ms_max) / 1000
+        self._limit = self._now + hold_s if self._step is Step.REOPENING else self._alive_at + both_s
         self.due = None
         self._step = Step.HOLDING
         self._evictions -= 1
         self.evicted = (*self.evicted, self.leader)
-        self._limit = self._now + allowed_ms / 1000
         self._requests.evict((self.leader,), "another member takes the lead")
+
+    def _release(self) -> None:
+        """The answer to our JoinGroup may come before the one to this, on the other connection."""
+        self._released, self._barrier = self._barrier, ""
+        self._requests.evict((self._released,), "the round may end", kind=Kind.GIVE_BACK)
 
     def _given_back(self) -> Outcome:
         if self._step is not Step.CLEARING:
-            self._barrier = ""  # the answer to our JoinGroup may come before this one, on the other connection
+            self._released = ""
             return None
         self._given.clear()
         if self._good:
@@ -327,7 +337,7 @@ class Takeover:
     def _let_go(self) -> None:
         self._step = Step.RETURNING
         if self._barrier:
-            self._requests.evict((self._barrier,), "the round may end", kind=Kind.GIVE_BACK)
+            self._release()
             return
         self._lane = 0
         self._requests.join(self._metadata, REASON)

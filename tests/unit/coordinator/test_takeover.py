@@ -321,6 +321,17 @@ def test_a_cooperative_leader_is_removed_when_everybody_has_come_into_a_second_r
     assert play.state is State.DECIDING, "the answer about the barrier is not about us"
 
 
+def test_a_second_round_has_a_barrier_of_its_own_however_late_the_answer_about_the_first() -> None:
+    play = rehearsed(instance_id="bellwether")
+    given(play, "barrier")
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    release = play.requests[c.Evict]
+    answered(play, LEADER, protocol="cooperative-sticky")
+    assert play.kinds() == ["Join", "Join"]
+    given(play, "barrier-2").tell(e.LeaveAnswer(release, 0))
+    assert play.wake().sent(c.Evict).member_ids == (LEADER,)
+
+
 def test_nobody_is_removed_before_the_second_round_is_held_open() -> None:
     play = cooperative()
     barrier = play.requests[c.Join]
