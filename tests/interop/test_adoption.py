@@ -158,5 +158,6 @@ def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path
             assert restored < load.expected.distinct // 10, "local state was kept"
             # A probing rebalance of the application's own may come before Bellwether does.
             with_it = [found for found in rounds_since if found.members > len(app.instances)]
-            assert with_it[0].leader.startswith(INSTANCE), "Bellwether led the first round that it was in"
+            assert with_it[-1].leader.startswith(INSTANCE)
+            assert len(with_it) <= 2, "one to come in, which its leader may still have assigned, and one to lead"
             assert line.overlaps() == []
