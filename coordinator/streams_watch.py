@@ -16,6 +16,7 @@ import structlog
 from assignors.model import LongArray
 from assignors.streams.offsets import EndOffsets, end_sums, wanted_offsets
 from assignors.streams.result import StreamsDecision
+from coordinator.cluster import ClusterUnreachableError
 from coordinator.events import Event, RebalanceWanted, StepAsideWanted
 from coordinator.group import GroupMembership, State
 from coordinator.offset_reader import Counts, Offsets, OffsetsError
@@ -97,6 +98,8 @@ class StreamsWatch:
                 await self.tick(membership, post)
             except OffsetsError as error:
                 log.warning("offsets_unknown", group=self.group_id, reason=str(error))
+            except (TimeoutError, ClusterUnreachableError) as error:
+                log.warning("metadata_unknown", group=self.group_id, reason=str(error) or "no answer in time")
             except Exception:
                 log.exception("streams_watch_crashed", group=self.group_id)
 

@@ -1,6 +1,8 @@
 """Between rounds: probes when they are due and the group is at rest, stalled tasks, internal topics, silent brokers."""
 
 import asyncio
+import io
+import json
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -9,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assignors.model import ClusterView
 from assignors.streams.decide import Assignors
+from coordinator import logs
 from coordinator.events import Event, RebalanceWanted, StepAsideWanted
 from coordinator.group import MembershipConfig, State
 from coordinator.streams_watch import ENDS_INTERVAL_S, StreamsWatch
@@ -174,3 +178,33 @@ def test_silence_of_brokers_does_not_end_the_watch() -> None:
 def test_the_machine_of_these_tests_leads() -> None:
     assert Led().play.state is State.DECIDING
     assert MembershipConfig("g", protocols=("stream",)).streams
+
+
+def test_silent_brokers_are_a_sentence_in_the_log_and_not_the_end() -> None:
+    class Silent:
+        async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
+            del topics, age_ms_max
+            raise TimeoutError
+
+    async def story() -> list[str]:
+        app, ticks, out = App(), 0, io.StringIO()
+        app.planner._reader = Silent()
+
+        async def sleep(seconds: float) -> None:
+            nonlocal ticks
+            del seconds
+            ticks += 1
+            app.at_s += 60
+            if ticks > 2:
+                raise asyncio.CancelledError
+
+        logs.configure("info", "json", out)
+        watch = StreamsWatch(app.planner, app.log, clock=lambda: app.at_s, wall_clock=lambda: app.at_s, sleep=sleep)
+        with pytest.raises(asyncio.CancelledError):
+            alone = Play(protocols=("stream",)).stable_alone()
+            await watch.run(alone.machine, lambda _: None)
+        return out.getvalue().splitlines()
+
+    lines = [json.loads(line) for line in asyncio.run(story())]
+    assert [line["event"] for line in lines] == ["metadata_unknown"] * 2
+    assert all(line["reason"] == "no answer in time" and "exception" not in line for line in lines)
