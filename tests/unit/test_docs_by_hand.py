@@ -67,6 +67,12 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         options = {name for parameter in known.params for name in parameter.opts} | {"--help"}
         used = {word.split("=")[0].strip("[]") for word in words if word.strip("[").startswith("-")}
         assert used <= options, (known.name, used - options)
+        needed = [p for p in known.params if p.required]
+        if words:  # else it is only named
+            assert all(used & set(p.opts) for p in needed if p.param_type_name == "option"), f"{known.name} {words}"
+            assert len(words) - len(used) >= sum(p.param_type_name == "argument" for p in needed), (
+                f"{known.name} {words}"
+            )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

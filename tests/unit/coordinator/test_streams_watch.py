@@ -200,8 +200,8 @@ def test_silent_brokers_are_a_sentence_in_the_log_and_not_the_end() -> None:
 
         logs.configure("info", "json", out)
         watch = StreamsWatch(app.planner, app.log, clock=lambda: app.at_s, wall_clock=lambda: app.at_s, sleep=sleep)
+        alone = Play(protocols=("stream",)).stable_alone()
         with pytest.raises(asyncio.CancelledError):
-            alone = Play(protocols=("stream",)).stable_alone()
             await watch.run(alone.machine, lambda _: None)
         return out.getvalue().splitlines()
 
