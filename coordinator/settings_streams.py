@@ -89,7 +89,10 @@ class StreamsSettings(BaseModel):
     @classmethod
     def _takes_kafka_names(cls, value: Any) -> Any:
         """TOML reads a name with dots and without quotes as tables inside tables."""
-        return _flat(value) if isinstance(value, dict) else value
+        if not isinstance(value, dict):
+            return value
+        own = {name: table for name, table in value.items() if name in cls.model_fields}  # some are tables by right
+        return own | _flat({name: table for name, table in value.items() if name not in own})
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:

@@ -279,7 +279,7 @@ class KafkaCluster:
                 "kafka.tools.StorageTool", *arguments, options=("-Xmx128m", "-XX:TieredStopAtLevel=1")
             )
             running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-        outputs = [process.communicate(timeout=60)[0] for process in running]
+        outputs = [process.communicate(timeout=180)[0] for process in running]
         for process, output in zip(running, outputs, strict=True):
             if process.returncode != 0:
                 raise RuntimeError(f"StorageTool could not format a node:\n{output[-2000:]}")

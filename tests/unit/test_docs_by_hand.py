@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from assignors.registry import Policy
 from assignors.streams.api import TaskAssignor
 from assignors.views import RawGroup, RawMember
 from coordinator.cli import app
+from coordinator.settings import load
 from protocol.consumer import ConsumerProtocolSubscription
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,18 @@ def test_make_targets_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {first or second for first, second in MAKE.findall(page.read_text())}
     assert named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_settings_can_be_used(page: Path) -> None:
+    """What a page shows of a configuration file, with the brokers and the group that it leaves out."""
+    for language, text in FENCE.findall(page.read_text()):
+        shown = tomllib.loads(text) if language == "toml" else {"project": {}}
+        if "project" in shown:
+            continue
+        missing = {"groups": [{"name": "any"}]} if "groups" not in shown else {}
+        kafka = {"bootstrap.servers": "broker-1:9092"} | shown.pop("kafka", {})
+        load(overrides={"kafka": kafka, **missing, **shown}, environ={})
 
 
 def examples() -> list[dict[str, Any]]:

@@ -227,3 +227,12 @@ def test_sidecars_that_stand_by_share_an_instance_id_and_each_has_a_name(tmp_pat
 def test_a_standby_that_could_hear_nobody_is_refused(environ: dict[str, str], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         load(environ={**BOTH, **environ})
+
+
+def test_capacities_are_a_table_by_member(tmp_path: Path) -> None:
+    text = '[[groups]]\nname = "orders"\nmode = "lead"\npolicy = "load-aware"\n'
+    inline = from_toml(tmp_path, text + 'capacity = { "large-consumer" = 2.0, "eu.small" = 0.5 }', BROKER)
+    assert inline.groups[0].capacity == {"large-consumer": 2.0, "eu.small": 0.5}
+    table = from_toml(tmp_path, text + "[groups.capacity]\nlarge-consumer = 2.0", BROKER)
+    assert table.groups[0].capacity == {"large-consumer": 2.0}
+    assert "capacity" in complaint(tmp_path, text + "capacity = { a = 0 }", BROKER)
