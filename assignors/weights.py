@@ -65,7 +65,7 @@ class Weights:
 
         `wanted` marks the partitions that count. Their mean is 1, so that sums are sums of partitions.
         """
-        raw = self._raw(cluster)
+        raw = self.raw(cluster)
         known = wanted & ~np.isnan(raw)
         total = int(wanted.sum())
         same = np.ones(len(raw), dtype=np.float64)
@@ -78,7 +78,8 @@ class Weights:
         filled = np.where(np.isnan(clamped), _topic_medians(cluster, clamped, known, median), clamped)
         return filled / filled[wanted].mean(), ""
 
-    def _raw(self, cluster: ClusterView) -> FloatArray:
+    def raw(self, cluster: ClusterView) -> FloatArray:
+        """Bytes per second of every flat partition, NaN where there is no estimate."""
         raw = np.full(cluster.partition_total, np.nan)
         for (topic, partition), value in self.of.items():
             flat = cluster.flat(topic, partition)

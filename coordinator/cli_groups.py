@@ -51,16 +51,17 @@ def groups(bootstrap: Bootstrap = None, config: Config = None, output: As = Outp
 @groups_app.command()
 def describe(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
     """Show a group: members, what they have, lags, the present plan's cost, and what we would assign."""
-    from coordinator.cli_pipeline import group_weights, weights_in_words
+    from coordinator.cli_cost import cost_of, in_words
+    from coordinator.cli_pipeline import weights_in_words
 
     seen = run(_look(group, bootstrap, config))
     settings, _ = settings_for(bootstrap, config, group)
-    weights = group_weights(settings, {topic for member in seen.members for topic, _ in member.owned} | set(seen.lags))
+    cost = cost_of(settings, seen)
     if output is Output.JSON:
-        as_json(as_document(seen) | {"weights": weights})
+        as_json(as_document(seen) | {"weights": cost and cost.pop("weights"), "traffic": cost})
         return
     _draw(seen)
-    for line in weights_in_words(weights) if weights is not None else ():
+    for line in [*weights_in_words(cost["weights"]), *in_words(cost)] if cost is not None else ():
         typer.echo(line)
 
 

@@ -2,16 +2,19 @@
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from coordinator.cli_output import As, Output, as_json, fail, tell
 
 if TYPE_CHECKING:
-    from coordinator.weights import WeightConfig
+    from assignors.weights import Weights
+    from coordinator.weights import WeightConfig, WeightReader
+
+Found = TypeVar("Found")
 
 TIMEOUT_S = 10.0
 IDLE_S = 2.0
@@ -105,6 +108,22 @@ def known_weights(
     properties: Mapping[str, str], config: "WeightConfig", topics: Collection[str] | None = None
 ) -> dict[str, Any]:
     """What a reader that begins now knows once nothing new comes for a while (see `WeightReader.describe`)."""
+    return _settled(properties, config, lambda reader: reader.describe(topics=topics))
+
+
+def group_weights(settings: Any, topics: Collection[str]) -> "tuple[dict[str, Any], Weights] | None":
+    """For `describe` and `plan`: what is known of the weights of a group's partitions, and those that may be used; None
+    where no topic of weights is named."""
+    from coordinator.weights import WeightConfig
+
+    named = settings.weights
+    if named is None:
+        return None
+    config = WeightConfig(named.topic, named.age_ms_max, create_topic=False)
+    return _settled(settings.properties, config, lambda reader: (reader.describe(topics=topics), reader.usable()))
+
+
+def _settled(properties: Mapping[str, str], config: "WeightConfig", look: "Callable[[WeightReader], Found]") -> "Found":
     from coordinator.weights import WeightReader
 
     reader = WeightReader(properties, config)
@@ -115,19 +134,9 @@ def known_weights(
         if now != known:
             known, since = now, time.monotonic()
         time.sleep(0.1)
-    found = reader.describe(topics=topics)
+    found = look(reader)
     reader.close()
     return found
-
-
-def group_weights(settings: Any, topics: Collection[str]) -> dict[str, Any] | None:
-    """For `bellwether describe`: the weights of a group's partitions, None where no topic of weights is named."""
-    from coordinator.weights import WeightConfig
-
-    named = settings.weights
-    if named is None:
-        return None
-    return known_weights(settings.properties, WeightConfig(named.topic, named.age_ms_max, create_topic=False), topics)
 
 
 def weights_in_words(found: Mapping[str, Any]) -> list[str]:

@@ -31,11 +31,19 @@ def plan(
     ] = False,
 ) -> None:
     """Show what the configured policy would change in a group now. Applies nothing."""
-    picture = _picture(_decision(group, bootstrap, config))
+    from coordinator.cli_cost import cost_of, in_words
+    from coordinator.cli_groups import settings_for
+
+    seen, shadow = seen_with_plan(group, bootstrap, config)
+    picture = _picture(shadow.decision)
+    cost = cost_of(settings_for(bootstrap, config, group)[0], seen)
     if output is Output.JSON:
-        as_json(asdict(picture))
+        traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
+        as_json({**asdict(picture), "traffic": traffic})
     else:
         _draw_plan(picture)
+        for line in in_words(cost) if cost is not None else ():
+            typer.echo(line)
     if detailed_exitcode and (picture.moved or picture.new or picture.lost):
         raise typer.Exit(Exit.DIFFERS)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from assignors.registry import POLICIES, Policy, UnknownNameError, load_plugins, policy, with_capacity
@@ -16,6 +16,7 @@ from coordinator.http import HttpAddressError, HttpServer
 from coordinator.load_watch import LoadWatch
 from coordinator.metrics import Metrics
 from coordinator.metrics_control import ControlMetrics
+from coordinator.metrics_cost import CostMetrics
 from coordinator.metrics_observed import ObservedMetrics
 from coordinator.metrics_streams import StreamsMetrics
 from coordinator.rounds import Rounds
@@ -43,7 +44,8 @@ async def serve(settings: Settings, version: str) -> Outcome:
     def wanted(group: str, reason: str) -> None:
         service.rebalance_wanted(group, reason)
 
-    watch = LoadWatch(weights, policies, wanted) if weights is not None else None
+    watches = [LoadWatch(weights, policies, wanted)] if weights is not None else []
+    costs = [CostMetrics(metrics, settings.cost, weights)] if settings.cost is not None and weights is not None else []
     service = Service(
         settings.properties,
         settings.memberships,
@@ -51,7 +53,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
         policies=policies,
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
-        observers=_observers(metrics, rounds, events, watch, by_task=settings.metrics_by_task),
+        observers=_observers(metrics, rounds, events, watches, costs, by_task=settings.metrics_by_task),
         weights=weights,
         control=settings.control,
         watch_interval_ms=settings.metadata_interval_ms,
@@ -71,9 +73,14 @@ async def serve(settings: Settings, version: str) -> Outcome:
 
 
 def _observers(
-    metrics: Metrics, rounds: Rounds, events: EventsOut, watch: LoadWatch | None, *, by_task: bool
+    metrics: Metrics,
+    rounds: Rounds,
+    events: EventsOut,
+    watches: Sequence[LoadWatch],
+    costs: Sequence[CostMetrics],
+    *,
+    by_task: bool,
 ) -> Observers:
-    watches = [watch] if watch is not None else []
     streams = StreamsMetrics(metrics, by_task=by_task).on_decision, log_streams_decision, rounds.on_streams_decision
     return Observers(
         on_decision=(
@@ -82,12 +89,13 @@ def _observers(
             rounds.on_decision,
             *events.on_decision,
             *(w.on_decision for w in watches),
+            *(c.on_decision for c in costs),
         ),
-        on_streams_decision=(*streams, *events.on_streams_decision),
-        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches)),
+        on_streams_decision=(*streams, *events.on_streams_decision, *(c.on_streams_decision for c in costs)),
+        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), *(c.on_note for c in costs)),
         on_ghost=(metrics.on_ghost,),
-        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches)),
-        on_observation=(ObservedMetrics(metrics).on_observation,),
+        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), *(c.beside for c in costs)),
+        on_observation=(ObservedMetrics(metrics).on_observation, *(c.on_observation for c in costs)),
         on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
         on_control=(ControlMetrics(metrics.registry).on_control,),
     )

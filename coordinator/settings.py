@@ -41,7 +41,7 @@ from assignors.streams.assign import STREAMS_HA
 from coordinator.ghosts import GhostOptions
 from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, Adopt, MembershipConfig, Mode, check_timing
 from coordinator.orders import ControlSettings
-from coordinator.settings_pipeline import EventSettings, WeightSettings
+from coordinator.settings_pipeline import CostSettings, EventSettings, WeightSettings
 from coordinator.settings_streams import STREAMS_FIELDS, StreamsSettings, trouble_for_stateful, trouble_for_streams
 from coordinator.streams_config import StreamsConfig
 from protocol.stateful import PROTOCOL as STATEFUL_PROTOCOL
@@ -178,6 +178,7 @@ class Settings(BaseSettings):
     metrics_by_task: bool = False  # a series for each standby and warm-up
     events: EventSettings | None = None
     weights: WeightSettings | None = None
+    cost: CostSettings | None = None
 
     @field_validator("kafka", mode="before")
     @classmethod
@@ -212,6 +213,8 @@ class Settings(BaseSettings):
             raise ValueError("standby needs control_topic, in which sidecars hear one another; name a topic")
         if self.standby and self.instance_id is None:
             raise ValueError("standby needs instance_id, the same one in all sidecars of a set")
+        if self.cost is not None and self.weights is None:
+            raise ValueError("cost needs weights, by which bytes are known; name their topic under [weights]")
         names = [group.name for group in self.groups]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

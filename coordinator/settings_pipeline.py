@@ -7,6 +7,9 @@ registry_url = "http://registry:8081"      # none: Avro single objects
 [weights]
 topic = "bellwether.weights"               # compacted; written by the pipeline's weights job
 age_ms_max = 7200000                       # older weights count for nothing
+[cost]
+price_per_gb = 0.02                        # of what crosses racks; shown, never decided by
+currency = "USD"
 """
 
 from typing import Annotated
@@ -37,3 +40,13 @@ class WeightSettings(BaseModel):
     topic: str = Field(pattern=TOPIC)
     create_topic: bool = True
     age_ms_max: Positive = 7_200_000
+
+
+class CostSettings(BaseModel):
+    """What traffic between racks costs. It is shown and nothing is decided by it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    price_per_gb: Annotated[float, Field(ge=0)]
+    currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
+    follower_fetching: bool | None = None  # None: as the brokers' replica.selector.class says, if it may be read

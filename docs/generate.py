@@ -15,18 +15,20 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from assignors.weights import Weights
 from coordinator.cli import app
 from coordinator.cli_output import EXIT_CODES, Output
 from coordinator.events_out import events_counter, events_waiting
 from coordinator.metrics import REASONS_MAX, Metrics
 from coordinator.metrics_control import ControlMetrics
+from coordinator.metrics_cost import PAIRS_MAX, CostMetrics
 from coordinator.metrics_observed import ObservedMetrics
 from coordinator.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 from coordinator.settings import GroupSettings, Settings
-from coordinator.settings_pipeline import EventSettings, WeightSettings
+from coordinator.settings_pipeline import CostSettings, EventSettings, WeightSettings
 
 HERE = Path(__file__).parent
-NESTED = {"kafka", "groups", "events", "weights"}
+NESTED = {"kafka", "groups", "events", "weights", "cost"}
 # What a label may hold: every series count is a product of these.
 BOUNDS = {
     "group": "the configured groups",
@@ -41,6 +43,9 @@ BOUNDS = {
     "proof": "a fixed list",
     "plan": "current, shadow",
     "event": "a fixed list",
+    "from_rack": f"at most {PAIRS_MAX} pairs of racks of a group, then other",
+    "to_rack": "as from_rack",
+    "currency": "one",
     "version": "one",
 }
 
@@ -52,6 +57,7 @@ def metrics_page() -> str:
     StreamsMetrics(common)
     ObservedMetrics(common)
     ControlMetrics(registry)
+    CostMetrics(common, CostSettings(price_per_gb=0), Weights)
     events_counter(registry)
     events_waiting(registry)
     collectors = registry._names_to_collectors  # noqa: SLF001 - label names are told nowhere else before a first sample
@@ -91,6 +97,7 @@ def configuration_page() -> str:
         ("Each of `[[groups]]`", GroupSettings, "groups", "Times are milliseconds."),
         ("`[events]`", EventSettings, "events", "Off without this table."),
         ("`[weights]`", WeightSettings, "weights", "Off without this table."),
+        ("`[cost]`", CostSettings, "cost", "Money beside bytes; needs `[weights]`. Shown, never decided by."),
     ]
     lines = [
         "# Configuration",

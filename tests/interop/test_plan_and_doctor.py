@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
+from pipeline.codec import SchemaSet
 from tests.interop.bellwether import Bellwether, run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, partitions_of, wait_settled
@@ -69,6 +71,42 @@ def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Pa
         with Bellwether(kafka, [group], options={"adopt": "take-over", "policy": "rack-first"}):
             owners = wait_moved(members, expected, wanted)
             assert {tp: owner.name for tp, owner in owners.items()} == wanted
+
+
+@pytest.mark.timeout(300)
+def test_bytes_and_money_between_racks_are_told(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """One member in az1, partitions led in all three racks; 1 MB/s is written to each, and a gigabyte costs 0.02."""
+    group, topic = "priced-orders", "priced-weights"
+    kafka.create_topic(group, assignment=[(n % 3 + 1,) for n in range(6)])
+    kafka.create_topic(topic)
+    producer = Producer(kafka.client_config("admin", "admin"))
+    for partition in range(6):
+        weight = {"topic": group, "partition": partition, "bytes_per_s": 1e6, "records_per_s": 1.0, "windows": 9}
+        value = SchemaSet.load().encode("weight", weight | {"estimated_at_ms": int(time.time() * 1000)})
+        producer.produce(topic, key=f"{group}-{partition}".encode(), value=value)
+    assert producer.flush(60) == 0
+    path = configured(
+        tmp_path,
+        {"bootstrap.servers": kafka.bootstrap},
+        {"name": group},
+        weights={"topic": topic},
+        cost={"price_per_gb": 0.02, "currency": "EUR"},
+    )
+    with Flock(kafka.bootstrap) as flock:
+        member = flock.member("confluent", group, [group], ["range"], rack="az1")
+        wait_settled([member], partitions_of({group: 6}))
+        for command in ("plan", "describe"):
+            traffic = told(command, group, path)["traffic"]
+            assert traffic["follower_fetching"] is False, "asked of a broker"
+            present = traffic["present"]
+            assert (present["bytes_per_s"], present["total_bytes_per_s"], present["weighed"]) == (4e6, 6e6, 6)
+            assert (present["cost_per_hour"], present["currency"]) == (0.288, "EUR")
+            assert {(p["from"], p["to"], p["cost_per_hour"]) for p in present["by_racks"]} == {
+                ("az2", "az1", 0.144),
+                ("az3", "az1", 0.144),
+            }
+            drawn = run_to_end([command, group, "--config", str(path)], environment={"COLUMNS": "200"})
+            assert "az2 -> az1: 2.00 MB/s, 0.1440 EUR per hour" in drawn.stdout, drawn.text
 
 
 def by_id(ids: Mapping[str, str], member_id: str) -> str:

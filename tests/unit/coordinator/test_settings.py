@@ -236,3 +236,13 @@ def test_capacities_are_a_table_by_member(tmp_path: Path) -> None:
     table = from_toml(tmp_path, text + "[groups.capacity]\nlarge-consumer = 2.0", BROKER)
     assert table.groups[0].capacity == {"large-consumer": 2.0}
     assert "capacity" in complaint(tmp_path, text + "capacity = { a = 0 }", BROKER)
+
+
+def test_cost_needs_weights(tmp_path: Path) -> None:
+    weights = '[weights]\ntopic = "w"\n'
+    rest = '[cost]\nprice_per_gb = 0.02\n[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "orders"\n'
+    settings = from_toml(tmp_path, weights + rest)
+    assert settings.cost is not None
+    assert (settings.cost.price_per_gb, settings.cost.currency, settings.cost.follower_fetching) == (0.02, "USD", None)
+    assert "[weights]" in complaint(tmp_path, rest)
+    assert "price_per_gb" in complaint(tmp_path, weights + rest.replace("0.02", "-1"))

@@ -89,7 +89,7 @@ def test_new_processes_get_tasks_when_warm_ups_have_caught_up() -> None:
     assert made[0].probing or made[0].decision.followup
     assert any(r.probing for r in made)
     assert loads(made) == [8, 8, 8]
-    assert sum(r.restored for r in made) == 4 * END, "a third of the tasks with state"
+    assert sum(r.restored for r in made) == END * sum(r.copies for r in made) >= 4 * END, "a third of those with state"
     assert made[-1].restored == 0
     assert len(made[0].decision.view.processes[0].members) == 2, "as many threads as those that are there"
 

@@ -1,0 +1,84 @@
+"""What members read across racks: bytes per second from rack to rack, by the measured weights of partitions. Pure.
+
+A member reads a partition from its leader. Where brokers let consumers fetch from the closest replica (KIP-392,
+`replica.selector.class`) a replica in the member's own rack serves it instead; without that it saves nothing. Reads of
+standbys from changelogs are not counted, nor are members and leaders whose rack nobody knows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignors.decide import Decision
+from assignors.model import NO_RACK, NOBODY, ClusterView, IntArray
+from assignors.streams.result import StreamsDecision
+from assignors.weights import Weights
+
+GIGABYTE = 1e9
+HOUR_S = 3600
+
+Pair = tuple[str, str]  # the rack of the replica that serves, the rack of the member that reads
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes per second between different racks, and in total; `weighed` of `owned` partitions have a weight."""
+
+    between: Mapping[Pair, float]
+    total: float
+    weighed: int
+    owned: int
+
+    @property
+    def crossing(self) -> float:
+        return sum(self.between.values())
+
+    def cost_per_hour(self, price_per_gb: float) -> float:
+        """Of what crosses racks, in the currency of the price."""
+        return cost_per_hour(self.crossing, price_per_gb)
+
+
+def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float:
+    """A gigabyte is 10^9 bytes, as on bills."""
+    return bytes_per_s * HOUR_S / GIGABYTE * price_per_gb
+
+
+def traffic_of(
+    decision: Decision | StreamsDecision, weights: Weights, *, follower_fetching: bool, present: bool = False
+) -> Traffic:
+    """Of the target, or of what is `present` when the decision is made."""
+    if isinstance(decision, Decision):
+        owner = decision.before if present else decision.plan.owner
+        return traffic(decision.cluster, owner, decision.group.members.racks, weights, follower_fetching)
+    of_task = np.append(decision.before if present else decision.plan.active, NOBODY)
+    racks = [process.rack for process in decision.view.processes]
+    return traffic(decision.tasks.cluster, of_task[decision.tasks.task_of], racks, weights, follower_fetching)
+
+
+def traffic(
+    cluster: ClusterView, owner: IntArray, racks: Sequence[str | None], weights: Weights, follower_fetching: bool
+) -> Traffic:
+    """`owner` has a position in `racks`, or NOBODY, for each flat partition."""
+    names = sorted({*cluster.racks, *(rack for rack in racks if rack)})
+    code = {name: i for i, name in enumerate(names)}
+    own = np.array([code[rack] if rack else NO_RACK for rack in racks] + [NO_RACK], dtype=np.int64)
+    broker = np.array([code[rack] for rack in cluster.racks] + [NO_RACK], dtype=np.int64)  # NO_RACK, -1, is the last
+    flats = np.flatnonzero(owner != NOBODY)
+    weight = weights.raw(cluster)[flats]
+    reader, source = own[owner[flats]], broker[cluster.leader_rack[flats]]
+    if follower_fetching:
+        held = np.zeros((len(cluster.signature_racks), len(names) + 1), dtype=np.bool_)
+        held[:, broker[:-1]] = cluster.signature_racks
+        near = held[cluster.signature[flats], reader]
+        source = np.where(near, reader, source)
+    known = ~np.isnan(weight)
+    crossed = known & (reader != NO_RACK) & (source != NO_RACK) & (reader != source)
+    pairs = source[crossed] * len(names) + reader[crossed]
+    found, at = np.unique(pairs, return_inverse=True)
+    sums = np.bincount(at.reshape(-1), weights=weight[crossed], minlength=len(found))
+    between = {
+        (names[pair // len(names)], names[pair % len(names)]): float(value)
+        for pair, value in zip(found.tolist(), sums.tolist(), strict=True)
+    }
+    return Traffic(between, float(weight[known].sum()), int(known.sum()), len(flats))

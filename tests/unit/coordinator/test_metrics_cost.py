@@ -1,0 +1,76 @@
+"""Metrics of traffic between racks: by rack pair, in bytes and money, bounded, and fresh when weights change."""
+
+import asyncio
+from typing import Any
+
+from assignors.decide import decide
+from assignors.memory import Memory
+from assignors.model import ClusterView
+from assignors.registry import Policy
+from assignors.traffic import Traffic
+from assignors.weights import Weights
+from coordinator.commands import Note, NoteKind
+from coordinator.metrics import Metrics
+from coordinator.metrics_cost import PAIRS_MAX, CostMetrics
+from coordinator.observe import Observation, shadow_of
+from coordinator.settings_pipeline import CostSettings
+from protocol.types import TopicPartition
+from tests.unit.assignors.wire import LiveMember, live_group
+
+CLUSTER = ClusterView.of({"t": [["az1"], ["az2"]]})
+LIGHT = Weights({TopicPartition("t", 0): 1e6, TopicPartition("t", 1): 1e6})
+HEAVY = Weights({TopicPartition("t", 0): 3e6, TopicPartition("t", 1): 3e6})
+
+
+def seen() -> Observation:
+    member = LiveMember("m", ("t",), "az1")
+    held = decide(live_group([member], 1, "range"), CLUSTER, Memory.empty(), Policy(), 0)
+    raw = live_group([member.after(held)], 2, "range")
+    return Observation(
+        "group", "classic", "Stable", "range", 0, shadow=shadow_of(decide(raw, CLUSTER, held.memory, Policy(), 0))
+    )
+
+
+def samples(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+    return {
+        tuple(v for k, v in sorted(s.labels.items()) if k != "group"): s.value
+        for family in metrics.registry.collect()
+        for s in family.samples
+        if s.name == f"bellwether_{name}"
+    }
+
+
+class Told:
+    """Weights that may change."""
+
+    def __init__(self) -> None:
+        self.now = LIGHT
+
+    def __call__(self) -> Weights:
+        return self.now
+
+
+def test_bytes_and_money_by_rack_pair() -> None:
+    metrics, told = Metrics(), Told()
+    cost = CostMetrics(metrics, CostSettings(price_per_gb=0.02, currency="EUR", follower_fetching=False), told)
+    cost.on_observation(seen())
+    assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 1e6}
+    assert samples(metrics, "cross_rack_cost_per_hour") == {("EUR", "az2", "az1"): 0.072}
+    assert samples(metrics, "weighed_partitions") == {(): 2}
+
+    told.now = HEAVY
+    asyncio.run(cost.look())
+    assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 3e6}
+    cost.on_note("group", Note(NoteKind.LEFT, "", 1))
+    assert samples(metrics, "cross_rack_bytes_per_second") == {}
+
+
+def test_pairs_are_bounded_and_nothing_is_lost() -> None:
+    metrics = Metrics()
+    cost = CostMetrics(metrics, CostSettings(price_per_gb=1.0, follower_fetching=False), Weights)
+    many: dict[Any, float] = {(f"r{i}", "az1"): float(i + 1) for i in range(PAIRS_MAX + 5)}
+    cost._record("group", Traffic(many, 0.0, 0, 0))
+    found = samples(metrics, "cross_rack_bytes_per_second")
+    assert len(found) == PAIRS_MAX + 1
+    assert found["other", "other"] == 1 + 2 + 3 + 4 + 5
+    assert sum(found.values()) == sum(many.values())
