@@ -82,7 +82,7 @@ def written(figures: Figures) -> str:
         ),
         "",
         *_table(
-            ["on a real broker (`make bench-live`)", "outcome", "load"],
+            ["on a real broker (`make bench-live`); simulated (`python -m tests.bench.fleet`)", "outcome", "load"],
             [[row["row"], row["outcome"], row["load"]] for row in figures["live"]],
         ),
     ]

@@ -24,10 +24,11 @@ STEPS_MAX = 300_000  # an ordinary life takes ten thousand
 class World:
     """`told` is the trace. `notes` counts what the machines have noted, `injected` the faults."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, clock: Clock | None = None) -> None:
+        """With a clock of somebody else many worlds live at the same time."""
         self.seed = seed
         self.rng = random.Random(seed)
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.told: list[str] = []
         self.notes = Counter[str]()
         self.injected = Counter[str]()
