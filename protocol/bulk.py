@@ -25,6 +25,7 @@ from protocol.sticky import STICKY, read_generation
 _NONE = -1
 # Of so many bytes in all, the plain reader makes less work than a hundred numpy calls.
 _FEW_BYTES = 256
+_GENERATION_BYTES = 4
 _FEW_SUBSCRIPTION_BYTES = 2_048
 # Members of a fresh group send the same bytes: if so many are no more than two of a kind on average, all are compared.
 _SAMPLE = 16
@@ -194,15 +195,16 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
     """
     eager = protocol == STICKY
     generation = np.full_like(columns.generation, NO_GENERATION) if eager else columns.generation.copy()
-    row = np.array([m for m in np.flatnonzero(generation < 0).tolist() if columns.user_data[m]], dtype=np.int64)
+    dateless = zip((generation < 0).tolist(), columns.user_data, strict=True)
+    said = [(m, data) for m, (wanted, data) in enumerate(dateless) if wanted and data]
+    row, data = np.array([m for m, _ in said], dtype=np.int64), [data for _, data in said]
     if eager and not len(row):
         nothing = np.zeros(0, dtype=np.int32)
         return ClaimColumns((), nothing, nothing, nothing, generation)
     owned = columns.owned_member, columns.owned_topic, columns.owned_partition
-    data = [columns.user_data[m] or b"" for m in row.tolist()]
-    kinds = set(data)
-    if not eager and sum(map(len, kinds)) <= _FEW_BYTES:
-        known = {kind: read_generation(kind) for kind in kinds}
+    sizes = [*map(len, data)]
+    if not eager and (max(sizes, default=0) <= _GENERATION_BYTES or sum(sizes) <= _FEW_BYTES):
+        known = {kind: read_generation(kind) for kind in set(data)}
         generation[row] = [known[one] for one in data]
         return ClaimColumns(columns.topic_names, *owned, generation)
     packed = Packed(data)

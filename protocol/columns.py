@@ -394,7 +394,7 @@ def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
 def _name_word(packed: Packed, at: LongArray, size: LongArray, offset: int) -> WordArray:
     """Eight bytes of each string from `offset` on, those beyond its end shifted out."""
     word = packed.words(at + offset)
-    excess = np.clip(offset + 8 - size, 0, 8)
+    excess = np.minimum(np.maximum(offset + 8 - size, 0), 8)
     if excess.any():
         # Two half shifts: C leaves a shift by 64 bits undefined.
         half = (4 * excess).astype(np.uint64)
