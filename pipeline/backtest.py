@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from assignors.cost import moves
+from assignors.cost import crossing, moves
 from assignors.decide import Decision, DecisionError, decide
 from assignors.load_aware import Load
 from assignors.memory import Memory
@@ -27,6 +27,8 @@ from protocol.errors import RemoteProtocolError
 from protocol.types import TopicPartition
 
 FOLLOWUPS_MAX = 8
+DAY_S = 86_400
+PRICE_PER_GB = 0.01  # what clouds take for a gigabyte between zones, each way
 
 Record = Mapping[str, Any]
 
@@ -37,7 +39,8 @@ class Outcome:
 
     `moved` partitions changed owner; `paused` were without an owner for a round or more (all that a range or sticky
     group has, what was withheld from a cooperative one). `imbalance` is the fullest member over the mean, by weight if
-    weights are known, else by count; `cross_rack` counts partitions, `cross_share` is their share of the load.
+    weights are known, else by count; `cross_rack` counts partitions, `cross_share` is their share of the load and
+    `cross_bytes_per_s` that load in bytes, as far as it was measured.
     `failed` says why there is no plan, "" if there is one.
     """
 
@@ -52,13 +55,15 @@ class Outcome:
     paused: int
     cross_rack: int
     cross_share: float
+    cross_bytes_per_s: float
     imbalance: float
     failed: str = ""
 
 
 OUTCOME_SCHEMA = (
     "group string, generation int, decided_at_ms long, policy string, members int, partitions int, rounds int,"
-    " moved long, paused long, cross_rack long, cross_share double, imbalance double, failed string"
+    " moved long, paused long, cross_rack long, cross_share double, cross_bytes_per_s double,"
+    " imbalance double, failed string"
 )
 
 
@@ -145,8 +150,13 @@ class Replay:
             paused=_held(before) if eager else withheld,
             cross_rack=decision.score_after.cross_rack,
             cross_share=load.crossing(owner),
+            cross_bytes_per_s=self._crossed(decision),
             imbalance=load.imbalance(owner),
         )
+
+    def _crossed(self, decision: Decision) -> float:
+        across = np.flatnonzero(crossing(decision.group, decision.cluster, decision.plan.owner)).tolist()
+        return sum(self._weights.of.get(decision.cluster.name(flat), 0.0) for flat in across)
 
 
 def replay(
@@ -163,16 +173,17 @@ def replay(
             yield one.step(snapshot)
 
 
-def recommendation(outcomes: Sequence[Outcome]) -> str:
+def recommendation(outcomes: Sequence[Outcome], price_per_gb: float = PRICE_PER_GB) -> str:
     """In words: which policy, and what the others would have cost. Ranks by load beyond a tenth over the mean, then by
     load across racks, then by moves."""
-    table = summary(outcomes)
+    table = summary(outcomes, price_per_gb)
     if not table:
         return "Nothing was recorded, so nothing can be recommended."
     best = table[0]
     first = (
         f"Recommended: {best['policy']}. Over {best['snapshots']} recorded rounds its fullest member had on average"
-        f" {best['imbalance']:.2f} times the mean, {best['cross_share']:.1%} of the load crossed racks,"
+        f" {best['imbalance']:.2f} times the mean, {best['cross_share']:.1%} of the load crossed racks"
+        f" ({_money(best)} at {price_per_gb} per GB),"
         f" {best['moved']} partitions moved and {best['paused']} were paused."
     )
     return "\n".join([first, *map(_sentence, table[1:])])
@@ -181,17 +192,25 @@ def recommendation(outcomes: Sequence[Outcome]) -> str:
 def _sentence(row: Mapping[str, Any]) -> str:
     failed = f", no plan in {row['failed']} rounds" if row["failed"] else ""
     return (
-        f"{row['policy']}: {row['imbalance']:.2f} times the mean, {row['cross_share']:.1%} across racks,"
+        f"{row['policy']}: {row['imbalance']:.2f} times the mean,"
+        f" {row['cross_share']:.1%} across racks ({_money(row)}),"
         f" {row['moved']} moved, {row['paused']} paused{failed}."
     )
 
 
-def summary(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """One row per policy, best first."""
+def _money(row: Mapping[str, Any]) -> str:
+    return f"{row['cross_gb_per_day']:.3g} GB or {row['cost_per_day']:.2f} a day"
+
+
+def summary(outcomes: Sequence[Outcome], price_per_gb: float = PRICE_PER_GB) -> list[dict[str, Any]]:
+    """One row per policy, best first. Traffic and money of a day are of all groups together, on average over time."""
     rows = []
     for name in dict.fromkeys(o.policy for o in outcomes):
         mine = [o for o in outcomes if o.policy == name]
         made = [o for o in mine if not o.failed]
+        groups = dict.fromkeys(o.group for o in made)
+        per_s = sum(_mean([o.cross_bytes_per_s for o in made if o.group == group]) for group in groups)
+        gb_per_day = per_s * DAY_S / 1e9
         rows.append(
             {
                 "policy": name,
@@ -202,6 +221,8 @@ def summary(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
                 "paused": sum(o.paused for o in made),
                 "cross_rack": sum(o.cross_rack for o in made),
                 "cross_share": _mean([o.cross_share for o in made]),
+                "cross_gb_per_day": gb_per_day,
+                "cost_per_day": gb_per_day * price_per_gb,
                 "imbalance": _mean([o.imbalance for o in made]),
             }
         )
@@ -240,7 +261,7 @@ def _subscriptions(members: Sequence[Record]) -> list[tuple[Any, ...]]:
 
 def _failed(snapshot: Record, policy: str, reason: str) -> Outcome:
     head = snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy
-    return Outcome(*head, len(snapshot["members"]), 0, 0, 0, 0, 0, 0.0, 0.0, reason)
+    return Outcome(*head, len(snapshot["members"]), 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, reason)
 
 
 def _held(owner: IntArray) -> int:

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from pipeline.backtest import PRICE_PER_GB
 from pipeline.codec import EventSchema, SchemaSet
 from pipeline.registry import RegistryError, registered
 
@@ -33,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--interval", default="10 seconds", help="between batches")
     run.add_argument("--once", action="store_true", help="take what is there, then end")
     run.add_argument("--stop-limit", type=float, default=20.0, metavar="SECONDS", help="then Spark is killed")
-    run.add_argument("--price-per-gb", type=float, default=0.01)
+    run.add_argument("--price-per-gb", type=float, default=PRICE_PER_GB)
     run.add_argument("--watermark", default="30 minutes", help="how long windows wait for late events")
     run.add_argument("--rate-window", default="5 minutes", help="the window of the tables rates and weights")
     run.add_argument("--format", default="parquet", help="parquet, or a format whose jars Spark has, such as delta")
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     backtest.add_argument("--rates", metavar="DIR", help="the table `rates`, for weights")
     backtest.add_argument("--kafka", action="append", default=[], metavar="NAME=VALUE", help="a Kafka property")
     backtest.add_argument("--registry-url", help=REGISTRY_HELP)
+    backtest.add_argument("--price-per-gb", type=float, default=PRICE_PER_GB)
     backtest.add_argument("--master")
     backtest.set_defaults(work=_backtest)
     return parser
@@ -105,7 +107,9 @@ def _backtest(asked: argparse.Namespace) -> int:
     rows = replay_on_spark(raw, asked.policy or BACKTEST_POLICIES, Weights(known)).collect()
     took_s = time.perf_counter() - began
     outcomes = [Outcome(**row.asDict()) for row in rows]
-    sys.stdout.write(f"{recommendation(outcomes)}\nReplayed {len(outcomes)} rounds in {took_s:.2f} s.\n")
+    sys.stdout.write(
+        f"{recommendation(outcomes, asked.price_per_gb)}\nReplayed {len(outcomes)} rounds in {took_s:.2f} s.\n"
+    )
     spark.stop()
     return 0
 

@@ -147,5 +147,5 @@ def _policies(policies: Sequence[Mapping[str, Any]], advice: str) -> str:
         axes.barh(names[::-1], [row[field] for row in policies][::-1])
         axes.set_title(title, fontsize=10)
     sentences = "".join(f"<p>{html.escape(line)}</p>" for line in advice.splitlines())
-    columns = ["policy", "snapshots", "failed", "rounds", "moved", "paused", "cross_share", "imbalance"]
+    columns = ["policy", "snapshots", "failed", "rounds", "moved", "paused", "cross_share", "cost_per_day", "imbalance"]
     return sentences + _image(figure, "policies") + _table(columns, [[row[c] for c in columns] for row in policies])

@@ -78,9 +78,15 @@ def test_the_recorded_policy_replays_to_what_it_did() -> None:
 
 def test_racks_decide_where_loads_are_even() -> None:
     snapshots = [SCHEMAS.decode(value)[1] for value in recorded([3], racks=True)]
-    rows = summary(list(replay(snapshots, ["sticky-min-churn", "rack-first"], Weights())))
-    assert rows[0]["policy"] == "rack-first"
-    assert rows[0]["cross_rack"] == 0
+    weights = Weights({TopicPartition("t", p): 1e6 for p in range(12)})
+    outcomes = list(replay(snapshots, ["sticky-min-churn", "rack-first"], weights))
+    best, other = summary(outcomes, price_per_gb=0.5)
+    assert best["policy"] == "rack-first"
+    assert (best["cross_rack"], best["cost_per_day"]) == (0, 0.0)
+    # A megabyte per second is 86.4 GB a day.
+    assert other["cost_per_day"] == pytest.approx(other["cross_rack"] * 86.4 * 0.5)
+    assert other["cross_rack"] > 0
+    assert f"{other['cost_per_day']:.2f} a day" in recommendation(outcomes, price_per_gb=0.5)
 
 
 def test_members_that_cannot_be_read_do_not_end_a_backtest() -> None:

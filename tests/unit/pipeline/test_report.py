@@ -32,7 +32,7 @@ def test_plots_tables_and_policies_are_in_the_page_and_names_are_escaped() -> No
     dead = pd.DataFrame({"reason": ["late", "late", "malformed"]})
     policies = [
         {"policy": "load-aware", "snapshots": 2, "failed": 0, "rounds": 2, "moved": 3, "paused": 4}
-        | {"cross_share": 0.25, "imbalance": 1.05}
+        | {"cross_share": 0.25, "cost_per_day": 3.5, "imbalance": 1.05}
     ]
     page = render(
         {"rack_costs": costs, "culprits": culprits, "dead_letters": dead}, policies, "Recommended: load-aware."
