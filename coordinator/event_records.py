@@ -18,6 +18,7 @@ from coordinator.planning import Timings
 from coordinator.streams_report import report
 
 ENTRIES_MAX = 1_000  # per event; about 100 bytes each
+UNKNOWN = -1
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 
 Event = tuple[str, dict[str, Any]]
@@ -40,6 +41,8 @@ def streams_events(planned: PlannedTasks) -> Iterator[Event]:
     yield "decision", streams_decision_record(planned)
     yield from (("assignment", record) for record in _parts(_head(decision, "decided_at_ms"), task_entries(decision)))
     yield from (("membership", record) for record in process_records(planned.previous, decision))
+    head = {"group": decision.raw.group_id, "sampled_at_ms": decision.decided_at_ms}
+    yield from (("lag", record) for record in chunks(head, copy_lag_entries(decision)))
 
 
 def decision_record(planned: Planned) -> dict[str, Any]:
@@ -146,6 +149,24 @@ def task_entries(decision: StreamsDecision) -> Iterator[dict[str, Any]]:
             "leader_rack": None,
             "replica_racks": [],
         }
+
+
+def copy_lag_entries(decision: StreamsDecision) -> list[dict[str, Any]]:
+    """How far each standby and warm-up copy is behind, from what the processes reported when they joined; offsets are
+    not known, only what lies between."""
+    return [
+        {
+            "topic": "",
+            "partition": copy.task.partition,
+            "task": str(copy.task),
+            "role": WARMUP if copy.warmup else STANDBY,
+            "member": str(copy.process_id),
+            "committed": UNKNOWN,
+            "end": UNKNOWN,
+            "lag": max(copy.lag, UNKNOWN) if decision.lags_known else UNKNOWN,
+        }
+        for copy in decision.copy_lags()
+    ]
 
 
 def membership_records(previous: Decision | None, decision: Decision) -> list[dict[str, Any]]:

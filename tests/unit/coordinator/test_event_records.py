@@ -7,12 +7,19 @@ from assignors.memory import Memory
 from assignors.model import NOBODY, ClusterView
 from assignors.registry import Policy
 from coordinator.causes import cause
-from coordinator.event_records import ENTRIES_MAX, decision_events, membership_records, snapshot_record
+from coordinator.event_records import (
+    ENTRIES_MAX,
+    decision_events,
+    membership_records,
+    snapshot_record,
+    streams_events,
+)
 from coordinator.fallback import Chosen, Source
 from coordinator.planner import Planned
 from coordinator.planning import Timings
 from pipeline.codec import SchemaSet
 from tests.unit.assignors.wire import LiveMember, live_group
+from tests.unit.coordinator.test_streams_report import FIRST, GROWN, planned
 
 RACKS = ("az1", "az2", "az3")
 
@@ -76,3 +83,13 @@ def test_a_snapshot_holds_what_the_decision_was_made_from() -> None:
     assert again.leader_rack.tolist() == cluster.leader_rack.tolist()
     assert again.signature_racks[again.signature].tolist() == cluster.signature_racks[cluster.signature].tolist()
     assert record["members"][0]["metadata"] == members[0].metadata
+
+
+def test_events_of_an_application_tell_how_far_its_copies_are_behind() -> None:
+    schemas = SchemaSet.load()
+    events = [schemas.decode(schemas.encode(event, record)) for event, record in streams_events(planned(GROWN, FIRST))]
+    assert [event for event, _ in events] == ["decision", "assignment", "membership", "lag"]
+    told = {(e["task"], e["member"], e["role"]): e["lag"] for e in events[-1][1]["entries"]}
+    copies = {(str(c.task), str(c.process_id), "warmup" if c.warmup else "standby"): c.lag for c in GROWN.copy_lags()}
+    assert told == {copy: max(lag, -1) for copy, lag in copies.items()}
+    assert max(told.values()) > 0
