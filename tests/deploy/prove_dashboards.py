@@ -25,10 +25,12 @@ from types import ModuleType
 from typing import Any, Self
 
 import yaml
+from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
 from assignors.registry import PLUGIN_GROUP
+from pipeline.codec import SchemaSet
 from tests.interop.bellwether import COMMAND, clean_environment, run_to_end, toml
 from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.jvm import ROOT
@@ -42,7 +44,7 @@ from tests.interop.streams_stage import bellwether_options, write_topology
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 DASHBOARDS = ROOT / "deploy" / "grafana" / "dashboards"
 STREAMS, PLAIN, SLOW, STRANGE, OBSERVED = "shop-counts", "shop-orders", "shop-slow", "shop-strange", "shop-observed"
-CONTROL, EVENTS = "shop-control", "shop-events"
+CONTROL, EVENTS, WEIGHTS = "shop-control", "shop-events", "shop-weights"
 LIMIT_S = 240.0
 RESTORED = 20_000
 # What Grafana puts in: a span of four scrapes is the least that rate() can work with.
@@ -241,7 +243,21 @@ def _settings(cluster: KafkaCluster, folder: Path, app: Application, address: st
         metadata_interval_ms=1_000,
         metrics_by_task=True,
         events={"topic": EVENTS, "sample_interval_ms": 1_000},
+        weights={"topic": WEIGHTS},
+        cost={"price_per_gb": 0.02},
     )
+
+
+def weigh(cluster: KafkaCluster) -> None:
+    """As the pipeline does: so many bytes per second for each partition of the plain group."""
+    cluster.create_topic(WEIGHTS)
+    producer, schemas = Producer(cluster.client_config("admin", "admin")), SchemaSet.load()
+    for partition in range(6):
+        weight = {"topic": PLAIN, "partition": partition, "bytes_per_s": 1e6, "records_per_s": 1e3, "windows": 9}
+        value = schemas.encode("weight", weight | {"estimated_at_ms": int(time.time() * 1000)})
+        producer.produce(WEIGHTS, key=f"{PLAIN}-{partition}".encode(), value=value)
+    if producer.flush(60):
+        raise RuntimeError("the weights could not be written")
 
 
 def plain_groups(cluster: KafkaCluster, flock: Flock) -> None:
@@ -288,6 +304,7 @@ def main() -> int:
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster())
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bellwether-dashboards-")))
+        weigh(cluster)
         common = application(cluster, STREAMS, standbys=1, session_timeout_ms=45_000, rack_strategy="min_traffic")
         address = stack.enter_context(bellwether(cluster, folder, common))
         prometheus = stack.enter_context(Prometheus(folder, address))

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from assignors.decide import decide
 from assignors.memory import Memory
 from assignors.model import ClusterView
@@ -55,7 +57,7 @@ def test_bytes_and_money_by_rack_pair() -> None:
     cost = CostMetrics(metrics, CostSettings(price_per_gb=0.02, currency="EUR", follower_fetching=False), told)
     cost.on_observation(seen())
     assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 1e6}
-    assert samples(metrics, "cross_rack_cost_per_hour") == {("EUR", "az2", "az1"): 0.072}
+    assert samples(metrics, "cross_rack_cost_per_hour") == pytest.approx({("EUR", "az2", "az1"): 0.072})
     assert samples(metrics, "weighed_partitions") == {(): 2}
 
     told.now = HEAVY
