@@ -12,22 +12,24 @@ import numpy as np
 from assignors.cost import moves
 from assignors.model import NOBODY, BoolArray, ClusterView, IntArray, LongArray
 from assignors.streams.arrays import among
-from assignors.streams.assign import assign_streams
+from assignors.streams.assign import STREAMS_HA, assign_streams
 from assignors.streams.checks import check_members, check_standbys, check_topics, check_topology, known_cluster
 from assignors.streams.claims import Claims, read_claims, withheld
 from assignors.streams.crew import SHUTDOWN_REQUESTED, Crew, DecodedStreams, decode_streams, end_point, gather
 from assignors.streams.encode import Outgoing, deadlines, encode_assignments, own_assignment, shutdown_assignment
 from assignors.streams.fallback import assign_fallback_prior
 from assignors.streams.hosts import host_maps
+from assignors.streams.lags import Lags
 from assignors.streams.memory import StreamsMemory
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView, ThreadPlan
 from assignors.streams.notes import member_warnings, state_warnings
 from assignors.streams.offsets import EndOffsets
 from assignors.streams.on_threads import spread
+from assignors.streams.recalled import Recalled, asks_again_at_ms, held_after, recall, with_recalled
 from assignors.streams.remember import remember
 from assignors.streams.result import Cause, RefusalError, StepAside, StreamsDecision
 from assignors.streams.stages.configs import StageConfigs
-from assignors.streams.stages.homes import NO_HOMES, Homes, home_of, known_homes
+from assignors.streams.stages.homes import Homes, home_of, known_homes
 from assignors.streams.tasks import TaskMap, build_tasks
 from assignors.streams.topology import Topology
 from assignors.streams.validate import validate_bytes, validate_own, validate_plan, validate_threads
@@ -81,6 +83,14 @@ class _Round:
     decoded: DecodedStreams
     crew: Crew
     warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What of former rounds goes on: into this one, and into the memory of it."""
+
+    homes: Homes = field(default_factory=dict)
+    recalled: Recalled | None = None
 
 
 def decide_streams(
@@ -138,13 +148,29 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
     if wrong:
         raise RefusalError(Cause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}")
     dated = streams_view(decoded, crew, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
+    recalled = None
+    if trouble is None and work.policy == STREAMS_HA:
+        recalled = recall(memory, decoded, crew, dated.view, tasks, work.now_ms)
+        dated = _with_recalled(work, dated, recalled)
     homes = known_homes(memory, tasks, crew, work.now_ms, work.assignors.affinity_ms)
     home, homes = home_of(dated.view, homes)
+    if recalled is not None:
+        home = np.where(home == NOBODY, recalled.home, home)
     dated = replace(dated, view=replace(dated.view, home=home))
     work.warnings.extend((*dated.warnings, *state_warnings(claims, decoded, trouble)))
     plan = _plan(work, dated.view)
     threads = _threads(work, dated.view, plan)
-    return _sent(work, tasks, claims, dated, plan, threads, homes)
+    return _sent(work, tasks, claims, dated, plan, threads, _Past(homes, recalled))
+
+
+def _with_recalled(work: _Round, dated: DatedView, recalled: Recalled) -> DatedView:
+    """With what restarted processes hide, as far as is remembered."""
+    if not len(recalled.hidden):
+        return dated
+    view, place = with_recalled(dated.view, recalled, work.configs.acceptable_recovery_lag)
+    at_ms = np.full(len(view.report_task), work.now_ms, dtype=np.int64)
+    at_ms[place] = dated.report_at_ms
+    return replace(dated, view=view, report_at_ms=at_ms)
 
 
 def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
@@ -180,7 +206,7 @@ def _sent(
     dated: DatedView,
     plan: StreamsPlan,
     threads: ThreadPlan,
-    homes: Homes = NO_HOMES,
+    past: _Past,
 ) -> StreamsDecision:
     """What of the target can be sent now, encoded, read back and found right."""
     decoded, crew, view = work.decoded, work.crew, dated.view
@@ -196,7 +222,7 @@ def _sent(
         holder=np.where(held_back, NOBODY, target).astype(np.int32),
         standby_row=rows[order].astype(np.int32),
         standby_task=standby_tasks[order].astype(np.int32),
-        next_rebalance_ms=_called_back(work, tasks, plan, target, held_back),
+        next_rebalance_ms=_called_back(work, tasks, plan, target, held_back, _next_look_ms(work, view, plan, past)),
         blind=_blind(decoded, set(maps.hosts)),
         version=crew.version,
         common=crew.common,
@@ -206,6 +232,7 @@ def _sent(
     if findings:
         raise RefusalError(Cause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
     before = np.append(crew.process, NOBODY)[view.running_on].astype(np.int32)
+    held = work.memory.held if past.recalled is None else held_after(past.recalled, view, plan)
     return StreamsDecision(
         raw=work.raw,
         cluster=tasks.cluster,
@@ -228,7 +255,7 @@ def _sent(
         moves=moves(before, plan.active),
         probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
         warnings=(*work.warnings, *plan.notes),
-        memory=remember(decoded, tasks, out, work.memory, work.now_ms, homes),
+        memory=remember(decoded, tasks, out, work.memory, work.now_ms, past.homes, held),
     )
 
 
@@ -241,7 +268,7 @@ def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Str
     dated = streams_view(work.decoded, work.crew, tasks, claims, reports, work.memory, work.now_ms, lags_known=True)
     nothing = np.zeros(0, dtype=np.int32)
     plan = StreamsPlan.of_active(nothing)
-    decision = _sent(work, tasks, claims, dated, plan, ThreadPlan(nothing, nothing))
+    decision = _sent(work, tasks, claims, dated, plan, ThreadPlan(nothing, nothing), _Past())
     if not work.decoded.shutdown:
         return decision
     stop = shutdown_assignment(work.crew.version, work.crew.common, SHUTDOWN_REQUESTED)
@@ -279,12 +306,27 @@ def _temporary(view: StreamsView, plan: StreamsPlan, tasks: IntArray, target: In
     return np.stack([target[mine], mine], axis=1).astype(np.int32)
 
 
-def _called_back(work: _Round, tasks: TaskMap, plan: StreamsPlan, target: IntArray, held_back: BoolArray) -> LongArray:
+def _next_look_ms(work: _Round, view: StreamsView, plan: StreamsPlan, past: _Past) -> int | None:
+    if past.recalled is None:
+        return None
+    return asks_again_at_ms(past.recalled, Lags.of(view, work.configs.acceptable_recovery_lag), plan, work.now_ms)
+
+
+def _called_back(
+    work: _Round,
+    tasks: TaskMap,
+    plan: StreamsPlan,
+    target: IntArray,
+    held_back: BoolArray,
+    look_again_ms: int | None,
+) -> LongArray:
     """When each member shall rejoin. Where a task is withheld its receiver does so at once, as in Kafka.
 
     Everybody else would be told by the next heartbeat, and the task runs nowhere until the last one has come; so all
     are called. Not again while an owner does not let go of what the last plan gave to nobody: then the round would
     be repeated as fast as they can join, so only those that wait are called, as in Kafka.
+
+    At `look_again_ms` everybody joins again, unless that is done at once anyway.
     """
     decoded, crew, memory = work.decoded, work.crew, work.memory
     rows = set(target[held_back].tolist())
@@ -292,7 +334,10 @@ def _called_back(work: _Round, tasks: TaskMap, plan: StreamsPlan, target: IntArr
     withheld_now = np.append(held_back, False)[tasks.task_of]  # NOBODY, partitions of no task, is the last
     if rows and given[withheld_now].all():
         rows |= set(crew.member.tolist())
-    return deadlines(len(decoded.members), sorted(rows), _asked_for(crew, plan, rows))
+    later = _asked_for(crew, plan, rows)
+    if look_again_ms is not None and not rows:
+        later = [(row, look_again_ms) for row in crew.member.tolist()]
+    return deadlines(len(decoded.members), sorted(rows), later)
 
 
 def _asked_for(crew: Crew, plan: StreamsPlan, at_once: Collection[int]) -> list[tuple[int, int]]:

@@ -73,9 +73,9 @@ class Evener:
             self._move(min(self._mine[int(held[lead.argmax()]), source]), source, destination)
 
     def _take_warm(self, process: int) -> None:
-        """Takes tasks that the process has state of from processes that can spare them."""
+        """Takes tasks that are at home here, or that the process has state of, from processes that can spare them."""
         room = self._capacity[process]
-        for task in self._by_harm(self._lags.state_of(process), process):
+        for task in self._by_harm(self._lags.choices(process), process):
             row, source = int(self._row[task]), int(self.owner[task])
             if row < 0 or source == process:
                 continue
@@ -145,21 +145,22 @@ class Evener:
         return min(mine) if stated is None else stated
 
     def _with_state(self, tasks: Iterable[int], process: int) -> int | None:
-        """The task of which this process has the most state, None if it has none of any."""
-        state = self._lags.state_of(process)
-        return next(iter(self._by_harm((task for task in tasks if task in state), process)), None)
+        """The task that is at home there, or of which this process has the most state; None if it has none of any."""
+        choices = self._lags.choices(process)
+        return next(iter(self._by_harm((task for task in tasks if task in choices), process)), None)
 
     def _by_harm(self, tasks: Iterable[int], process: int) -> list[int]:
-        """Tasks that the process has state of, in the order in which it may take them over.
+        """Tasks that the process may take over, in the best order for it.
 
-        What it has caught up on comes first. Of that, tasks that run nowhere: somebody must start them anyway, while
-        one that runs would have to stop for it.
+        What is at home there comes first, then what it has caught up on. Of that, tasks that run nowhere: somebody must
+        start them anyway, while one that runs would have to stop for it.
         """
-        state, acceptable = self._lags.state_of(process), self._lags.acceptable_lag
+        lags, home = self._lags.choices(process), self._lags.home
 
-        def harm(task: int) -> tuple[bool, bool, int, int]:
+        def harm(task: int) -> tuple[bool, bool, bool, int, int]:
+            astray = not len(home) or int(home[task]) != process
             running = self._lags.state_of(int(self.owner[task])).get(task) == LATEST_OFFSET
-            return (state[task] > acceptable != PINNED, running, state[task], task)
+            return (astray, lags[task] > self._lags.acceptable_lag != PINNED, running, lags[task], task)
 
         return sorted(tasks, key=harm)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from assignors.model import BoolArray, IntArray, LongArray
+from assignors.model import NOBODY, BoolArray, IntArray, LongArray
 from assignors.streams.model import LATEST_OFFSET, PINNED, StreamsView
 
 # Up to so many reports of one task are looked through one after the other, which is faster than a search among all.
@@ -39,7 +39,7 @@ class Lags:
 
     `caught_process[caught_first[t]:caught_first[t + 1]]` are the processes that reported task t and have caught up,
     ascending; where `silent_caught[t]`, so has every process that did not report it. `caught_count[t]` counts both.
-    `least[t]` is the smallest raw lag of t on any process.
+    `least[t]` is the smallest raw lag of t on any process. `home` is the view's.
     """
 
     processes: int
@@ -56,6 +56,7 @@ class Lags:
     silent_caught: BoolArray
     least: LongArray
     acceptable_lag: int
+    home: IntArray
 
     @classmethod
     def of(cls, view: StreamsView, acceptable_lag: int) -> "Lags":
@@ -89,6 +90,7 @@ class Lags:
             silent_caught=silent_caught,
             least=least,
             acceptable_lag=acceptable_lag,
+            home=view.home,
         )
 
     def at(self, task: IntArray, process: IntArray) -> LongArray:
@@ -153,6 +155,27 @@ class Lags:
             found = dict(zip(task[usable].tolist(), lag[usable].tolist(), strict=True))
             self._states[process] = found
         return found
+
+    def choices(self, process: int) -> dict[int, int]:
+        """The tasks that this process could take over well, with its lag: those of which it has state, and those that
+        are at home there, reported or not."""
+        found = self._choices.get(process)
+        if found is None:
+            at_home = self._at_home.get(process, ())
+            found = {task: int(self.end_sum[task]) for task in at_home} | self.state_of(process)
+            self._choices[process] = found
+        return found
+
+    @cached_property
+    def _at_home(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for task in np.flatnonzero(self.home != NOBODY).tolist():
+            found.setdefault(int(self.home[task]), []).append(task)
+        return found
+
+    @cached_property
+    def _choices(self) -> dict[int, dict[int, int]]:
+        return {}
 
     def holders(self, task: int) -> list[tuple[int, int]]:
         """(lag, process) of all usable state of the task, the least lag first."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from assignors.memory import Memory, digest
-from assignors.model import ClusterView
+from assignors.model import BoolArray, ClusterView, IntArray
 from assignors.views import DescribedMember, recall
 from protocol.bulk import read_subscriptions
 from protocol.consumer import ConsumerProtocolAssignment
@@ -39,12 +39,28 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """The tasks that one process runs or has state of, or was given: parallel arrays of subtopology ids and partitions.
+    `ran`: tasks that it runs; `home`: those that it ran until it restarted; `hidden`: state not mentioned since its
+    restart, which was seen at `restarted_ms` (epoch). It was first missed at `went_ms`; None for both where there was
+    no such time."""
+
+    subtopology: IntArray
+    partition: IntArray
+    ran: BoolArray
+    home: BoolArray
+    hidden: BoolArray
+    restarted_ms: int | None = None
+    went_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StreamsMemory:
     """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
 
     `led` tells whether that plan was ours; otherwise it was read from the group, and `standbys` counts the processes
     that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology used. `homes`
-    are the tasks of processes that went not long ago (host affinity).
+    are the tasks of processes that went not long ago (host affinity); `held` is the state of all of them (`recalled`).
     """
 
     plan: Memory
@@ -54,6 +70,7 @@ class StreamsMemory:
     processes: int = 0
     topology: str = ""
     homes: Mapping[TaskId, Home] = field(default_factory=dict)
+    held: Mapping[ProcessId, Held] = field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> "StreamsMemory":

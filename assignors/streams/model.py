@@ -102,7 +102,8 @@ class StreamsView:
     `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () where nobody knows.
 
     `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions. `home[t]` is the
-    process that ran task t before it went away, and that is back in time with its state; NOBODY for none.
+    process that ran task t before it went away, and that is back in time with its state; NOBODY for none. `recalled`
+    marks reports that nobody made: what a restarted process hides, as far as is remembered; () for none.
     """
 
     group_id: str
@@ -125,6 +126,7 @@ class StreamsView:
     now_ms: int = 0
     cluster: ClusterView | None = None
     home: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    recalled: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     @property
     def size(self) -> int:

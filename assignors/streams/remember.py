@@ -7,9 +7,9 @@ from assignors.memory import Memory, digest
 from assignors.model import MemberView
 from assignors.streams.crew import DecodedStreams
 from assignors.streams.encode import Outgoing
-from assignors.streams.memory import Home, StreamsMemory, ThreadRecord
+from assignors.streams.memory import Held, Home, StreamsMemory, ThreadRecord
 from assignors.streams.tasks import TaskMap
-from protocol.types import TaskId
+from protocol.types import ProcessId, TaskId
 
 
 def remember(
@@ -19,6 +19,7 @@ def remember(
     last: StreamsMemory,
     now_ms: int,
     homes: Mapping[TaskId, Home],
+    held: Mapping[ProcessId, Held],
 ) -> StreamsMemory:
     """The memory of what `out` sends; to be kept once it has been delivered."""
     threads = _records(decoded, last, now_ms)
@@ -29,6 +30,7 @@ def remember(
         processes=len({record.process_id for record in threads.values()}),
         topology=tasks.topology.digest,
         homes=homes,
+        held=held,
     )
 
 

@@ -154,6 +154,8 @@ class StreamsDecision:
         wanted = self.plan.standby_process.astype(np.int64) * total + self.plan.standby_task
         at = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
         found = known[at] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)
+        if len(view.recalled):
+            found &= ~view.recalled[at]
         result: list[CopyLag] = []
         pairs = zip(self.plan.standby_task.tolist(), self.plan.standby_process.tolist(), strict=True)
         for (task, process), warmup, k, hit in zip(pairs, self.plan.warmup.tolist(), at, found, strict=True):

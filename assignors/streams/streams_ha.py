@@ -116,7 +116,10 @@ class StreamsHighAvailability(HighAvailability):
 
     def place_stateless(self) -> None:
         """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""
-        self._place_evenly(self.stateless, previous_owners(self.view), self._aim)
+        owner = previous_owners(self.view)
+        if len(home := self.view.home):
+            owner = np.where(owner == NOBODY, home, owner)
+        self._place_evenly(self.stateless, owner, self._aim)
 
     def _place_evenly(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
         """Leaves tasks with their owners, deals those that have none, and evens out."""
@@ -136,15 +139,17 @@ class StreamsHighAvailability(HighAvailability):
 def current_owners(view: StreamsView, lags: Lags) -> IntArray:
     """Who should have each stateful task if nothing had to be balanced: NOBODY where there is neither state nor owner.
 
-    In this order: whoever runs it; whoever ran it and has caught up; whoever lags least.
+    In this order: whoever runs it; whoever ran it, before a restart too, and has caught up; whoever lags least.
     """
     table = view.tasks
     process = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.report_first))
     usable = has_state(view.report_lag, table.end_sum[view.report_task]) & table.stateful[view.report_task]
     owning = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.previous_active_first))
     owned = table.stateful[view.previous_active]
-    task = np.concatenate([view.report_task[usable], view.previous_active[owned]])
-    holder = np.concatenate([process[usable], owning[owned]])
+    at_home = np.flatnonzero((lags.home != NOBODY) & table.stateful[: len(lags.home)]).astype(np.int32)
+    at_home = at_home[is_caught_up(lags.at(at_home, lags.home[at_home]), lags.acceptable_lag)]
+    task = np.concatenate([view.report_task[usable], view.previous_active[owned], at_home])
+    holder = np.concatenate([process[usable], owning[owned], lags.home[at_home]])
     lag = lags.at(task, holder)
     ran = np.arange(len(task)) >= np.count_nonzero(usable)
     rank = np.where(lag == LATEST_OFFSET, 0, np.where(ran & is_caught_up(lag, lags.acceptable_lag), 1, 2))

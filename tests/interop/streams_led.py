@@ -58,7 +58,7 @@ def led(
     **options: Any,
 ) -> Iterator[Bellwether]:
     """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic`
-    as one of several processes of which one leads."""
+    as one of several processes of which one leads. An option of None is left out."""
     file = folder / f"{app.application_id}.yaml"
     file.write_text(write_topology(topology_of(app, described=described)))
     told = {
@@ -75,7 +75,8 @@ def led(
         **options,
     }
     control = {"control_topic": control_topic, "standby": True} if control_topic else {}
-    with Bellwether(cluster, [app.application_id], options=told, **control) as process:
+    options = {name: value for name, value in told.items() if value is not None}
+    with Bellwether(cluster, [app.application_id], options=options, **control) as process:
         yield process
 
 

@@ -166,6 +166,7 @@ def decided(
     configs: AssignmentConfigs | None = None,
     assignors: Assignors = SIMPLE,
     now_ms: int = NOW_MS,
+    policy: str = "kafka",
 ) -> StreamsDecision | StepAside:
     return decide_streams(
         raw,
@@ -174,7 +175,7 @@ def decided(
         topology,
         memory or StreamsMemory.empty(),
         configs or AssignmentConfigs(),
-        "kafka",
+        policy,
         now_ms,
         assignors=assignors,
     )

@@ -1,0 +1,155 @@
+"""State that a restarted process has on its disk and does not report.
+
+Kafka Streams 4.3 keeps the directories of its stores locked by the thread that starts it, until it is given their
+tasks. So the first JoinGroup of its new life names none of them, and without a memory it is a process that has lost its
+state: others restore what it has, and its own tasks may never come back.
+
+We remember what each process reported, and take what is hidden now as a preference: as the very least that counts as
+state (`with_recalled`), so that it decides who gets a copy where nobody else has more, and never makes anybody wait.
+What is given back is reported in the next round, which proves the memory right or ends it.
+
+The rest of that round trip is the leader's: it asks for the next round soon (`asks_again_at_ms`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assignors.model import NOBODY, IntArray, LongArray
+from assignors.streams.arrays import among, distinct, starts
+from assignors.streams.crew import Crew, DecodedStreams
+from assignors.streams.lags import Lags, has_state
+from assignors.streams.memory import Held, StreamsMemory
+from assignors.streams.model import StreamsPlan, StreamsView
+from assignors.streams.tasks import TaskMap
+from protocol.types import ProcessId
+
+RECALL_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it deletes what it has no task of
+RETURNING_MS = 5_000  # so long a restarted process is asked again and again what it has by now
+ASK_MS = 500  # the first time; then after twice as long each time
+LONG_AGO = -(2**62)
+
+
+HeldBy = Mapping[ProcessId, Held]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recalled:
+    """What is remembered in this round. `hidden` are codes (process * tasks + task) of hidden state, ascending.
+    `restarted_ms` is per process, LONG_AGO for one of which no restart is remembered. `home` is per task: the process
+    that ran it until it restarted, and may have its state; NOBODY for none. `away` are processes that are not here."""
+
+    hidden: LongArray
+    restarted_ms: LongArray
+    home: IntArray
+    away: HeldBy
+
+
+def recall(
+    memory: StreamsMemory, decoded: DecodedStreams, crew: Crew, view: StreamsView, tasks: TaskMap, now_ms: int
+) -> Recalled:
+    """What members hide in this round, by what they said and were given in former ones."""
+    total = max(1, view.tasks.size)
+    before = {m.member_id for m in memory.plan.members}
+    rows = zip(crew.member.tolist(), crew.process.tolist(), strict=True)
+    continuing = {process for row, process in rows if decoded.members[row].member_id in before}
+    reported = _reported(view)
+    restarted_ms = np.full(view.size, LONG_AGO, dtype=np.int64)
+    home: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    codes: list[LongArray] = [np.zeros(0, dtype=np.int64)]
+    fresh = {process: held for process, held in memory.held.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}
+    known = {p: fresh[v.process_id] for p, v in enumerate(crew.processes) if v.process_id in fresh}
+    since = {p: held.restarted_ms if p in continuing else now_ms for p, held in known.items()}
+    recent = [(at_ms, p) for p, at_ms in since.items() if at_ms is not None and now_ms - at_ms <= RECALL_MS]
+    for at_ms, p in sorted(recent):
+        held = known[p]
+        task = tasks.index(held.subtopology, held.partition)
+        stateful = np.append(view.tasks.stateful, False)[task]
+        said = among(p * total + task, reported)
+        hidden = stateful & ~said & (held.hidden if p in continuing else True)
+        codes.append(p * total + task[hidden])
+        ran = held.home if p in continuing else held.ran | held.home
+        at_home = task[ran & (task != NOBODY) & (said | hidden | ~stateful)]
+        home[at_home[home[at_home] == NOBODY]] = p  # who restarted first ran it before those that helped out
+        restarted_ms[p] = at_ms
+    return Recalled(distinct(np.concatenate(codes)), restarted_ms, home, _away(memory, crew, now_ms))
+
+
+def with_recalled(view: StreamsView, recalled: Recalled, acceptable_lag: int) -> tuple[StreamsView, LongArray]:
+    """The view in which hidden state counts as almost nothing; and where in it each report of `view` is.
+
+    State that would count as caught up is left out: nobody may be given a running task for the sake of a memory.
+    """
+    total = max(1, view.tasks.size)
+    end = view.tasks.end_sum[recalled.hidden % total]
+    used = end - 1 > max(0, acceptable_lag)
+    reporter = np.repeat(np.arange(view.size), np.diff(view.report_first))
+    code = np.concatenate([reporter * total + view.report_task, recalled.hidden[used]])
+    order = np.argsort(code, kind="stable")
+    known = len(view.report_task)
+    made = replace(
+        view,
+        report_first=starts(code[order] // total, view.size),
+        report_task=(code[order] % total).astype(np.int32),
+        report_lag=np.concatenate([view.report_lag, end[used] - 1])[order],
+        recalled=order >= known,
+    )
+    return made, np.flatnonzero(order < known)
+
+
+def held_after(recalled: Recalled, view: StreamsView, plan: StreamsPlan) -> HeldBy:
+    """What to remember once this plan has been sent. Of a task that a process is given it will tell itself, so that is
+    hidden no more."""
+    total = max(1, view.tasks.size)
+    mine = np.flatnonzero(plan.active != NOBODY)
+    runs: LongArray = np.sort(plan.active[mine].astype(np.int64) * total + mine)
+    given = distinct(np.concatenate([runs, plan.standby_process.astype(np.int64) * total + plan.standby_task]))
+    away = np.flatnonzero(recalled.home != NOBODY)
+    home = recalled.home[away].astype(np.int64) * total + away
+    hidden = recalled.hidden[~among(recalled.hidden, given)]
+    code = distinct(np.concatenate([_reported(view), given, hidden, home]))
+    first = starts(code // total, view.size).tolist()
+    task = code % total
+    subtopology, partition = view.tasks.subtopology[task], view.tasks.partition[task]
+    marks = (among(code, runs), among(code, np.sort(home)), among(code, hidden))
+    held = {}
+    for p, (process, at_ms) in enumerate(zip(view.processes, recalled.restarted_ms.tolist(), strict=True)):
+        part = slice(first[p], first[p + 1])
+        ran, at_home, is_hidden = (mark[part] for mark in marks)
+        restarted_ms = None if at_ms == LONG_AGO else at_ms
+        held[process.process_id] = Held(subtopology[part], partition[part], ran, at_home, is_hidden, restarted_ms)
+    return held | dict(recalled.away)
+
+
+def asks_again_at_ms(recalled: Recalled, lags: Lags, plan: StreamsPlan, now_ms: int) -> int | None:
+    """When the threads shall all join again (epoch ms), so that a process that came back a moment ago can say what it
+    has by now; None where nothing waits for it. Each time it is given twice as long, until it counts as slow."""
+    if not plan.probing or not len(plan.standby_task):
+        return None
+    away_ms = now_ms - recalled.restarted_ms
+    copies = np.flatnonzero(away_ms[plan.standby_process] <= RETURNING_MS)
+    if not len(copies):
+        return None
+    waited_for = copies[lags.at(plan.standby_task[copies], plan.standby_process[copies]) > lags.acceptable_lag]
+    if not len(waited_for):
+        return None
+    return now_ms + max(ASK_MS, int(away_ms[plan.standby_process[waited_for]].min()))
+
+
+def _reported(view: StreamsView) -> LongArray:
+    """Codes of what processes said that they have, ascending."""
+    process = np.repeat(np.arange(view.size, dtype=np.int64), np.diff(view.report_first))
+    usable = has_state(view.report_lag, view.tasks.end_sum[view.report_task])
+    if len(view.recalled):
+        usable &= ~view.recalled
+    code: LongArray = (process * max(1, view.tasks.size) + view.report_task)[usable]
+    return code
+
+
+def _away(memory: StreamsMemory, crew: Crew, now_ms: int) -> dict[ProcessId, Held]:
+    """Processes that went not long ago."""
+    here = {process.process_id for process in crew.processes}
+    gone = {p: held for p, held in memory.held.items() if p not in here}
+    dated = {p: held if held.went_ms is not None else replace(held, went_ms=now_ms) for p, held in gone.items()}
+    return {p: held for p, held in dated.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}

@@ -1,0 +1,238 @@
+"""A process that restarts and hides its stores at first, as Kafka Streams 4.3 does: what is remembered, what it is for,
+and when it ends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from assignors.streams.assign import KAFKA, STREAMS_HA
+from assignors.streams.decide import STOCK
+from assignors.streams.model import AssignmentConfigs
+from assignors.streams.recalled import ASK_MS, RECALL_MS, RETURNING_MS
+from assignors.streams.result import StreamsDecision
+from protocol.streams_assignment import NEVER_MS
+from protocol.types import TaskId
+from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, ends_of, group, led, sent
+
+COUNTS = {"orders": 6, "shop-by-user-repartition": 6, "shop-totals-changelog": 6}
+END = 5_000
+NEAR = END - 10
+NOTHING: Mapping[tuple[int, int], int] = {}
+
+
+def configs(standbys: int) -> AssignmentConfigs:
+    return AssignmentConfigs(acceptable_recovery_lag=100, num_standby_replicas=standbys)
+
+
+@dataclass
+class Story:
+    """Three processes, one thread each, that have come to rest; rounds are appended as they are decided."""
+
+    standbys: int = 1
+    policy: str = STREAMS_HA
+    now_ms: int = NOW_MS
+    threads: dict[str, Thread] = field(default_factory=lambda: {n: Thread(n, i) for i, n in enumerate("abc", start=1)})
+    decisions: list[StreamsDecision] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        while not self.decisions or self.last.followup or self.last.plan.probing:
+            self.round()
+
+    @property
+    def last(self) -> StreamsDecision:
+        return self.decisions[-1]
+
+    def round(self, *absent: str) -> StreamsDecision:
+        here = [t for name, t in self.threads.items() if name not in absent]
+        decision = led(
+            group(*here, generation=len(self.decisions) + 1),
+            counts=COUNTS,
+            ends=ends_of(SHOP, COUNTS, END),
+            memory=self.last.memory if self.decisions else None,
+            configs=configs(self.standbys),
+            assignors=STOCK,
+            policy=self.policy,
+            now_ms=self.now_ms,
+        )
+        self.decisions.append(decision)
+        for name, thread in self.threads.items():
+            if name not in absent:
+                kept = {task: NEAR for task, value in thread.after(decision).sums.items() if value >= 0}
+                self.threads[name] = replace(thread.after(decision), sums=thread.after(decision).sums | kept)
+        return decision
+
+    def restart(self, name: str, sums: Mapping[tuple[int, int], int] = NOTHING) -> None:
+        """The same process under a new member id; it owns nothing and reports no more than `sums`."""
+        old = self.threads[name]
+        self.threads[name] = Thread(f"{old.member_id}'", old.process, sums=sums)
+
+    def stateful(self, name: str) -> tuple[set[TaskId], set[TaskId]]:
+        """(active, standby) stateful tasks that the plan means for this process."""
+        plan, view = self.last.plan, self.last.view
+        process = next(p for p, v in enumerate(view.processes) if self.threads[name].member_id in v.members)
+        active = {view.tasks.task_id(t) for t, p in enumerate(plan.active.tolist()) if p == process}
+        standby = {view.tasks.task_id(t) for t in plan.standby_task[plan.standby_process == process].tolist()}
+        return {t for t in active if t.subtopology == 1}, standby
+
+    def asked_ms(self, name: str) -> int:
+        return sent(self.last, self.threads[name].member_id)[1].next_rebalance_ms
+
+
+def test_what_it_ran_is_kept_for_it_while_others_run_it() -> None:
+    story = Story()
+    ran, _ = story.stateful("b")
+    assert len(ran) == 2
+    story.restart("b")
+    story.round()
+    active, standby = story.stateful("b")
+    assert not active, "somebody else has caught up, so nobody waits for a memory"
+    assert ran <= standby
+    assert story.last.plan.probing
+
+
+def test_it_gets_back_what_it_ran_as_soon_as_it_says_that_it_has_it() -> None:
+    story = Story()
+    ran, _ = story.stateful("b")
+    story.restart("b")
+    story.round()
+    story.round()
+    assert story.stateful("b")[0] == ran
+
+
+def test_without_standbys_its_tasks_go_back_at_once() -> None:
+    """Nobody else has any state of them, so a memory costs nothing even where it is wrong."""
+    story = Story(standbys=0)
+    ran, _ = story.stateful("b")
+    story.restart("b")
+    story.round()
+    assert story.stateful("b")[0] == ran
+    assert not story.last.plan.probing
+
+
+def test_real_state_comes_before_what_is_remembered() -> None:
+    story = Story(standbys=0)
+    task = min(story.stateful("b")[0])
+    story.restart("b")
+    a = story.threads["a"]
+    story.threads["a"] = replace(a, sums={**a.sums, (task.subtopology, task.partition): 10})
+    story.round()
+    assert task in story.stateful("a")[0], "it has next to nothing, but it says so"
+
+
+def test_a_process_that_comes_back_after_a_round_without_it_is_known_too() -> None:
+    story = Story()
+    ran, _ = story.stateful("b")
+    story.round("b")
+    story.restart("b")
+    story.now_ms += 60_000
+    story.round()
+    assert ran <= set.union(*story.stateful("b"))
+
+
+def test_what_it_does_not_report_although_it_was_given_is_gone() -> None:
+    story = Story()
+    story.restart("b")
+    story.round()
+    given = set.union(*story.stateful("b"))
+    story.threads["b"] = replace(story.threads["b"], sums={})
+    story.round()
+    held = story.last.memory.held[story.threads["b"].info.process_id]
+    hidden = {TaskId(s, p) for s, p, h in zip(held.subtopology, held.partition, held.hidden, strict=True) if h}
+    assert given
+    assert not given & hidden
+    assert not story.last.view.recalled.any()
+
+
+@pytest.mark.parametrize(("away_ms", "remembered"), [(RECALL_MS, True), (RECALL_MS + 1, False)])
+def test_it_is_forgotten_when_streams_would_delete_its_state(away_ms: int, remembered: bool) -> None:
+    story = Story(standbys=0)
+    story.round("b")
+    story.round("b")
+    story.now_ms += away_ms
+    story.restart("b")
+    story.round()
+    assert story.last.view.recalled.any() == remembered
+
+
+def test_a_process_with_a_new_id_has_nothing_to_remember() -> None:
+    story = Story()
+    story.restart("b")
+    story.threads["b"] = replace(story.threads["b"], process=9)
+    story.round()
+    assert not story.last.view.recalled.any()
+
+
+def test_nothing_is_remembered_of_a_process_that_goes_on() -> None:
+    story = Story()
+    story.round()
+    assert not story.last.view.recalled.any()
+
+
+def test_policy_kafka_decides_as_java_does() -> None:
+    """Byte by byte the same with and without a memory."""
+    story = Story(policy=KAFKA)
+    story.restart("b")
+    story.round()
+    before = story.decisions[-2].memory
+    assert not before.held
+    with_held = replace(before, held=Story().last.memory.held)
+    again = led(
+        story.last.raw,
+        counts=COUNTS,
+        ends=ends_of(SHOP, COUNTS, END),
+        memory=with_held,
+        configs=configs(1),
+        assignors=STOCK,
+        policy=KAFKA,
+    )
+    assert with_held.held
+    assert again.assignments == story.last.assignments
+
+
+class TestAskingAgain:
+    """Everybody is called soon after a restart, so that the process can say what it has."""
+
+    def test_soon_and_all_at_the_same_time(self) -> None:
+        story = Story()
+        story.restart("b")
+        story.round()
+        assert {story.asked_ms(name) for name in "abc"} == {story.now_ms + ASK_MS}
+
+    def test_each_time_later_until_it_counts_as_slow(self) -> None:
+        story = Story()
+        story.restart("b")
+        story.round()
+        asked = []
+        for _ in range(9):
+            at_ms = story.asked_ms("b")
+            if at_ms == NEVER_MS:
+                break
+            asked.append(at_ms - story.now_ms)
+            story.now_ms = at_ms
+            behind = dict.fromkeys(story.threads["b"].sums, 10)
+            story.threads["b"] = replace(story.threads["b"], sums=behind)
+            story.round()
+        assert asked == [500, 500, 1000, 2000, 4000]
+        assert sum(asked) <= 2 * RETURNING_MS
+
+    def test_not_where_nothing_waits_for_it(self) -> None:
+        story = Story(standbys=0)
+        story.restart("b")
+        story.round()
+        assert {story.asked_ms(name) for name in "abc"} == {NEVER_MS}
+
+    def test_not_for_a_process_that_is_new(self) -> None:
+        story = Story()
+        story.threads["d"] = Thread("d", 4)
+        story.round()
+        assert story.last.plan.probing
+        assert story.asked_ms("d") in (0, NEVER_MS)
+
+    def test_who_gets_a_withheld_task_comes_at_once_all_the_same(self) -> None:
+        story = Story()
+        story.restart("b")
+        story.round()
+        story.round()
+        assert story.last.followup
+        assert {story.asked_ms(name) for name in "abc"} == {0}
