@@ -27,7 +27,7 @@ from protocol.types import ProcessId
 
 RECALL_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it deletes what it has no task of
 RETURNING_MS = 5_000  # so long a restarted process is asked again and again what it has by now
-ASK_MS = 500  # the first time; then after twice as long each time
+ASK_MS = 500  # at first; then half as long again as it has been here
 LONG_AGO = -(2**62)
 
 
@@ -124,7 +124,7 @@ def held_after(recalled: Recalled, view: StreamsView, plan: StreamsPlan) -> Held
 
 def asks_again_at_ms(recalled: Recalled, lags: Lags, plan: StreamsPlan, now_ms: int) -> int | None:
     """When the threads shall all join again (epoch ms), so that a process that came back a moment ago can say what it
-    has by now; None where nothing waits for it. Each time it is given twice as long, until it counts as slow."""
+    has by now; None where nothing waits for it. Each time it is given longer, until it counts as slow."""
     if not plan.probing or not len(plan.standby_task):
         return None
     away_ms = now_ms - recalled.restarted_ms
@@ -134,7 +134,7 @@ def asks_again_at_ms(recalled: Recalled, lags: Lags, plan: StreamsPlan, now_ms: 
     waited_for = copies[lags.at(plan.standby_task[copies], plan.standby_process[copies]) > lags.acceptable_lag]
     if not len(waited_for):
         return None
-    return now_ms + max(ASK_MS, int(away_ms[plan.standby_process[waited_for]].min()))
+    return now_ms + max(ASK_MS, int(away_ms[plan.standby_process[waited_for]].min()) // 2)
 
 
 def _reported(view: StreamsView) -> LongArray:

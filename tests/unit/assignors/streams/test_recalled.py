@@ -213,7 +213,7 @@ class TestAskingAgain:
             behind = dict.fromkeys(story.threads["b"].sums, 10)
             story.threads["b"] = replace(story.threads["b"], sums=behind)
             story.round()
-        assert asked == [500, 500, 1000, 2000, 4000]
+        assert asked == [500, 500, 500, 750, 1125, 1687]
         assert sum(asked) <= 2 * RETURNING_MS
 
     def test_not_where_nothing_waits_for_it(self) -> None:
