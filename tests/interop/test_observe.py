@@ -1,13 +1,16 @@
 """Groups are looked at and not touched: led by Java, by a broker, plain consumers and Streams applications."""
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.bellwether import Bellwether, Ended, run_to_end, toml
+from tests.interop.bellwether import COMMAND, Bellwether, Ended, clean_environment, run_to_end, toml
 from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.jvm import ROOT
 from tests.interop.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.raw import describe
 from tests.interop.rounds import rounds
@@ -137,6 +140,7 @@ def test_top_shows_who_leads_and_why_the_last_round_was(kafka: KafkaCluster, tmp
         )
         assert looked.code == 0, looked.text
         rows = {row["group"]: row for row in json.loads(looked.stdout)}
+        watched = looks_of_top(kafka, led, 2)
         drawn = run_to_end(["top", "--bootstrap", kafka.bootstrap, "--once"], environment={"COLUMNS": "300"})
     lease.release()
     assert (rows[led]["leader"], rows[led]["members"]) == ("bellwether", 1)
@@ -145,3 +149,22 @@ def test_top_shows_who_leads_and_why_the_last_round_was(kafka: KafkaCluster, tmp
     assert (rows[other]["leader"], rows[other]["generation"]) == ("a member", None)
     assert (rows[other]["unowned"], rows[other]["cross_rack"]) == (0, 0)
     assert (drawn.code, led in drawn.stdout, other in drawn.stdout) == (0, True, True), drawn.text
+    assert [row["group"] for look in watched for row in look] == [led, led]
+
+
+def looks_of_top(kafka: KafkaCluster, group: str, count: int) -> list[Any]:
+    """So many looks of a `top` that goes on until it is interrupted, which is no failure."""
+    command = [*COMMAND, "top", group, "--bootstrap", kafka.bootstrap, "--interval", "0.5", "--output", "json"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=clean_environment({"PYTHONUNBUFFERED": "1"}), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        looks = [json.loads(process.stdout.readline()) for _ in range(count)]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+    return looks
