@@ -18,11 +18,13 @@ from coordinator.cli_output import As, Output, as_json, fail
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from coordinator.observe import Observation
     from coordinator.observe_runner import GroupObserver, Sources
     from coordinator.top import Row, Told
 
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
+LOOKS_AT_ONCE = 8
 LISTED_TYPES = ("consumer", "")
 
 top_app = typer.Typer(pretty_exceptions_enable=False)
@@ -89,7 +91,24 @@ async def _look(
     from coordinator.top import ordered, row_of
 
     told = await asyncio.to_thread(_told, urls)
-    return ordered([row_of(await one.look(), told, instance_ids) for one in observers])
+    turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+    async def look(one: "GroupObserver") -> "Observation":
+        async with turns:
+            return await _seen(one)
+
+    return ordered([row_of(seen, told, instance_ids) for seen in await asyncio.gather(*map(look, observers))])
+
+
+async def _seen(observer: "GroupObserver") -> "Observation":
+    """One group that cannot be looked at now is a line that says so, and not the end of all."""
+    from coordinator.observe import Observation
+    from coordinator.transport import TransportError
+
+    try:
+        return await observer.look()
+    except TransportError as error:
+        return Observation(observer.group_id, "missing", "", "", int(time.time() * 1000), trouble=str(error))
 
 
 def _told(urls: Sequence[str]) -> "Told":

@@ -144,7 +144,7 @@ def test_top_shows_who_leads_and_why_the_last_round_was(kafka: KafkaCluster, tmp
         drawn = run_to_end(["top", "--bootstrap", kafka.bootstrap, "--once"], environment={"COLUMNS": "300"})
     lease.release()
     assert (rows[led]["leader"], rows[led]["members"]) == ("bellwether", 1)
-    assert rows[led]["generation"] == sidecar.log("decision", group=led)[-1]["generation"]
+    assert rows[led]["generation"] in {entry["generation"] for entry in sidecar.log("decision", group=led)}
     assert rows[led]["cause"]
     assert (rows[other]["leader"], rows[other]["generation"]) == ("a member", None)
     assert (rows[other]["unowned"], rows[other]["cross_rack"]) == (0, 0)
