@@ -3,6 +3,7 @@
 What a setting is for is told in docs/settings.yml; names, types and defaults come from the settings themselves.
 """
 
+import math
 import types
 import typing
 from collections.abc import Iterator
@@ -16,14 +17,17 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from assignors.weights import Weights
+from coordinator.causes import Kind
 from coordinator.cli import app
 from coordinator.cli_output import EXIT_CODES, Output
 from coordinator.events_out import events_counter, events_waiting
+from coordinator.ghosts import Proof
 from coordinator.metrics import REASONS_MAX, Metrics
 from coordinator.metrics_control import ControlMetrics
 from coordinator.metrics_cost import PAIRS_MAX, CostMetrics
-from coordinator.metrics_observed import ObservedMetrics
+from coordinator.metrics_observed import PLANS, ObservedMetrics
 from coordinator.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
+from coordinator.orders import OrderKind, PlacementKind
 from coordinator.settings import GroupSettings, Settings
 from coordinator.settings_pipeline import CostSettings, EventSettings, WeightSettings
 
@@ -48,6 +52,39 @@ BOUNDS = {
     "currency": "one",
     "version": "one",
 }
+# How many values that is, where it is not the same for all metrics that have the label.
+COUNTS = {
+    "group": "groups",
+    "subtopology": "subtopologies",
+    "reason": REASONS_MAX + 1,
+    "client": REASONS_MAX + 1,
+    "stage": REASONS_MAX + 1,
+    "process": PROCESSES_MAX,
+    "kind": 4,
+    "proof": len(Proof),
+    "plan": len(PLANS),
+    "event": 6,
+    "outcome": 5,
+    "version": 1,
+}
+SERIES = {
+    "bellwether_rebalances": f"groups x {len(Kind) + REASONS_MAX + 1}",  # led by cause, or refused by reason
+    "bellwether_orders": f"groups x {len(OrderKind) + len(PlacementKind)}",
+    "bellwether_streams_task_lag_records": f"groups x {TASKS_MAX}",
+    "bellwether_cross_rack_bytes_per_second": f"groups x {PAIRS_MAX + 1}",
+    "bellwether_cross_rack_cost_per_hour": f"groups x {PAIRS_MAX + 1}",
+}
+
+
+def most_series(name: str, labels: tuple[str, ...], collector: Any) -> str:
+    """How many series a metric may have; histograms have one for each bucket, a sum and a count."""
+    if name in SERIES:
+        return SERIES[name]
+    counts = [COUNTS[label] for label in labels]
+    number = math.prod(count for count in counts if isinstance(count, int))
+    number *= len(getattr(collector, "_upper_bounds", ())) + 2 if hasattr(collector, "_upper_bounds") else 1
+    words = [count for count in counts if isinstance(count, str)]
+    return " x ".join([*words, *([str(number)] if number > 1 or not words else [])])
 
 
 def metrics_page() -> str:
@@ -66,7 +103,8 @@ def metrics_page() -> str:
         labels = getattr(collectors[family.name], "_labelnames", ()) or (("version",) if family.type == "info" else ())
         suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
         shown = ", ".join(f"`{label}`" for label in labels) or "-"
-        rows.append(f"| `{family.name}{suffix}` | {family.type} | {shown} | {family.documentation} |")
+        most = most_series(family.name, labels, collectors[family.name])
+        rows.append(f"| `{family.name}{suffix}` | {family.type} | {shown} | {most} | {family.documentation} |")
     used = {label for c in collectors.values() for label in getattr(c, "_labelnames", ())}
     bounds = [f"| `{label}` | {BOUNDS[label]} |" for label in sorted(used)]
     return "\n".join(
@@ -75,8 +113,8 @@ def metrics_page() -> str:
             "",
             "Served at `/metrics` of `http_address`. Made by `python docs/generate.py`.",
             "",
-            "| metric | type | labels | what it says |",
-            "|---|---|---|---|",
+            "| metric | type | labels | series at most | what it says |",
+            "|---|---|---|---|---|",
             *rows,
             "",
             "## Labels and how many values each may have",

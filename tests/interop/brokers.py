@@ -31,7 +31,7 @@ from tests.patience import PATIENCE
 LOOPBACK = "127.0.0.1"
 # Below the range from which Linux takes ports of outgoing connections, so that a stopped node gets its port back.
 PORTS = range(20_000, 32_000)
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 20.0
 
 Assignment = Sequence[Sequence[int]]
