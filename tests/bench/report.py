@@ -5,6 +5,7 @@ a plot. Rows that were not measured this time stay as they are, so a long run ma
 import json
 import os
 import platform
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ BEGIN, END = "<!-- begin of what `make bench` writes -->", "<!-- end of what `ma
 JVM, UNIFORM, FRANZ, OURS = "JVM", "broker's uniform", "franz-go", "ours"
 ENGINES = (JVM, UNIFORM, FRANZ, OURS)
 
+# Streams decisions that the plot shows: 2,000 processes, 20 of them new.
+WHOLE = re.compile(r"whole decision, racks, 0 standby, .* x (?P<tasks>[\d,]+)")
 Figures = dict[str, Any]
 
 
@@ -45,7 +48,7 @@ def save(consumer: Iterable[Figures], streams: Iterable[Figures], order: Iterabl
     rows = {row["row"]: row for row in kept.get("consumer", [])} | {row["row"]: row for row in consumer}
     tasks = {row["row"]: row for row in kept.get("streams", [])} | {row["row"]: row for row in streams}
     known = [rows[name] for name in order if name in rows]
-    PLOT.write_text(_growth(known))
+    PLOT.write_text(_growth(known, tasks.values()))
     _write({"machine": machine(), "consumer": known, "streams": list(tasks.values()), "live": kept.get("live", [])})
 
 
@@ -116,14 +119,17 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in (head, align, *rows)]
 
 
-def _growth(rows: Iterable[Figures]) -> str:
-    """Milliseconds over partitions, from the rows whose members stay the same while partitions grow."""
+def _growth(rows: Iterable[Figures], tasks: Iterable[Figures]) -> str:
+    """Milliseconds over partitions or tasks, from the rows whose members stay the same while these grow."""
     growing = [row for row in rows if row.get("growth")]
     lines = []
     for name in ENGINES:
         found = [(row["partitions"], row["engines"].get(name, {})) for row in growing]
         lines.append(Line(name, [(partitions, total(one)) for partitions, one in found if "best" in one]))
-    return chart("1,000 members, one joins: a leader's whole work", "partitions", "milliseconds", lines)
+    whole = [(WHOLE.fullmatch(row["row"]), row["our_ms"]) for row in tasks]
+    points = sorted((float(hit["tasks"].replace(",", "")), least) for hit, least in whole if hit)
+    lines.append(Line("ours, Streams", points))
+    return chart("A leader's whole work: 1,000 members, one joins", "partitions or tasks", "milliseconds", lines)
 
 
 def total(found: Mapping[str, Any]) -> float:
