@@ -23,7 +23,8 @@ from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import topology_of
 from tests.interop.takeovers import PATIENT
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
+# A minute and more on a calm machine, so not in every run.
+pytestmark = [pytest.mark.broker, pytest.mark.proof, pytest.mark.timeout(600)]
 
 FEATURES = ("observe", "take-over", "streams", "assist", "control", "events", "weights")
 PARTITIONS = 4

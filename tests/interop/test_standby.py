@@ -130,6 +130,7 @@ def test_a_sidecar_killed_between_join_and_sync_stalls_the_group_no_longer_than_
     assert outcome.passed, outcome
 
 
+@pytest.mark.proof  # one death of many that `kill_points` tries
 def test_a_bug_of_ours_hands_the_group_to_the_standby(kafka: KafkaCluster) -> None:
     if POINT_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
         kafka.create_topic(POINT_TOPIC, POINT_PARTITIONS)

@@ -63,6 +63,7 @@ IN_MEMORY = {"kind": "streams", "processing.guarantee": "at_least_once"}
 EXACTLY_ONCE = {"kind": "streams", "processing.guarantee": "exactly_once_v2", "stores": "persistent"}
 
 
+@pytest.mark.proof
 def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_state(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
