@@ -43,6 +43,10 @@ def replay(
         fail(f"The history has no group {unknown[0]}; it has {', '.join(sorted(recorded.snapshots))}.")
     for reason, count in sorted(recorded.refused.items()):
         typer.echo(f"{count} records were left out: {reason}.", err=True)
+    applications = sorted(recorded.assignments.keys() - recorded.snapshots.keys())
+    if applications:
+        names = ", ".join(applications)
+        typer.echo(f"Left out, as rounds of applications are not recorded whole: {names}.", err=True)
     found = [
         one
         for name in sorted(group or recorded.snapshots)

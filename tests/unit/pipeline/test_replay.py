@@ -95,6 +95,14 @@ def test_the_command_ends_with_4_where_something_differs(tmp_path: Path, write: 
     assert simulated.exit_code == Exit.DONE, simulated.output
 
 
+def test_applications_are_said_to_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    plan = {"group": "shop", "generation": 1, "decided_at_ms": 0, "part": 0, "entries": []}
+    write_history(path, [*recorded([2], "kafka"), SCHEMAS.encode("assignment", plan)])
+    ended = RUNNER.invoke(app, ["replay", str(path)])
+    assert (ended.exit_code, "not recorded whole: shop." in ended.stderr) == (Exit.DONE, True), ended.output
+
+
 def test_what_cannot_be_replayed_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "history"
     write_history(path, [value for value in recorded([2], "kafka") if SCHEMAS.decode(value)[0] == "snapshot"])
