@@ -23,9 +23,11 @@ Pair = tuple[str, str]  # the rack of the replica that serves, the rack of the m
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes per second between different racks, and in total; `weighed` of `owned` partitions have a weight."""
+    """Bytes per second between different racks, and in total; `weighed` of `owned` partitions have a weight.
+    `partitions` counts what is read across racks, whether it has a weight or not."""
 
     between: Mapping[Pair, float]
+    partitions: Mapping[Pair, int]
     total: float
     weighed: int
     owned: int
@@ -73,12 +75,15 @@ def traffic(
         near = held[cluster.signature[flats], reader]
         source = np.where(near, reader, source)
     known = ~np.isnan(weight)
-    crossed = known & (reader != NO_RACK) & (source != NO_RACK) & (reader != source)
-    pairs = source[crossed] * len(names) + reader[crossed]
-    found, at = np.unique(pairs, return_inverse=True)
-    sums = np.bincount(at.reshape(-1), weights=weight[crossed], minlength=len(found))
-    between = {
-        (names[pair // len(names)], names[pair % len(names)]): float(value)
-        for pair, value in zip(found.tolist(), sums.tolist(), strict=True)
-    }
-    return Traffic(between, float(weight[known].sum()), int(known.sum()), len(flats))
+    crossed = (reader != NO_RACK) & (source != NO_RACK) & (reader != source)
+    found, at = np.unique(source[crossed] * len(names) + reader[crossed], return_inverse=True)
+    pairs = [(names[pair // len(names)], names[pair % len(names)]) for pair in found.tolist()]
+    sums = np.bincount(at.reshape(-1), weights=np.nan_to_num(weight[crossed]), minlength=len(pairs)).tolist()
+    counts = np.bincount(at.reshape(-1), minlength=len(pairs)).tolist()
+    return Traffic(
+        between={pair: value for pair, value in zip(pairs, sums, strict=True) if value},
+        partitions=dict(zip(pairs, counts, strict=True)),
+        total=float(weight[known].sum()),
+        weighed=int(known.sum()),
+        owned=len(flats),
+    )

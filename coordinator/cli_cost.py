@@ -68,7 +68,7 @@ def _document(flows: "Traffic", cost: Any) -> dict[str, Any]:
 
     def priced(bytes_per_s: float) -> dict[str, Any]:
         found: dict[str, Any] = {"bytes_per_s": round(bytes_per_s, 3)}
-        if cost is not None:
+        if cost is not None and cost.price_per_gb is not None:
             money = cost_per_hour(bytes_per_s, cost.price_per_gb)
             found |= {"cost_per_hour": round(money, 9), "currency": cost.currency}
         return found

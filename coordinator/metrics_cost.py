@@ -1,10 +1,10 @@
-"""Prometheus metrics of what members read across racks: bytes per second and money per hour by rack pair.
-
-They are there once [weights] and [cost] are set. Weights change between rounds, so a timer works them out again.
+"""Prometheus metrics of what members read across racks, by rack pair: partitions; bytes per second once [weights] is
+set; money per hour once [cost] has a price too. Weights change between rounds, so a timer works them out again.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 30.0
 LIMIT_S = 10.0
-ASKED_AGAIN = 20  # looks between two questions to brokers about follower fetching
+ASK_AGAIN_S = 600.0  # brokers about follower fetching
 PAIRS_MAX = 100  # of one group with series of their own; the others are summed up
 
 log = structlog.get_logger(__name__)
@@ -37,18 +37,23 @@ log = structlog.get_logger(__name__)
 class CostMetrics:
     """All groups of a process; give its `on_*` methods and `beside` to the service as observers."""
 
-    def __init__(self, common: Metrics, cost: CostSettings, weights: Callable[[], Weights]) -> None:
+    def __init__(self, common: Metrics, cost: CostSettings | None, weights: Callable[[], Weights] | None) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"bellwether_{name}", text, ["group", *labels], registry=common.registry)
 
         pair = "from_rack", "to_rack"
-        self._bytes = Changing(gauge("cross_rack_bytes_per_second", "Read by members in another rack.", *pair))
-        text = "What that costs, in the configured currency."
+        text = "Partitions read in another rack: from leaders, unless consumers may fetch from followers."
+        self._partitions = Changing(gauge("cross_rack_read_partitions", text, *pair))
+        text = "Read by members in another rack; only with weights."
+        self._bytes = Changing(gauge("cross_rack_bytes_per_second", text, *pair))
+        text = "What that costs, in the configured currency; only with weights and a price."
         self._money = Changing(gauge("cross_rack_cost_per_hour", text, *pair, "currency"))
         self.weighed = gauge("weighed_partitions", "Partitions with an owner and a weight; others cost nothing here.")
-        self._cost, self._weights = cost, weights
-        self._near = bool(cost.follower_fetching)
+        self._cost, self._weights = cost or CostSettings(), weights
+        self._near = bool(self._cost.follower_fetching)
         self._last: dict[str, tuple[Decision | StreamsDecision, bool]] = {}
+        self._new: set[str] = set()
+        self._news = asyncio.Event()
 
     def on_decision(self, planned: Planned) -> None:
         self._take(planned.chosen.decision, present=False)
@@ -63,43 +68,62 @@ class CostMetrics:
     def on_note(self, group: str, note: Note) -> None:
         if note.kind is NoteKind.LEFT:
             self._last.pop(group, None)
-            self._show(group, {})
+            self._show(group, {}, {})
 
     async def beside(self, _offsets: object, _transport: object, admin: "AdminClient") -> None:
         """Until cancelled; errors of ours are log lines and not the end."""
-        looks = 0
+        asked_at = float("-inf")
         while True:
             try:
-                if self._cost.follower_fetching is None and looks % ASKED_AGAIN == 0:
+                if self._cost.follower_fetching is None and time.monotonic() - asked_at > ASK_AGAIN_S:
+                    asked_at = time.monotonic()
                     self._near = bool(await asyncio.to_thread(follower_fetching, admin, LIMIT_S))
-                await self.look()
+                await self.look(await self._due())
             except Exception:
                 log.exception("cost_not_worked_out")
-            looks += 1
-            await asyncio.sleep(INTERVAL_S)
+                await asyncio.sleep(INTERVAL_S)
 
-    async def look(self) -> None:
-        """Every group by the weights of this moment."""
-        weights = self._weights()
-        for group, (decision, present) in list(self._last.items()):
-            self._record(group, await asyncio.to_thread(self._traffic, decision, weights, present))
+    async def look(self, groups: Collection[str] = ()) -> None:
+        """These groups, or every one, by the weights of this moment."""
+        weights = self._weights() if self._weights is not None else Weights()
+        for group in groups or list(self._last):
+            known = self._last.get(group)
+            found = await asyncio.to_thread(self._traffic, *known, weights) if known is not None else None
+            if found is not None and group in self._last:  # not left meanwhile
+                self._record(group, found)
+
+    async def _due(self) -> Collection[str]:
+        """The groups with something new as soon as there are any; after a while all of them, for weights change."""
+        try:
+            async with asyncio.timeout(INTERVAL_S):
+                await self._news.wait()
+        except TimeoutError:
+            return ()
+        self._news.clear()
+        due, self._new = self._new, set()
+        return due
 
     def _take(self, decision: Decision | StreamsDecision, *, present: bool) -> None:
+        """A round must not wait for this: it is worked out beside."""
         group = decision.raw.group_id
         self._last[group] = decision, present
-        self._record(group, self._traffic(decision, self._weights(), present))
+        self._new.add(group)
+        self._news.set()
 
-    def _traffic(self, decision: Decision | StreamsDecision, weights: Weights, present: bool) -> Traffic:
+    def _traffic(self, decision: Decision | StreamsDecision, present: bool, weights: Weights) -> Traffic:
         return traffic_of(decision, weights, follower_fetching=self._near, present=present)
 
     def _record(self, group: str, found: Traffic) -> None:
-        self.weighed.labels(group).set(found.weighed)
-        self._show(group, _bounded(found.between))
+        if self._weights is not None:
+            self.weighed.labels(group).set(found.weighed)
+        self._show(group, found.partitions, found.between)
 
-    def _show(self, group: str, between: Mapping[Pair, float]) -> None:
-        price, currency = self._cost.price_per_gb, self._cost.currency
-        self._bytes.show(group, {(*pair,): value for pair, value in between.items()})
-        self._money.show(group, {(*pair, currency): cost_per_hour(value, price) for pair, value in between.items()})
+    def _show(self, group: str, partitions: Mapping[Pair, float], between: Mapping[Pair, float]) -> None:
+        price, currency, rates = self._cost.price_per_gb, self._cost.currency, _bounded(between)
+        self._partitions.show(group, {(*pair,): value for pair, value in _bounded(partitions).items()})
+        self._bytes.show(group, {(*pair,): value for pair, value in rates.items()})
+        if price is not None:
+            self._money.show(group, {(*pair, currency): cost_per_hour(value, price) for pair, value in rates.items()})
 
 
 def _bounded(between: Mapping[Pair, float]) -> dict[Pair, float]:

@@ -45,7 +45,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
         service.rebalance_wanted(group, reason)
 
     watches = [LoadWatch(weights, policies, wanted)] if weights is not None else []
-    costs = [CostMetrics(metrics, settings.cost, weights)] if settings.cost is not None and weights is not None else []
+    costs = [CostMetrics(metrics, settings.cost, weights)]
     service = Service(
         settings.properties,
         settings.memberships,

@@ -213,8 +213,8 @@ class Settings(BaseSettings):
             raise ValueError("standby needs control_topic, in which sidecars hear one another; name a topic")
         if self.standby and self.instance_id is None:
             raise ValueError("standby needs instance_id, the same one in all sidecars of a set")
-        if self.cost is not None and self.weights is None:
-            raise ValueError("cost needs weights, by which bytes are known; name their topic under [weights]")
+        if self.cost is not None and self.cost.price_per_gb is not None and self.weights is None:
+            raise ValueError("cost.price_per_gb needs weights, by which bytes are known; name a topic under [weights]")
         names = [group.name for group in self.groups]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

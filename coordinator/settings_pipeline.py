@@ -47,6 +47,6 @@ class CostSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    price_per_gb: Annotated[float, Field(ge=0)]
+    price_per_gb: Annotated[float, Field(ge=0)] | None = None
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
     follower_fetching: bool | None = None  # None: as the brokers' replica.selector.class says, if it may be read

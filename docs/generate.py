@@ -16,7 +16,6 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from assignors.weights import Weights
 from coordinator.causes import Kind
 from coordinator.cli import app
 from coordinator.cli_output import EXIT_CODES, Output
@@ -94,7 +93,7 @@ def metrics_page() -> str:
     StreamsMetrics(common)
     ObservedMetrics(common)
     ControlMetrics(registry)
-    CostMetrics(common, CostSettings(price_per_gb=0), Weights)
+    CostMetrics(common, None, None)
     events_counter(registry)
     events_waiting(registry)
     collectors = registry._names_to_collectors  # noqa: SLF001 - label names are told nowhere else before a first sample
@@ -135,7 +134,7 @@ def configuration_page() -> str:
         ("Each of `[[groups]]`", GroupSettings, "groups", "Times are milliseconds."),
         ("`[events]`", EventSettings, "events", "Off without this table."),
         ("`[weights]`", WeightSettings, "weights", "Off without this table."),
-        ("`[cost]`", CostSettings, "cost", "Money beside bytes; needs `[weights]`. Shown, never decided by."),
+        ("`[cost]`", CostSettings, "cost", "Shown, never decided by."),
     ]
     lines = [
         "# Configuration",

@@ -26,6 +26,7 @@ def test_leaders_serve_unless_followers_may() -> None:
     by_leaders = of([0, 0, 0, 1, 1], ["az1", "az2"])
     assert by_leaders.between == {("az2", "az1"): 10.0, ("az3", "az1"): 100.0, ("az1", "az2"): 1000.0}
     assert by_leaders.crossing == 1110.0
+    assert by_leaders.partitions == dict.fromkeys(by_leaders.between, 1)
     assert by_leaders.total == 11_111.0
     by_replicas = of([0, 0, 0, 1, 1], ["az1", "az2"], near=True)
     assert by_replicas.between == {("az2", "az1"): 10.0}, "all others have a replica in the rack of their reader"

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from assignors.decide import decide
 from assignors.memory import Memory
@@ -42,6 +43,13 @@ def samples(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
     }
 
 
+class Refusing:
+    """Brokers that do not let their configuration be read."""
+
+    def describe_cluster(self, **_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+
+
 class Told:
     """Weights that may change."""
 
@@ -56,9 +64,11 @@ def test_bytes_and_money_by_rack_pair() -> None:
     metrics, told = Metrics(), Told()
     cost = CostMetrics(metrics, CostSettings(price_per_gb=0.02, currency="EUR", follower_fetching=False), told)
     cost.on_observation(seen())
+    asyncio.run(cost.look())
     assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 1e6}
     assert samples(metrics, "cross_rack_cost_per_hour") == pytest.approx({("EUR", "az2", "az1"): 0.072})
     assert samples(metrics, "weighed_partitions") == {(): 2}
+    assert samples(metrics, "cross_rack_read_partitions") == {("az2", "az1"): 1}
 
     told.now = HEAVY
     asyncio.run(cost.look())
@@ -67,11 +77,29 @@ def test_bytes_and_money_by_rack_pair() -> None:
     assert samples(metrics, "cross_rack_bytes_per_second") == {}
 
 
+def test_without_weights_partitions_are_counted() -> None:
+    metrics = Metrics()
+    cost = CostMetrics(metrics, None, None)
+    cost.on_observation(seen())
+
+    async def until_counted() -> None:
+        found = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
+        async with asyncio.timeout(60):
+            while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge tells nobody
+                await asyncio.sleep(0.01)
+        found.cancel()
+
+    asyncio.run(until_counted())
+    assert samples(metrics, "cross_rack_read_partitions") == {("az2", "az1"): 1}
+    for name in ("cross_rack_bytes_per_second", "cross_rack_cost_per_hour", "weighed_partitions"):
+        assert samples(metrics, name) == {}
+
+
 def test_pairs_are_bounded_and_nothing_is_lost() -> None:
     metrics = Metrics()
     cost = CostMetrics(metrics, CostSettings(price_per_gb=1.0, follower_fetching=False), Weights)
     many: dict[Any, float] = {(f"r{i}", "az1"): float(i + 1) for i in range(PAIRS_MAX + 5)}
-    cost._record("group", Traffic(many, 0.0, 0, 0))
+    cost._record("group", Traffic(many, {}, 0.0, 0, 0))
     found = samples(metrics, "cross_rack_bytes_per_second")
     assert len(found) == PAIRS_MAX + 1
     assert found["other", "other"] == 1 + 2 + 3 + 4 + 5

@@ -245,4 +245,7 @@ def test_cost_needs_weights(tmp_path: Path) -> None:
     assert settings.cost is not None
     assert (settings.cost.price_per_gb, settings.cost.currency, settings.cost.follower_fetching) == (0.02, "USD", None)
     assert "[weights]" in complaint(tmp_path, rest)
+    declared = from_toml(tmp_path, rest.replace("price_per_gb = 0.02", "follower_fetching = true"))
+    assert declared.cost is not None
+    assert declared.cost.follower_fetching is True
     assert "price_per_gb" in complaint(tmp_path, weights + rest.replace("0.02", "-1"))
