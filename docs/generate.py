@@ -70,6 +70,7 @@ SERIES = {
     "bellwether_rebalances": f"groups x {len(Kind) + REASONS_MAX + 1}",  # led by cause, or refused by reason
     "bellwether_orders": f"groups x {len(OrderKind) + len(PlacementKind)}",
     "bellwether_streams_task_lag_records": f"groups x {TASKS_MAX}",
+    "bellwether_cross_rack_read_partitions": f"groups x {PAIRS_MAX + 1}",
     "bellwether_cross_rack_bytes_per_second": f"groups x {PAIRS_MAX + 1}",
     "bellwether_cross_rack_cost_per_hour": f"groups x {PAIRS_MAX + 1}",
 }
