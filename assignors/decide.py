@@ -181,6 +181,8 @@ def _echoes(
     if group.protocol != STICKY:
         return {}
     columns = decoded.columns
+    if (columns.version > _HIGHEST_SARAMA_VERSION).all():
+        return {}
     echoes: dict[int, bytes] = {}
     for m, data in enumerate(columns.user_data):
         if m in columns.errors or columns.version[m] > _HIGHEST_SARAMA_VERSION:
@@ -194,11 +196,13 @@ def _echoes(
 def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> tuple[str, ...]:
     members, columns = group.members, decoded.columns
     degraded = [members.ids[m] for m in sorted(columns.errors)]
-    empty = np.array([not topics for topics in columns.topic_lists] + [False])
-    topicless = [members.ids[m] for m in np.flatnonzero(empty[columns.topic_list]).tolist()]
-    rackless = np.flatnonzero(group.rack == NO_RACK).tolist()
-    if len(rackless) == group.size:
-        rackless = []
+    topicless: list[str] = []
+    if () in columns.topic_lists:
+        topicless = [
+            members.ids[m] for m in np.flatnonzero(columns.topic_list == columns.topic_lists.index(())).tolist()
+        ]
+    without = group.rack == NO_RACK
+    rackless = [] if without.all() else np.flatnonzero(without).tolist()
     wanted = {topic for topics in columns.topic_lists for topic in topics}
     unreadable = wanted & cluster.unreadable
     unknown = wanted - cluster.unreadable - cluster.index.keys()

@@ -115,7 +115,8 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         member, flats = _from_memory(silent, remembered, member, flats)
         generation[silent] = memory.generation
     first = np.zeros(len(members) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(member, minlength=len(members)), out=first[1:])
+    if len(member):
+        np.cumsum(np.bincount(member, minlength=len(members)), out=first[1:])
     return GroupView(
         group_id=raw.group_id,
         generation=raw.generation,

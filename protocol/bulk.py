@@ -295,7 +295,7 @@ def write_assignments(
     held = (owner != _NONE).nonzero()[0]
     # Sixteen bits when they suffice: only then is the stable sort a radix sort.
     keys = owner[held].astype(np.uint16 if members <= 1 << 16 else np.int32)
-    order = np.argsort(keys, kind="stable")
+    order = keys.argsort(kind="stable")
     member, flat = keys[order].astype(np.int64), held[order]
     topic = np.arange(len(topic_names)).repeat(first[1:] - first[:-1])[flat]
 

@@ -12,6 +12,8 @@ _NULL = -1
 # int16 version and int32 count before the entries, int32 userData length after them.
 _HEAD_BYTES = 6
 _BLOB_BYTES = 10
+# Entries whose names are stored at once: a name may have 249 bytes.
+_CHUNK = 1 << 15
 
 
 def lay_out(
@@ -26,8 +28,8 @@ def lay_out(
 ) -> list[bytes]:
     """Writes all entries (member, topic, items; sorted) into one buffer and cuts it into the members' blobs.
 
-    Names are stored eight bytes at a time; what the last eight bytes have too much is overwritten by the count and the
-    first partition of the same entry.
+    Names are stored first, all as wide as the widest and in the order of the buffer, so that what one has too much is
+    overwritten by the next name and by all else that is stored after them.
     """
     sizes = [*map(len, headers)]
     header_size = np.array(sizes, dtype=np.int64)[topic]
@@ -36,25 +38,21 @@ def lay_out(
     blob_size = np.bincount(member, weights=entry_size, minlength=members).astype(np.int64) + _BLOB_BYTES
     blob_end = blob_size.cumsum()
     blob_at = blob_end - blob_size
-    out = bytearray(int(blob_end[-1]))
+    width = max(sizes, default=1)
+    out = bytearray(int(blob_end[-1]) + width)
     int16 = np.ndarray((len(out) - 1,), ">i2", out, strides=(1,))
     int32 = np.ndarray((len(out) - 3,), ">i4", out, strides=(1,))
-    word = np.ndarray((len(out) - 7,), ">u8", out, strides=(1,))
+    text = np.ndarray((len(out) - width + 1,), f"V{width}", out, strides=(1,))
 
+    name_at = entry_end - entry_size + (_BLOB_BYTES * member + _HEAD_BYTES)
+    names = np.frombuffer(b"".join([h.ljust(width) for h in headers]), text.dtype)
+    for begin in range(0, len(topic), _CHUNK):
+        part = slice(begin, begin + _CHUNK)
+        text[name_at[part]] = names[topic[part]]
     int16[blob_at] = version
     int32[blob_at + 2] = np.bincount(member, minlength=members)
     int32[blob_end - 4] = _NULL
-    name_at = entry_end - entry_size + (_BLOB_BYTES * member + _HEAD_BYTES)
     count_at = name_at + header_size
-    width = -(-max(sizes, default=0) // 8)
-    names = np.frombuffer(b"".join([h.ljust(8 * width) for h in headers]), ">u8").reshape(len(headers), width)
-    shortest = min(sizes, default=0)
-    for w, words in enumerate(names.T):
-        if shortest > 8 * w:
-            word[name_at + 8 * w] = words[topic]
-            continue
-        long: LongArray = (header_size > 8 * w).nonzero()[0]
-        word[name_at[long] + 8 * w] = words[topic[long]]
     int32[count_at] = items
     item_at = count_at + 4
     if len(items) < len(partition):
