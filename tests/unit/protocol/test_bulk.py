@@ -238,3 +238,14 @@ def test_a_generation_in_the_subscription_goes_before_that_in_user_data() -> Non
     assert read_claims("range", columns).generation.tolist() == [9]
     assert read_claims("sticky", columns).generation.tolist() == [-1]
     assert columns.generation.tolist() == [9]
+
+
+def test_names_of_all_lengths_beside_one_another() -> None:
+    """Names are stored as wide as the widest one: what is too much must be gone from every neighbour."""
+    names = ("a", "b" * 249, "cc", "d" * 7, "e" * 8, "f" * 31)
+    first = np.arange(len(names) + 1, dtype=np.int64) * 3
+    owner = (np.arange(3 * len(names)) % 4 - 1).astype(np.int32)
+    blobs = write_assignments(names, first, owner, 4)
+    for member, blob in enumerate(blobs):
+        mine = tuple(TopicPartition(names[f // 3], f % 3) for f in np.flatnonzero(owner == member).tolist())
+        assert blob == ConsumerProtocolAssignment(1, mine).encode()
