@@ -204,6 +204,8 @@ def _lag_sentence(decision: StreamsDecision, task: int, process: int, cross: int
     parts = []
     if not decision.view.tasks.stateful[task]:
         parts.append("has no state to restore")
+    elif _hides(decision, task, process):
+        parts.append("had it before its restart, and has not said yet how much of it is left")
     elif lag == LATEST_OFFSET:
         parts.append("runs it now, so nothing would be restored")
     elif lag == UNKNOWN_OFFSET_SUM:
@@ -219,8 +221,16 @@ def _lag_sentence(decision: StreamsDecision, task: int, process: int, cross: int
     return f"It {', '.join(parts)}."
 
 
+def _hides(decision: StreamsDecision, task: int, process: int) -> bool:
+    """Whether the report of this process is remembered and not made (`recalled`)."""
+    view = decision.view
+    mine = slice(int(view.report_first[process]), int(view.report_first[process + 1]))
+    return len(view.recalled) > 0 and bool((view.recalled[mine] & (view.report_task[mine] == task)).any())
+
+
 def lag_of(decision: StreamsDecision, task: int, process: int) -> int:
-    """What this process would have to restore of the task, in records, or one of Kafka's two sentinels."""
+    """What this process would have to restore of the task, in records, or one of Kafka's two sentinels. What is only
+    remembered counts as almost nothing."""
     view = decision.view
     first, last = int(view.report_first[process]), int(view.report_first[process + 1])
     at = first + int(np.searchsorted(view.report_task[first:last], task))

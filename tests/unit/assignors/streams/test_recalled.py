@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from assignors.explain import explain_task
 from assignors.streams.assign import KAFKA, STREAMS_HA
 from assignors.streams.decide import STOCK
 from assignors.streams.model import AssignmentConfigs
@@ -89,6 +90,18 @@ def test_what_it_ran_is_kept_for_it_while_others_run_it() -> None:
     assert not active, "somebody else has caught up, so nobody waits for a memory"
     assert ran <= standby
     assert story.last.plan.probing
+
+
+def test_an_explanation_says_that_it_is_a_memory() -> None:
+    story = Story()
+    ran, _ = story.stateful("b")
+    story.restart("b")
+    decision = story.round()
+    task = next(t for t in range(decision.view.tasks.size) if decision.view.tasks.task_id(t) in ran)
+    told = {a.owner: a.verdict for a in explain_task(decision, task).alternatives}
+    mine = next(str(p.process_id) for p in decision.view.processes if "b'" in p.members)
+    assert "had it before its restart" in told[mine]
+    assert all("before its restart" not in verdict for name, verdict in told.items() if name != mine)
 
 
 def test_it_gets_back_what_it_ran_as_soon_as_it_says_that_it_has_it() -> None:
