@@ -121,6 +121,7 @@ def test_a_version_with_swapped_subtopologies_says_so_by_its_tag(kafka: KafkaClu
         assert all("attests the topology" in reason for reason in reasons)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("version", ["v2", "v3"])
 def test_a_new_version_is_learned_from_one_generation_of_java(
     kafka: KafkaCluster, tmp_path: Path, version: str
