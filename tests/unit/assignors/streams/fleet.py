@@ -1,0 +1,119 @@
+"""A Streams application on three instances that live, decision by decision, as Kafka Streams 4.3 does: a process that
+has restarted reports nothing of what is on its disk until it is given the task.
+
+It is the application of docs/streams-vs-java.md: stateless tasks, large stores and small ones, six of each, one copy of
+each partition in one of three racks, one standby, two warm-ups at a time.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from assignors.model import ClusterView
+from assignors.streams.decide import STOCK
+from assignors.streams.memory import StreamsMemory
+from assignors.streams.model import LATEST_OFFSET, AssignmentConfigs, Subtopology
+from assignors.streams.offsets import EndOffsets
+from assignors.streams.result import StreamsDecision
+from assignors.streams.topology import Topology
+from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
+
+RACKS = ("az1", "az2", "az3")
+PARTITIONS = 6
+STORES = {"large": 50_000, "small": 600}
+TOPOLOGY = Topology(
+    "shop",
+    (
+        Subtopology(0, ("orders",)),
+        *(Subtopology(n, (f"{s}-in",), changelogs=(f"shop-{s}-changelog",)) for n, s in enumerate(STORES, start=1)),
+    ),
+    "file",
+)
+PLACED = {t: [(RACKS[p % 3],) for p in range(PARTITIONS)] for t in (*TOPOLOGY.source_topics, *TOPOLOGY.changelogs)}
+ENDS = {f"shop-{store}-changelog": end for store, end in STORES.items()}
+PATIENCE_MS = 1_000
+
+
+class Fleet:
+    """Three instances of two threads."""
+
+    def __init__(self, policy: str, strategy: str, *, forgetful: bool = False) -> None:
+        self.policy, self.now_ms, self.rounds, self.moves = policy, NOW_MS, 0, 0
+        self.forgetful = forgetful
+        self.each_round: Callable[[StreamsDecision], None] = lambda _: None
+        self.configs = AssignmentConfigs(
+            acceptable_recovery_lag=1_000, num_standby_replicas=1, rack_aware_assignment_strategy=strategy
+        )
+        self.behind: frozenset[int] = frozenset()
+        self.lives = dict.fromkeys(range(3), 0)
+        self.threads: dict[str, Thread] = {}
+        self.memory = StreamsMemory.empty()
+        self.decision: StreamsDecision | None = None
+        for process in range(3):
+            self.start(process)
+        self.rest()
+
+    def start(self, process: int, *, wiped: bool = False) -> None:
+        """`wiped`: its disk is empty, and what it restores after its next round is still far behind."""
+        self.behind = self.behind | {process} if wiped else self.behind - {process}
+        self.lives[process] += 1
+        for n in range(2):
+            name = f"{process}-{self.lives[process]}-{n}"
+            rack = RACKS[process]
+            self.threads[name] = Thread(name, process + 1, TOPOLOGY.source_topics, rack=rack)
+
+    def stop(self, process: int) -> None:
+        for name in [n for n, t in self.threads.items() if t.process == process + 1]:
+            del self.threads[name]
+
+    def round(self) -> StreamsDecision:
+        """One round; then every thread runs what it was sent, and has caught up on its copies."""
+        self.rounds += 1
+        decision = led(
+            group(*self.threads.values(), generation=self.rounds),
+            topology=TOPOLOGY,
+            cluster=ClusterView.of(PLACED),
+            ends=EndOffsets({t: [end] * PARTITIONS for t, end in ENDS.items()}, self.now_ms),
+            memory=self.memory,
+            configs=self.configs,
+            assignors=STOCK,
+            policy=self.policy,
+            now_ms=self.now_ms,
+        )
+        self.memory, self.decision = decision.memory, decision
+        self.moves += decision.moves.moved
+        self.each_round(decision)
+        if self.forgetful:
+            self.memory = replace(self.memory, held={})
+        for name, thread in self.threads.items():
+            partitions, info = sent(decision, name)
+            ends = {t: list(STORES.values())[t.subtopology - 1] for t, _ in info.standby_tasks}
+            far = thread.process - 1 in self.behind
+            standbys = {t: 1 if far else end for t, end in ends.items()}
+            sums = standbys | {t: LATEST_OFFSET for t in info.active_tasks if t.subtopology}
+            self.threads[name] = replace(
+                thread,
+                owned=partitions,
+                sums={(t.subtopology, t.partition): value for t, value in sums.items()},
+                generation=self.rounds,
+                unique=(thread.unique + 1) % 128,
+            )
+        self.behind = frozenset()
+        return decision
+
+    def rest(self) -> None:
+        """Rounds until the operator may go on."""
+        for _ in range(12):
+            decision = self.round()
+            asked_ms = min(sent(decision, name)[1].next_rebalance_ms for name in self.threads)
+            if asked_ms > self.now_ms + PATIENCE_MS:
+                return
+            self.now_ms = max(self.now_ms, asked_ms)
+        raise AssertionError("it never comes to rest")
+
+    def owners(self) -> dict[str, int]:
+        """The process of each task that runs."""
+        found = {}
+        for name, thread in self.threads.items():
+            for task in set(sent(self.decision, name)[1].active_tasks) if self.decision is not None else ():
+                found[str(task)] = thread.process - 1
+        return found
