@@ -225,18 +225,25 @@ def _claims(value: str) -> dict[str, Any]:
 def aws_login() -> tuple[Any, str]:
     """Credentials and the region, from wherever AWS' own tools take them. Raises TokenError."""
     try:
+        from botocore.exceptions import BotoCoreError
         from botocore.session import Session
     except ImportError:
         raise TokenError("sasl.mechanism AWS_MSK_IAM needs botocore; install bellwether-kafka[msk].") from None
     session = Session()
-    region, credentials = session.get_config_variable("region"), session.get_credentials()
+    try:
+        region, credentials = session.get_config_variable("region"), session.get_credentials()
+        found = credentials.get_frozen_credentials() if credentials is not None else None
+    except BotoCoreError as error:
+        raise TokenError(
+            f"sasl.mechanism AWS_MSK_IAM finds no credentials of AWS ({type(error).__name__}); check role and profile."
+        ) from None
     if not region:
         raise TokenError("sasl.mechanism AWS_MSK_IAM needs a region; set AWS_DEFAULT_REGION.")
-    if credentials is None:
+    if found is None:
         raise TokenError(
             "sasl.mechanism AWS_MSK_IAM finds no credentials of AWS; give the process a role, a profile or keys."
         )
-    return credentials.get_frozen_credentials(), region
+    return found, region
 
 
 def msk_token(credentials: Any, region: str) -> Token:

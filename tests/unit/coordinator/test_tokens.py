@@ -242,6 +242,13 @@ def test_msk_without_a_region_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
         TokenKeeper(lambda: tokens.msk_token(*tokens.aws_login())).token()
 
 
+def test_msk_with_a_profile_that_does_not_exist_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    with pytest.raises(TokenError, match=r"finds no credentials of AWS \(ProfileNotFound\)"):
+        tokens.aws_login()
+
+
 def test_kerberos_is_refused_where_a_client_cannot_do_it() -> None:
     """The packaged librdkafka comes without Kerberos, so this is what most people meet."""
     kerberos = {
