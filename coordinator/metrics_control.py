@@ -9,9 +9,7 @@ class ControlMetrics:
     """Takes what the desk reports each second: its observer."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.orders = Gauge(
-            "bellwether_orders", "1 while an operator's order stands.", ["group", "kind"], registry=registry
-        )
+        self.orders = Gauge("bellwether_orders", "Operators' orders that stand.", ["group", "kind"], registry=registry)
         self.sidecars = Gauge("bellwether_sidecars", "Sidecars heard lately, this one included.", registry=registry)
         self.silence = Gauge(
             "bellwether_control_topic_silence_seconds",
@@ -22,6 +20,6 @@ class ControlMetrics:
     def on_control(self, found: ControlReport) -> None:
         self.orders.clear()
         for order in found.orders:
-            self.orders.labels(order.target, order.kind.value).set(1)
+            self.orders.labels(order.target, order.kind.value).inc()
         self.sidecars.set(found.living + 1)
         self.silence.set(found.silence_s)

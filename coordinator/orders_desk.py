@@ -18,7 +18,17 @@ from coordinator.client_config import librdkafka_properties
 from coordinator.commands import Fatal, Note
 from coordinator.events import Event, OrdersStand, RoundOrdered, TurnChanged
 from coordinator.group import GroupMembership, State
-from coordinator.orders import EVERYBODY, Beat, ControlSettings, Order, OrderBook, OrderKind, Record, beat_key
+from coordinator.orders import (
+    EVERYBODY,
+    Beat,
+    ControlSettings,
+    Order,
+    OrderBook,
+    OrderKind,
+    PlacementOrder,
+    Record,
+    beat_key,
+)
 from coordinator.orders_topic import ControlTopic
 from coordinator.standby import Succession
 
@@ -33,7 +43,7 @@ log = structlog.get_logger(__name__)
 class ControlReport:
     """For metrics: `silence_s` is how long our own beat has not come back through the topic."""
 
-    orders: tuple[Order, ...]
+    orders: tuple[Order | PlacementOrder, ...]
     living: int  # sidecars heard lately, ourselves not counted
     silence_s: float
 
@@ -149,14 +159,14 @@ class ControlDesk:
     def _report(self) -> None:
         orders = self._book.all_standing(int(self._wall_clock() * 1000))
         found = ControlReport(
-            tuple(order for order in orders if isinstance(order, Order) and self._concerns_us(order)),
+            tuple(o for o in orders if isinstance(o, Order | PlacementOrder) and self._concerns_us(o)),
             len(self._succession.living()),
             self._clock() - self._heard_at,
         )
         for observer in self._on_control:
             observer(found)
 
-    def _concerns_us(self, order: Order) -> bool:
+    def _concerns_us(self, order: Order | PlacementOrder) -> bool:
         return order.target in self._posts or order.target in (self.sidecar_id, EVERYBODY)
 
     # ---- what comes from the topic -------------------------------------------------------------------------------

@@ -37,9 +37,8 @@ from tests.interop.jvm import ROOT
 from tests.interop.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.raw import RawError, RawMember
 from tests.interop.streams_app import Application, StreamsApp
-from tests.interop.streams_led import application
+from tests.interop.streams_led import application, settings_of
 from tests.interop.streams_load import Load
-from tests.interop.streams_stage import bellwether_options, write_topology
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 DASHBOARDS = ROOT / "deploy" / "grafana" / "dashboards"
@@ -74,7 +73,9 @@ class Query:
 
 
 def substituted(text: str) -> str:
-    """With the template variables that Grafana fills in. Raises ValueError for one that nobody knows."""
+    """With the template variables that Grafana fills in, and without the 0 that some panels draw for want of series.
+    Raises ValueError for a variable that nobody knows."""
+    text = text.replace(" or on() vector(0)", "")
     for name, value in VARIABLES.items():
         text = text.replace(name, value)
     if "$" in text:
@@ -105,7 +106,9 @@ def queries() -> Iterator[Query]:
 def documented() -> dict[str, str]:
     """The metrics of docs/metrics.md, by the name of one sample that each must have."""
     found = {}
-    for name, kind in re.findall(r"^\| `(\w+)` \| (\w+) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE):
+    for name, kind in re.findall(
+        r"^\| `(bellwether_\w+)` \| (\w+) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE
+    ):
         found[name] = f"{name}_count" if kind == "histogram" else name
     return found
 
@@ -224,8 +227,9 @@ def bellwether(cluster: KafkaCluster, folder: Path, app: Application) -> Iterato
 
 
 def _settings(cluster: KafkaCluster, folder: Path, app: Application, address: str) -> str:
-    topology = write_topology(app, folder)
-    streams = bellwether_options(app, topology) | {"host_affinity_ms": 60_000, "max_concurrent_moves": 4}
+    stages = {"policy": "streams-ha", "host_affinity_ms": 60_000, "max_concurrent_moves": 4}
+    streams = settings_of(app, folder, ghosts=True, client_ids_unique=True, **stages)
+    topology = Path(streams["topology"])
     strange = {"kind": "streams", "topology": str(folder / "strange.yaml")}
     (folder / "strange.yaml").write_text(topology.read_text().replace(STREAMS, STRANGE))
     groups: Sequence[Mapping[str, Any]] = [
@@ -260,6 +264,15 @@ def weigh(cluster: KafkaCluster) -> None:
         raise RuntimeError("the weights could not be written")
 
 
+def read_something(cluster: KafkaCluster, topic: str) -> None:
+    """Lags are known once members have read and committed."""
+    producer = Producer(cluster.client_config("admin", "admin"))
+    for number in range(600):
+        producer.produce(topic, value=b"x", partition=number % 6)
+    if producer.flush(60):
+        raise RuntimeError(f"nothing could be written to {topic}")
+
+
 def plain_groups(cluster: KafkaCluster, flock: Flock) -> None:
     """Members in racks who come and go, a group whose plan is late, one that is observed, one that cannot be read."""
     for group in (PLAIN, SLOW, OBSERVED):
@@ -269,6 +282,7 @@ def plain_groups(cluster: KafkaCluster, flock: Flock) -> None:
     watched = flock.member("confluent", OBSERVED, [OBSERVED])
     for group, of in ((PLAIN, members), (SLOW, [slow]), (OBSERVED, [watched])):
         wait_settled(of, partitions_of({group: 6}), limit_s=120)
+    read_something(cluster, OBSERVED)
     third = flock.member("confluent", PLAIN, [PLAIN], ["cooperative-sticky"], rack="az3")
     wait_settled([*members, third], partitions_of({PLAIN: 6}), spread=1, limit_s=120)
     third.stop()

@@ -16,7 +16,7 @@ from coordinator.embedded import EmbeddedCluster
 from coordinator.events import Event, OrdersStand, TurnChanged
 from coordinator.group import GroupMembership, MembershipConfig
 from coordinator.metrics_control import ControlMetrics
-from coordinator.orders import Beat, ControlSettings, Order, OrderKind, Record, encode
+from coordinator.orders import Beat, ControlSettings, Order, OrderKind, PlacementKind, PlacementOrder, Record, encode
 from coordinator.orders_desk import ControlDesk, ControlReport
 from coordinator.orders_topic import ControlTopic, ControlTopicError, ensure_topic, read_all, write_now
 from tests.unit.coordinator.playbook import Play
@@ -240,7 +240,9 @@ def test_orders_sidecars_and_silence_are_metrics() -> None:
     registry = CollectorRegistry()
     metrics = ControlMetrics(registry)
     labels = {"group": "orders", "kind": "leave"}
-    metrics.on_control(ControlReport((order(),), 2, 0.5))
+    pins = tuple(PlacementOrder(PlacementKind.PIN, "orders", f"t-{n}", "rack:az1", "eve", 0, 1) for n in (1, 2))
+    metrics.on_control(ControlReport((order(), *pins), 2, 0.5))
+    assert registry.get_sample_value("bellwether_orders", {"group": "orders", "kind": "pin"}) == 2
     assert registry.get_sample_value("bellwether_orders", labels) == 1
     assert registry.get_sample_value("bellwether_sidecars") == 3
     assert registry.get_sample_value("bellwether_control_topic_silence_seconds") == 0.5
