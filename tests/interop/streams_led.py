@@ -47,18 +47,8 @@ def topology_of(app: Application, *, described: bool = True) -> Topology:
     )
 
 
-@contextmanager
-def led(
-    cluster: KafkaCluster,
-    app: Application,
-    folder: Path,
-    *,
-    described: bool = True,
-    control_topic: str = "",
-    **options: Any,
-) -> Iterator[Bellwether]:
-    """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic`
-    as one of several processes of which one leads. An option of None is left out."""
+def settings_of(app: Application, folder: Path, *, described: bool = True, **options: Any) -> dict[str, Any]:
+    """Bellwether's settings of the group, its topology file written; `options` win, and one of None is left out."""
     file = folder / f"{app.application_id}.yaml"
     file.write_text(write_topology(topology_of(app, described=described)))
     told = {
@@ -74,9 +64,24 @@ def led(
         "rack.aware.assignment.strategy": app.rack_strategy,
         **options,
     }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+@contextmanager
+def led(
+    cluster: KafkaCluster,
+    app: Application,
+    folder: Path,
+    *,
+    described: bool = True,
+    control_topic: str = "",
+    **options: Any,
+) -> Iterator[Bellwether]:
+    """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic`
+    as one of several processes of which one leads."""
+    told = settings_of(app, folder, described=described, **options)
     control = {"control_topic": control_topic, "standby": True} if control_topic else {}
-    options = {name: value for name, value in told.items() if value is not None}
-    with Bellwether(cluster, [app.application_id], options=options, **control) as process:
+    with Bellwether(cluster, [app.application_id], options=told, **control) as process:
         yield process
 
 
