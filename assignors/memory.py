@@ -5,7 +5,7 @@ Python clients), and it beats claims of its own generation and older ones (consu
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 
@@ -70,6 +70,11 @@ class Memory:
         """The member with this key (instance id, else member id) as it was in that plan."""
         position = self.index.get(key)
         return None if position is None else self.members[position]
+
+    def renamed(self, names: Mapping[str, str]) -> "Memory":
+        """The same plan, dynamic members that have come back by their new member ids."""
+        members = [m._replace(member_id=names.get(m.member_id, m.member_id)) for m in self.members]
+        return replace(self, members=Members.of(members))
 
     def owner_in(self, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
         """The remembered plan in other coordinates: flat partitions of `cluster`, positions in `keys`.

@@ -45,6 +45,7 @@ __all__ = ["RUNNING_PLANS_MAX", "Comparison", "PlanError", "Planned", "Planner",
 METADATA_SHARE = 0.75
 STRANGERS_SHOWN = 3
 STABLE = "Stable"
+UUID_LENGTH = 36
 
 Attempts = list[tuple[Source, Attempt[Decision]]]
 PlanArguments = tuple[RawGroup, ClusterView, Memory, int, int, int]
@@ -91,6 +92,8 @@ class Planner:
         began = self._clock()
         self._turn += 1
         raw = raw_group(self.group_id, command)
+        if command.removed:
+            self.memory = self.memory.renamed(heirs(command.removed, self.memory, raw))
         try:
             topics, cluster = await self._metadata(raw, self._left(command) * METADATA_SHARE)
         except Exception as error:  # noqa: BLE001 - the reader is another library's world; without it there is still a plan
@@ -256,3 +259,11 @@ def worth_moving(decision: Decision) -> str:
     if before.spread > after.spread and before.spread > 1:
         return f"the spread of partitions would go from {before.spread} to {after.spread}"
     return ""
+
+
+def heirs(removed: Sequence[str], memory: Memory, raw: RawGroup) -> dict[str, str]:
+    """The ids under which removed leaders have come back. A broker makes member ids of the client id and a UUID; where
+    several of one client id are new, nobody knows."""
+    new = [m.member_id for m in raw.members if m.instance_id is None and m.member_id not in memory.index]
+    back = {old: [n for n in new if n[:-UUID_LENGTH] == old[:-UUID_LENGTH]] for old in removed}
+    return {old: found[0] for old, found in back.items() if len(found) == 1}

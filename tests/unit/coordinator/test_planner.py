@@ -230,6 +230,34 @@ def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_tak
     run(story())
 
 
+def test_a_leader_that_made_way_for_us_gets_back_what_it_had_under_its_new_id() -> None:
+    """Found by taking groups over: it comes back without claims, and another member got one of its partitions."""
+    old, new, other, third = (f"{name}-{'0' * 35}{n}" for n, name in enumerate(("led", "led", "b", "c")))
+    held = {old: (0, 1, 2), other: (3, 4, 5), third: (6, 7)}
+    cluster = ClusterView.of({"t": [["a"]] * 8})
+
+    def given(member: str) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition("t", p) for p in held.get(member, ()))
+
+    def subscription(member: str) -> bytes:
+        return ConsumerProtocolSubscription(1, ("t",), None, given(member)).encode()
+
+    async def story() -> None:
+        planner = Planner("orders", Reader(cluster), Policy())
+        seen = tuple(
+            DescribedMember(m, None, subscription(m), ConsumerProtocolAssignment(0, given(m)).encode()) for m in held
+        )
+        protocol = "cooperative-sticky"
+        await planner.observed(DescribeAnswer(1, 0, "Stable", "consumer", protocol, seen), "bellwether")
+        back = tuple(JoinedMember(m, None, subscription(m)) for m in (new, other, third))
+        members = (JoinedMember(OWN, None, ConsumerProtocolSubscription(1, ()).encode()), *back)
+        planned = await planner.plan(Decide(8, protocol, members, OWN, time.monotonic() + 5, removed=(old,)))
+        sent = dict(planned.chosen.decision.assignments)
+        assert {p for _, p in ConsumerProtocolAssignment.decode(sent[new]).partitions} == {0, 1, 2}
+
+    run(story())
+
+
 def test_a_dry_plan_without_metadata_is_no_plan() -> None:
     reader = Reader()
     reader.trouble = OSError("no broker")
