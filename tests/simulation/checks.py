@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from protocol.consumer import ConsumerProtocolAssignment
 from protocol.types import TopicPartition
 from tests.simulation.group_model import COMPLETING, STABLE
+from tests.simulation.streams import Thread
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -129,9 +130,13 @@ class Checks:
         for member in running:
             if member.state != "stable" or member.generation != group.generation:
                 return f"{member.name} is {member.state} in generation {member.generation}"
+            if isinstance(member, Thread) and not member.converged:
+                return f"{member.name} waits for state, or for a probe"
             counts.append(len(member.owned))
-        if sum(counts) != world.cluster.partition_total:
-            return f"{sum(counts)} of {world.cluster.partition_total} partitions are consumed"
+        if sum(counts) != world.partitions:
+            return f"{sum(counts)} of {world.partitions} partitions are consumed"
+        if any(sidecar.unfinished for sidecar in world.sidecars):
+            return "we wait for warm-ups"
         if max(counts) - min(counts) > 1:
             return f"the spread is {sorted(counts)}"
         return ""

@@ -52,6 +52,8 @@ class Faults:
         world.metadata = True
         if world.broker.coordinator is None:
             world.broker.elect(1, 0.1)
+        for villain in world.hostile:
+            villain.close()
         for member in world.members:
             member.paused_until = min(member.paused_until, self.clock.now)
             if not member.running:

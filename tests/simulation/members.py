@@ -1,5 +1,5 @@
-"""Members that behave like Java's consumer: eager ones revoke all before they join, cooperative ones keep what they own
-and rejoin after they have revoked (KIP-429). What they consume is `owned`.
+"""Members that behave like Java's consumer or like librdkafka's: eager ones revoke all before they join, cooperative
+ones keep what they own and rejoin after they have revoked (KIP-429). What they consume is `owned`.
 """
 
 import struct
@@ -29,18 +29,26 @@ RETRY_S = 0.1
 
 @dataclass(frozen=True)
 class Kind:
-    """How members of one sort behave. `protocol` is the only assignor that they list."""
+    """How members of one sort behave. `version` is of their subscription: below 2 they claim no generation."""
 
-    protocol: str
+    protocols: tuple[str, ...]
     cooperative: bool
+    version: int = 3
+    java: bool = True  # with the userData of Java's assignors
     session_s: float = 10.0
     rebalance_s: float = 30.0
     heartbeat_s: float = 3.0
 
+    @property
+    def protocol(self) -> str:
+        return self.protocols[0]
 
-EAGER = Kind("range", cooperative=False)
-STICKY = Kind("sticky", cooperative=False)
-COOPERATIVE = Kind("cooperative-sticky", cooperative=True)
+
+EAGER = Kind(("range",), cooperative=False)
+STICKY = Kind(("sticky",), cooperative=False)
+COOPERATIVE = Kind(("cooperative-sticky",), cooperative=True)
+RDKAFKA = Kind(("range", "roundrobin"), cooperative=False, version=1, java=False)
+RDKAFKA_COOPERATIVE = Kind(("cooperative-sticky",), cooperative=True, version=2, java=False)
 
 
 class Member:
@@ -57,6 +65,7 @@ class Member:
     def _forget(self) -> None:
         self.member_id = ""
         self.generation = NO_GENERATION
+        self.protocol = ""
         self.owned: set[TopicPartition] = set()
         self.history: tuple[TopicPartition, ...] = ()  # what "sticky" says of itself
         self.history_generation = NO_GENERATION
@@ -160,7 +169,7 @@ class Member:
             "g",
             self.member_id,
             self.instance_id,
-            ((self.kind.protocol, self._subscription()),),
+            tuple((name, self._subscription(name)) for name in self.kind.protocols),
             "",
             int(self.kind.session_s * 1000),
             int(self.kind.rebalance_s * 1000),
@@ -170,14 +179,14 @@ class Member:
         timeout_s = self.kind.rebalance_s + 5
         self.world.send(self.client, 0, self._node, request, timeout_s, self._of_round(self._joined), failed)
 
-    def _subscription(self) -> bytes:
+    def _subscription(self, protocol: str) -> bytes:
         data: bytes | None = None
-        if self.kind.protocol == "cooperative-sticky":
+        if protocol == "cooperative-sticky" and self.kind.java:
             data = struct.pack(">i", self.generation)
-        elif self.kind.protocol == "sticky" and self.history:
+        elif protocol == "sticky" and self.history:
             data = encode_sticky_user_data(list(self.history), self.history_generation)
         return ConsumerProtocolSubscription(
-            3, self.world.subscribed, data, tuple(sorted(self.owned)), self.generation, None
+            self.kind.version, self.world.subscribed, data, tuple(sorted(self.owned)), self.generation, None
         ).encode()
 
     def _rejoin_soon(self) -> None:
@@ -215,6 +224,7 @@ class Member:
 
     def _admitted(self, answer: e.JoinAnswer) -> None:
         self.member_id, self.generation = answer.member_id, answer.generation
+        self.protocol = answer.protocol
         self.state = "syncing"
         self._beat_later()
         if answer.leader == answer.member_id and not answer.skip_assignment:
@@ -240,7 +250,7 @@ class Member:
             self.member_id,
             self.instance_id,
             self.generation,
-            self.kind.protocol,
+            self.protocol,
             assignments,
             0,
         )
@@ -263,13 +273,16 @@ class Member:
             self.world.violate(f"{self.name} gets zero bytes in generation {self.generation}")
             return
         self.state = "stable"
-        given = set(ConsumerProtocolAssignment.decode(answer.assignment).partitions)
+        given = self._given(answer.assignment)
         revoked = self.owned - given
         self.own(given)
         self.history, self.history_generation = tuple(sorted(given)), self.generation
         self.world.tell(f"{self.name} gets {sorted(p.partition for p in given)} in generation {self.generation}")
         if revoked and self.kind.cooperative:
             self._rejoin_soon()
+
+    def _given(self, assignment: bytes) -> set[TopicPartition]:
+        return set(ConsumerProtocolAssignment.decode(assignment).partitions)
 
     # ---- heartbeats ------------------------------------------------------------------------------------------------
 

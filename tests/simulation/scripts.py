@@ -20,6 +20,7 @@ from tests.simulation.group_model import COMPLETING, EMPTY, PREPARING, STABLE
 
 Protocols = tuple[tuple[str, bytes], ...]
 STEPS = 60
+DELAY_MS = 1  # the initial rebalance delay of the broker that is started here
 RELEASES = {"4.3": (CURRENT, Order.JAVA), "3.9": (BROKER_39, Order.SCALA)}
 
 
@@ -287,11 +288,11 @@ TIMED = (late_members, leader_that_never_syncs, silent_member, pending_id)
 # ---- running ---------------------------------------------------------------------------------------------------------
 
 
-def play(kafka: KafkaCluster, group_id: str, script: Callable[[Duel], None], order: Order = Order.JAVA) -> Duel:
+def play(bootstrap: str, group_id: str, script: Callable[[Duel], None], delay_s: float, order: Order) -> Duel:
     """Raises MismatchError if the two differ, and differ again in a second group: between two connections a busy broker
     may swap two requests."""
     for attempt in (1, 2):
-        duel = Duel(kafka.bootstrap, f"{group_id}-{attempt}", kafka.initial_rebalance_delay_ms / 1000, order)
+        duel = Duel(bootstrap, f"{group_id}-{attempt}", delay_s, order)
         try:
             script(duel)
         except MismatchError:
@@ -304,35 +305,50 @@ def play(kafka: KafkaCluster, group_id: str, script: Callable[[Duel], None], ord
     raise AssertionError
 
 
+def drawn(seed: int, done: Counter[str]) -> Callable[[Duel], None]:
+    """The script of a seed; its steps are counted in `done`."""
+
+    def run(duel: Duel) -> None:
+        script = BySeed(duel, seed)
+        script.run()
+        done.update(script.done)
+
+    return run
+
+
+def by_hand(duel: Duel) -> None:
+    ByHand(duel).run()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="The model of the group against a real broker.")
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--release", choices=list(RELEASES), default="4.3")
+    parser.add_argument("--bootstrap", help="a broker that runs already, of this release and without an initial delay")
     options = parser.parse_args()
     release, order = RELEASES[options.release]
-    failed, answers, done = [], 0, Counter[str]()
+    if options.bootstrap:
+        return _all(options.bootstrap, options, order)
+    with KafkaCluster(nodes=1, racks=(), initial_rebalance_delay_ms=DELAY_MS, release=release) as kafka:
+        return _all(kafka.bootstrap, options, order)
+
+
+def _all(bootstrap: str, options: argparse.Namespace, order: Order) -> int:
+    done = Counter[str]()
+    scripts: list[tuple[str, Callable[[Duel], None]]] = [("by hand", by_hand)]
+    scripts += [(work.__name__, work) for work in TIMED] if not options.first else []
+    scripts += [(f"seed {seed}", drawn(seed, done)) for seed in range(options.first, options.first + options.seeds)]
+    failed = answers = 0
     began = time.monotonic()
-    with KafkaCluster(nodes=1, racks=(), initial_rebalance_delay_ms=1, release=release) as kafka:
-        scripts: list[tuple[str, Callable[[Duel], None]]] = [("by hand", lambda duel: ByHand(duel).run())]
-        scripts += [(work.__name__, work) for work in TIMED]
-        for seed in range(options.first, options.first + options.seeds):
-
-            def drawn(duel: Duel, seed: int = seed) -> None:
-                script = BySeed(duel, seed)
-                script.run()
-                done.update(script.done)
-
-            scripts.append((f"seed {seed}", drawn))
-        for number, (name, script) in enumerate(scripts):
-            try:
-                answers += play(kafka, f"duel-{number}", script, order).answers
-            except MismatchError as mismatch:
-                failed.append(f"==== {name}\n{mismatch}")
-                print(failed[-1], flush=True)
-    print("\n".join(failed))
-    print(f"broker {options.release}: {len(scripts)} scripts, {answers} answers compared, {len(failed)} differ")
-    print(dict(done), f"{time.monotonic() - began:.0f} s")
+    for name, script in scripts:
+        try:
+            answers += play(bootstrap, f"duel-{time.time_ns()}", script, DELAY_MS / 1000, order).answers
+        except MismatchError as mismatch:
+            failed += 1
+            print(f"==== {name}\n{mismatch}", flush=True)
+    print(f"broker {options.release}: {len(scripts)} scripts, {answers} answers compared, {failed} differ")
+    print(f"steps by seed: {dict(done)}; {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 
 

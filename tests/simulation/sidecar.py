@@ -7,24 +7,22 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from assignors.decide import Decision, DecisionError
-from assignors.memory import Memory
-from assignors.registry import Policy
-from assignors.views import DescribedMember, RawGroup, recall, topics_wanted
+from assignors.decide import DecisionError
+from assignors.views import RawGroup
 from coordinator import commands as c
 from coordinator import events as e
-from coordinator.fallback import previous_answer
 from coordinator.group import GroupMembership, MembershipConfig, State
-from coordinator.guard import MESSAGE_BYTES_MAX, inspect
-from coordinator.planner import make_plan, worth_moving
+from coordinator.planner_tasks import StandAsideError
 from coordinator.planning import RESERVE_S, raw_group
 from tests.simulation.broker import addressed
 from tests.simulation.network import Call
+from tests.simulation.planners import Made, PlainPlanner, Planner, TaskPlanner
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 BUSY = 1_000  # steps without time passing
+LOOK_S = 0.5
 
 
 class DiedError(Exception):
@@ -49,9 +47,8 @@ class Sidecar:
     def _wipe(self) -> None:
         self._events: deque[e.Event] = deque()
         self._calls: dict[int, Call] = {}
-        self._memory = Memory.empty()
-        self._planned: Decision | None = None
-        self._previous: Decision | None = None
+        self._planner: Planner = TaskPlanner(self.world) if self.config.streams else PlainPlanner(self.world)
+        self._planned: tuple[int, Any] | None = None
         self._takes_part = False
         self._rebuilding = False
         self._wakes_at: Any = None
@@ -70,6 +67,11 @@ class Sidecar:
         """As far as it knows itself."""
         machine = self.machine
         return machine is not None and machine.state is State.STABLE and not machine.alone
+
+    @property
+    def unfinished(self) -> bool:
+        """It leads, and is going to ask for another round."""
+        return self.leads and self._planner.unfinished
 
     @property
     def obstacle(self) -> str:
@@ -97,6 +99,8 @@ class Sidecar:
         self.machine = GroupMembership(self.config)
         machine = self.machine
         self._guarded(lambda: self._execute(machine.start(self.now())))
+        if self.config.streams:
+            self._look()
 
     def crash(self, why: str = "dies") -> None:
         if self.machine is not None:
@@ -176,7 +180,8 @@ class Sidecar:
         if before is not machine.state:
             self.coalescing_since = self.now()
         if machine.state is State.WATCHING and self._takes_part:
-            self._memory, self._planned, self._previous = Memory.empty(), None, None
+            self._planner.forget()
+            self._planned = None
         self._takes_part = machine.state is not State.WATCHING
 
     def _burn(self) -> None:
@@ -252,46 +257,55 @@ class Sidecar:
             self.world.tell(f"{self.name}: no plan: {'; '.join(findings)}")
             self.post(e.DecisionFailed(command.generation, "; ".join(findings)))
             return
-        self._planned = decision
-        topics = topics_wanted(raw)
+        self._planned = command.generation, decision
+        topics = self._planner.topics(raw)
         self.post(e.DecisionReady(command.generation, decision.assignments, decision.followup, topics))
 
-    def _attempt(self, raw: RawGroup) -> tuple[Decision | None, tuple[str, ...]]:
+    def _attempt(self, raw: RawGroup) -> Made:
         if self.world.metadata:
             try:
-                return self._made(raw)
+                return self._planner.made(raw)
             except DecisionError as error:
                 self.world.violate(f"decide gives no plan: {error}")
                 return None, (str(error),)
-        previous = previous_answer(self._previous, raw)
-        if previous is None:
-            return None, ("no metadata",)
-        return previous, inspect(raw, previous)
-
-    def _made(self, raw: RawGroup) -> tuple[Decision, tuple[str, ...]]:
-        return make_plan(Policy(), raw, self.world.cluster, self._memory, 0, 1, MESSAGE_BYTES_MAX)
+            except StandAsideError as error:
+                self.world.notes["STANDS ASIDE"] += 1
+                return None, (str(error),)
+        return self._planner.again(raw) or (None, ("no metadata",))
 
     def _compare(self, command: c.Decide) -> None:
         raw = raw_group("g", command)
         if not self.world.metadata:
             self.post(e.ComparisonFailed(command.generation, "no metadata"))
             return
-        decision, findings = self._made(raw)
+        try:
+            decision, findings = self._planner.made(raw)
+        except StandAsideError as error:
+            decision, findings = None, (str(error),)
         if findings:
             self.post(e.ComparisonFailed(command.generation, "; ".join(findings)))
             return
-        reason = worth_moving(decision)
-        self.post(e.ComparisonReady(command.generation, bool(reason), reason, topics_wanted(raw)))
+        reason = self._planner.worth_moving(decision)
+        self.post(e.ComparisonReady(command.generation, bool(reason), reason, self._planner.topics(raw)))
 
     def _delivered(self, generation: int) -> None:
         planned, self._planned = self._planned, None
-        if planned is not None and planned.raw.generation == generation:
-            self._previous, self._memory = planned, planned.memory
+        if planned is not None and planned[0] == generation:
+            self._planner.delivered(planned[1])
+
+    def _look(self) -> None:
+        """What the watch over an application does twice a second."""
+        self.world.clock.after(LOOK_S, self._alive(self._look))
+        machine = self.machine
+        if machine is None or self.world.clock.now < self.paused_until:
+            return
+        if machine.state is State.STABLE and not machine.alone and (wish := self._planner.wish()):
+            self.post(e.RebalanceWanted(wish))
 
     def _observed(self, answer: e.DescribeAnswer) -> None:
         if answer.state == "Stable" and self.world.metadata:
             others = [m for m in answer.members if not m.instance_id or m.instance_id != self.config.instance_id]
-            self._memory = self._recall(-1, answer.protocol, others)
+            self._planner.recall(-1, answer.protocol, others)
 
     def _rebuild(self, command: c.RebuildMemory) -> None:
         machine = self.machine
@@ -302,7 +316,7 @@ class Sidecar:
             self._rebuilding = False
             if self.world.metadata:
                 others = [m for m in answer.members if m.member_id != own]
-                self._memory = self._recall(command.generation, command.protocol, others)
+                self._planner.recall(command.generation, command.protocol, others)
 
         def failed(_: e.Failure) -> None:
             self._rebuilding = False
@@ -311,7 +325,3 @@ class Sidecar:
         request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
         at = self.world.broker.coordinator or 1
         self.world.send(self.client, 9, at, request, 5.0, self._alive(read), self._alive(failed))
-
-    def _recall(self, generation: int, protocol: str, seen: list[e.DescribedMember]) -> Memory:
-        members = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in seen]
-        return recall(generation, protocol, self.world.cluster, members)

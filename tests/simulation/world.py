@@ -9,16 +9,28 @@ from assignors.model import ClusterView
 from coordinator import commands as c
 from coordinator.events import Failure
 from coordinator.group import MembershipConfig, check_timing
+from coordinator.group_config import STOCK_PROTOCOLS
 from tests.simulation.broker import Broker
 from tests.simulation.checks import Checks, ViolationError
 from tests.simulation.clock import Clock
-from tests.simulation.members import COOPERATIVE, EAGER, STICKY, Kind, Member
+from tests.simulation.hostile import Hostile
+from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, STICKY, Kind, Member
 from tests.simulation.network import Call, Network
 from tests.simulation.sidecar import Sidecar
+from tests.simulation.streams import EPOCH_MS, STREAMS, Thread, cluster
 
 TOPIC = "t"
 SIDECAR = "bw"
 STEPS_MAX = 300_000  # an ordinary life takes ten thousand
+# Members of one world; the kinds of a list have a protocol in common.
+FLOCKS: dict[str, tuple[Kind, ...]] = {
+    "eager": (EAGER,),
+    "sticky": (STICKY,),
+    "cooperative": (COOPERATIVE,),
+    "eager and librdkafka": (EAGER, RDKAFKA),
+    "cooperative and librdkafka": (COOPERATIVE, RDKAFKA_COOPERATIVE),
+    "streams": (STREAMS,),
+}
 
 
 class World:
@@ -33,25 +45,38 @@ class World:
         self.notes = Counter[str]()
         self.injected = Counter[str]()
         self.metadata = True
+        self.settled_s, self.settled_rounds = 0.0, 0  # from healing on
         self.subscribed = (TOPIC,)
         self.checks = Checks(self)
         self.network = Network(self.clock, self.rng, self.injected)
         self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
-        self.kind: Kind = self.rng.choice((EAGER, STICKY, COOPERATIVE, COOPERATIVE))
+        self.flock = self.rng.choice([*FLOCKS, "streams"])
         self.partitions = 0
         self.cluster = ClusterView.of({})
         self.grow(self.rng.randint(3, 24))
         self.config = self._config()
         assert check_timing(self.config) is None
         static = self.rng.random() < 0.4
+        make = Thread if self.streams else Member
         self.members = [
-            Member(self, f"m{i}", self.kind, f"i{i}" if static else None) for i in range(self.rng.randint(2, 7))
+            make(self, f"m{i}", self.rng.choice(FLOCKS[self.flock]), f"i{i}" if static else None)
+            for i in range(self.rng.randint(2, 7))
         ]
+        hostile = not self.streams and self.rng.random() < 0.25
+        self.hostile = [Hostile(self, "evil", FLOCKS[self.flock][0], None)] if hostile else []
         self.sidecars = [Sidecar(self, f"{SIDECAR}-{name}", self.config) for name in "ab"]
+
+    @property
+    def streams(self) -> bool:
+        return self.flock == "streams"
+
+    def wall_ms(self) -> int:
+        return EPOCH_MS + int(self.clock.now * 1000)
 
     def _config(self) -> MembershipConfig:
         return MembershipConfig(
             group_id="g",
+            protocols=STREAMS.protocols if self.streams else STOCK_PROTOCOLS,
             adopt=self.rng.choice(("when-empty", "succeed", "take-over", "take-over")),
             instance_id=SIDECAR if self.rng.random() < 0.8 else None,
             leave_on_stop=self.rng.random() < 0.5,
@@ -61,7 +86,7 @@ class World:
 
     def grow(self, partitions: int) -> None:
         self.partitions = partitions
-        self.cluster = ClusterView.of({TOPIC: [["a"]] * partitions})
+        self.cluster = cluster(partitions) if self.streams else ClusterView.of({TOPIC: [["a"]] * partitions})
 
     # ---- for everybody ---------------------------------------------------------------------------------------------
 

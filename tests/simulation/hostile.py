@@ -1,0 +1,66 @@
+"""A member that does its group harm, as far as an authenticated client can: it claims everything, says nonsense in its
+userData, sends a megabyte of it, never syncs, or comes and goes without end.
+"""
+
+from collections.abc import Callable
+
+from coordinator import commands as c
+from coordinator import events as e
+from coordinator.group_errors import Code
+from protocol.consumer import ConsumerProtocolSubscription
+from protocol.types import TopicPartition
+from tests.simulation.members import Member
+
+HUGE = 200_000  # bytes of userData; five of its joins fill a broker's record
+MISDEEDS = ("claims everything", "talks nonsense", "talks too much", "never syncs", "flaps")
+
+
+class Hostile(Member):
+    """Its partitions are lost to the others as long as it is a member; it owns nothing that counts."""
+
+    misdeed = ""
+
+    def start(self) -> None:
+        self.misdeed = self.world.rng.choice(MISDEEDS)
+        self.world.tell(f"{self.name} {self.misdeed}")
+        super().start()
+
+    def own(self, owned: set[TopicPartition]) -> None:
+        """Whatever it is given, it consumes nothing."""
+
+    def _subscription(self, protocol: str) -> bytes:
+        rng, topics = self.world.rng, self.world.subscribed
+        if self.misdeed == "claims everything":
+            everything = tuple(TopicPartition(topic, p) for topic in topics for p in range(-1, 30))
+            return ConsumerProtocolSubscription(3, topics, None, everything * 2, (1 << 31) - 1, "nowhere").encode()
+        if self.misdeed == "talks nonsense":
+            noise = rng.randbytes(rng.randint(0, 60))
+            return ConsumerProtocolSubscription(3, (*topics, "t\udcff"[:1], ""), noise, (), -5, "").encode()
+        if self.misdeed == "talks too much":
+            return ConsumerProtocolSubscription(1, topics, b"\x7f" * HUGE).encode()
+        return super()._subscription(protocol)
+
+    def _sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
+        if self.misdeed != "never syncs":
+            super()._sync(assignments)
+
+    def _synced(self, answer: e.SyncAnswer) -> None:
+        if answer.error:
+            self._trouble(answer.error)
+            self._rejoin_soon()
+            return
+        self.state = "stable"
+        if self.misdeed == "flaps":
+            self._after(self.world.rng.uniform(0.2, 6.0), self._flap)
+
+    def _joined(self, answer: e.JoinAnswer) -> None:
+        if answer.error != Code.INCONSISTENT_GROUP_PROTOCOL:
+            super()._joined(answer)
+
+    def _flap(self) -> None:
+        if self._node is not None:
+            leave = c.Leave(0, e.Node(self._node, "", 0), "g", self.member_id, self.instance_id, "", 5_000)
+            ignore: Callable[[object], None] = lambda _: None  # noqa: E731 - nobody waits for it
+            self.world.send(self.client, 1, self._node, leave, 5.0, ignore, ignore)
+        self._forget()
+        self._after(self.world.rng.uniform(0.2, 3.0), self._join)

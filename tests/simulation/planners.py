@@ -1,0 +1,132 @@
+"""What a sidecar process plans with: the product's own functions, without the event loop and the readers around."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from assignors.decide import Decision
+from assignors.memory import Memory
+from assignors.registry import Policy
+from assignors.streams.memory import StreamsMemory, recall_streams
+from assignors.streams.result import StreamsDecision
+from assignors.views import DescribedMember, RawGroup, recall, topics_wanted
+from coordinator import planner_streams
+from coordinator.attestation import Arrivals
+from coordinator.events import DescribedMember as Seen
+from coordinator.fallback import previous_answer
+from coordinator.guard import MESSAGE_BYTES_MAX, inspect
+from coordinator.guard_streams import inspect_streams
+from coordinator.planner import make_plan, worth_moving
+from coordinator.probing import Facts, Prober
+from tests.simulation import streams
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+Made = tuple[Any, tuple[str, ...]]
+
+
+class Planner(Protocol):
+    """`made` raises DecisionError, or StandAsideError where a member has to lead."""
+
+    def made(self, raw: RawGroup) -> Made: ...
+    def again(self, raw: RawGroup) -> Made | None:
+        """The previous answer, if it is one for this round."""
+
+    def topics(self, raw: RawGroup) -> tuple[str, ...]: ...
+    def worth_moving(self, decision: Any) -> str: ...
+    def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None: ...
+    def delivered(self, decision: Any) -> None: ...
+    def forget(self) -> None: ...
+    def wish(self) -> str | None:
+        """Why the group should rebalance now; asked while it is at rest under us."""
+
+    @property
+    def unfinished(self) -> bool:
+        """A rebalance of ours is planned for some time."""
+
+
+class PlainPlanner:
+    """Of consumers."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.forget()
+
+    def forget(self) -> None:
+        self.memory = Memory.empty()
+        self._previous: Decision | None = None
+
+    def made(self, raw: RawGroup) -> Made:
+        return make_plan(Policy(), raw, self.world.cluster, self.memory, 0, 1, MESSAGE_BYTES_MAX)
+
+    def again(self, raw: RawGroup) -> Made | None:
+        previous = previous_answer(self._previous, raw)
+        return None if previous is None else (previous, inspect(raw, previous))
+
+    def topics(self, raw: RawGroup) -> tuple[str, ...]:
+        return topics_wanted(raw)
+
+    def worth_moving(self, decision: Decision) -> str:
+        return worth_moving(decision)
+
+    def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None:
+        self.memory = recall(generation, protocol, self.world.cluster, _described(seen))
+
+    def delivered(self, decision: Decision) -> None:
+        self._previous, self.memory = decision, decision.memory
+
+    def wish(self) -> str | None:
+        return None
+
+    @property
+    def unfinished(self) -> bool:
+        return False
+
+
+class TaskPlanner:
+    """Of a Streams application; what the product's watch does between rounds included, stalled tasks left out."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        configs = streams.CONFIGS
+        self._prober = Prober(configs.acceptable_recovery_lag, configs.probing_rebalance_interval_ms)
+        self.forget()
+
+    def forget(self) -> None:
+        self.memory = StreamsMemory.empty()
+        self._previous: StreamsDecision | None = None
+        self._arrivals = self._next_arrivals = Arrivals()
+        self._prober.forget()
+
+    def made(self, raw: RawGroup) -> Made:
+        decision, findings, self._next_arrivals = streams.make(self.world, raw, self.memory, self._arrivals)
+        return decision, findings
+
+    def again(self, raw: RawGroup) -> Made | None:
+        previous = planner_streams.previous_tasks(self._previous, raw)
+        return None if previous is None else (previous, inspect_streams(raw, previous))
+
+    def topics(self, raw: RawGroup) -> tuple[str, ...]:
+        del raw
+        return streams.TOPOLOGY.source_topics
+
+    def worth_moving(self, decision: StreamsDecision) -> str:
+        return planner_streams.worth_moving(decision, self.memory)
+
+    def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None:
+        self.memory = recall_streams(generation, protocol, self.world.cluster, _described(seen))
+
+    def delivered(self, decision: StreamsDecision) -> None:
+        self._previous, self.memory, self._arrivals = decision, decision.memory, self._next_arrivals
+        self._prober.planned(Facts.of(decision))
+
+    def wish(self) -> str | None:
+        return self._prober.due(self.world.wall_ms())
+
+    @property
+    def unfinished(self) -> bool:
+        return self._prober.next_at_ms is not None
+
+
+def _described(seen: Sequence[Seen]) -> list[DescribedMember]:
+    return [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in seen]
