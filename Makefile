@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline setup-prove fuzz check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: setup setup-pipeline setup-prove fuzz audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -82,6 +82,26 @@ setup-prove: setup
 
 fuzz: setup-prove  ## every decoder under libFuzzer: EXECUTIONS=10000000 of each, DECODER=name for one of them
 	@$(BIN)/python -m tests.fuzz.run --executions $(or $(EXECUTIONS),100000) $(if $(DECODER),--decoder $(DECODER)) $(if $(JSON),--json $(JSON))
+
+audit: setup-prove .cache/audit/requirements.txt  ## known holes in the locked run-time packages; needs an advisory service and fails without one
+	$(BIN)/pip-audit -r .cache/audit/requirements.txt --disable-pip --strict --progress-spinner off
+
+sbom: setup-prove .cache/audit/requirements.txt  ## CycloneDX of the locked run-time packages; no network
+	@$(BIN)/python -W ignore -m cyclonedx_py requirements .cache/audit/requirements.txt --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o .cache/audit/sbom.json && echo .cache/audit/sbom.json
+
+.cache/audit/requirements.txt: uv.lock
+	@mkdir -p $(dir $@)
+	@$(UV) export --frozen --quiet --no-dev --no-emit-project -o $@
+
+coverage: setup-prove  ## branches of protocol, assignors and the state machine that the tests without brokers take
+	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=protocol,assignors,coordinator \
+		-m pytest -q tests/unit tests/properties tests/vectors tests/simulation -m "not broker and not embedded"
+	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage report --skip-covered --show-missing \
+		--include="protocol/*,assignors/*,coordinator/group*.py,coordinator/leadership.py,coordinator/takeover.py,coordinator/succession.py"
+
+conformance: setup  ## the model of the simulation against a real broker, SEEDS=500 RELEASE=4.3 or 3.9; needs a JDK
+	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3)
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
 	$(BIN)/python -m tests.soak

@@ -1,6 +1,6 @@
 """`make fuzz`: coverage-guided fuzzing of every decoder by atheris (libFuzzer), beginning with bytes of Java's classes.
 
-Each decoder has a process of its own that ends at an undocumented error, after 5 s in one input or beyond 512 MB. The
+Each decoder has a process of its own that ends at an undocumented error, after 30 s in one input or beyond 512 MB. The
 corpus of a decoder lives in .cache/fuzz and is carried on with. A table is printed, and kept as JSON with --json.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 HOME = Path(__file__).resolve().parents[2] / ".cache" / "fuzz"
 SIZE_MAX = 4_096
-INPUT_LIMIT_S = 5
+INPUT_LIMIT_S = 30  # by the wall, on a machine that may be busy
 MEMORY_MAX_MB = 512
 OWN_SHARE = 2  # every second mutation is ours, by structure; the others are libFuzzer's
 
