@@ -383,7 +383,10 @@ class GroupMembership(Newcomer):
             self._alive_at = max(self._alive_at, self._heartbeat_sent_at)
         if action_for(answer.error) is Action.REJOIN and self._heartbeat_generation != self.generation:
             return  # of the generation before: the broker's answer to our JoinGroup has overtaken it
-        if answer.error == Code.NONE:
+        if self.state is State.JOINING and answer.error in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+            if self._join_overdue():
+                self._join_anew()
+        elif answer.error == Code.NONE:
             if self.state is State.STABLE:
                 self._attempts = 0
                 self._doubt_since = None

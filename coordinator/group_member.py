@@ -12,6 +12,8 @@ from coordinator.group_errors import EXIT_CONFIG, Action, Code, action_for, exit
 from coordinator.group_requests import NO_GENERATION, Kind, Requests, Timer, Timers
 from coordinator.group_rules import Adoption, Coalescing, alone, backed_off_ms, spread, subscription, with_own
 
+JOIN_SHARE = 0.75  # of our session: so long a JoinGroup may be parked before it is sent again
+
 
 class State(Enum):
     WATCHING = auto()
@@ -42,6 +44,7 @@ class Member:
         self._doubt_since: float | None = None
         self._alive_at = 0.0
         self._heartbeat_sent_at = 0.0
+        self._join_sent_at = 0.0
         self._heartbeat_generation = NO_GENERATION
         self._reason = ""  # of the JoinGroup or LeaveGroup under way
         self._slot_taken = False  # our instance id was a member before we joined
@@ -266,7 +269,21 @@ class Member:
         self._note(NoteKind.REJOINING, reason)
         self._send_join()
 
+    def _join_overdue(self) -> bool:
+        """Our JoinGroup may be lost on a connection that died in silence: our heartbeats, on another one, would keep
+        our seat, and the round would wait for us as long as its slowest member may take."""
+        waited_ms = (self._now - self._join_sent_at) * 1000
+        parked = self._is_member() and self._requests.waits_for(Kind.JOIN)
+        return parked and waited_ms >= self.config.session_timeout_ms * JOIN_SHARE
+
+    def _join_anew(self) -> None:
+        """On a new connection. Where the first one has arrived, this one takes its place and changes nothing (M9 is for
+        groups at rest)."""
+        self._requests.abandon(Kind.JOIN)
+        self._send_join()
+
     def _send_join(self) -> None:
+        self._join_sent_at = self._now
         self._listed = self._app_topics if self._list_app_topics else self.config.topics
         self._requests.join(subscription(self._listed, streams=self.config.streams), self._reason)
 

@@ -268,6 +268,9 @@ class Group:
         for seat in self.table.listed():
             if self._answer_sync(seat, SyncAnswer(0, Code.REBALANCE_IN_PROGRESS)):
                 self._alive(seat)
+        if self.state == COMPLETING:
+            for seat in self.seats.values():
+                seat.assignment = b""
         self.unsynced.clear()
         if self._sync_timer is not None:
             self._sync_timer.cancel()
@@ -378,8 +381,7 @@ class Group:
             self._alive(seat)
             reply(SyncAnswer(0, 0, seat.assignment))
             return
-        self._answer_sync(seat, SyncAnswer(0, Code.REBALANCE_IN_PROGRESS))
-        seat.sync = reply
+        seat.sync = reply  # one that this one replaces is never answered
         if seat.member_id == self.leader:
             self._take_plan(request)
 
@@ -422,7 +424,10 @@ class Group:
                 return Code.UNKNOWN_MEMBER_ID
             member_id = holder.member_id
         if member_id in self.pending:
+            at_rest = self.state in (COMPLETING, STABLE)
             self._drop_pending(member_id)
+            if at_rest:
+                self._prepare()  # a broker of 4.3 makes no difference between ids and members here
             return 0
         error = self._stranger(member_id, instance_id)
         if not error:
@@ -438,7 +443,7 @@ class Group:
                 s.member_id,
                 s.instance_id,
                 s.metadata(self.protocol) if stable else b"",
-                s.assignment if stable else b"",
+                s.assignment,
                 s.client_id,
                 "host",
             )

@@ -32,6 +32,8 @@ class Result:
     longest: dict[str, float] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    flocks: Counter[str] = field(default_factory=Counter)
+    settled: dict[str, tuple[float, int]] = field(default_factory=dict)  # the longest: seconds, rounds
 
     def add(self, world: World) -> None:
         self.seeds += 1
@@ -41,6 +43,10 @@ class Result:
         self.injected += world.injected
         self.plans += world.checks.plans
         self.notes += world.notes
+        self.flocks[world.flock] += 1
+        self.flocks["with a hostile member"] += bool(world.hostile)
+        seconds, rounds = self.settled.get(world.flock, (0.0, 0))
+        self.settled[world.flock] = max(seconds, world.settled_s), max(rounds, world.settled_rounds)
         for state, seconds in world.checks.longest.items():
             self.longest[state] = max(seconds, self.longest.get(state, 0.0))
             self.bounds[state] = world.checks.bound_s(state)
@@ -131,6 +137,11 @@ def table(result: Result) -> str:
         f"generations           {result.generations:>10}",
     ]
     lines += [f"plans: {whose:<14} {number:>10}" for whose, number in sorted(result.plans.items())]
+    lines += [f"seeds: {flock:<30} {number:>6}" for flock, number in sorted(result.flocks.items())]
+    lines += [
+        f"longest from healing to rest: {flock:<28} {seconds:6.0f} s, {rounds} rounds"
+        for flock, (seconds, rounds) in sorted(result.settled.items())
+    ]
     lines += [f"fault: {kind:<40} {number:>6}" for kind, number in sorted(result.injected.items())]
     lines += [f"note: {kind:<41} {number:>6}" for kind, number in sorted(result.notes.items())]
     lines += [

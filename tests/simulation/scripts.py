@@ -19,6 +19,7 @@ from tests.simulation.duel import Duel, MismatchError, Person
 from tests.simulation.group_model import COMPLETING, EMPTY, PREPARING, STABLE
 
 Protocols = tuple[tuple[str, bytes], ...]
+Script = Callable[[Duel], None]
 STEPS = 60
 DELAY_MS = 1  # the initial rebalance delay of the broker that is started here
 RELEASES = {"4.3": (CURRENT, Order.JAVA), "3.9": (BROKER_39, Order.SCALA)}
@@ -288,7 +289,7 @@ TIMED = (late_members, leader_that_never_syncs, silent_member, pending_id)
 # ---- running ---------------------------------------------------------------------------------------------------------
 
 
-def play(bootstrap: str, group_id: str, script: Callable[[Duel], None], delay_s: float, order: Order) -> Duel:
+def play(bootstrap: str, group_id: str, script: Script, delay_s: float, order: Order) -> Duel:
     """Raises MismatchError if the two differ, and differ again in a second group: between two connections a busy broker
     may swap two requests."""
     for attempt in (1, 2):
@@ -305,7 +306,7 @@ def play(bootstrap: str, group_id: str, script: Callable[[Duel], None], delay_s:
     raise AssertionError
 
 
-def drawn(seed: int, done: Counter[str]) -> Callable[[Duel], None]:
+def drawn(seed: int, done: Counter[str]) -> Script:
     """The script of a seed; its steps are counted in `done`."""
 
     def run(duel: Duel) -> None:
@@ -336,7 +337,7 @@ def main() -> int:
 
 def _all(bootstrap: str, options: argparse.Namespace, order: Order) -> int:
     done = Counter[str]()
-    scripts: list[tuple[str, Callable[[Duel], None]]] = [("by hand", by_hand)]
+    scripts: list[tuple[str, Script]] = [("by hand", by_hand)]
     scripts += [(work.__name__, work) for work in TIMED] if not options.first else []
     scripts += [(f"seed {seed}", drawn(seed, done)) for seed in range(options.first, options.first + options.seeds)]
     failed = answers = 0

@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.commands import (
+    Abandon,
     Heartbeat,
     Join,
     Leave,
@@ -107,6 +108,23 @@ def test_a_rebalance_while_it_syncs_is_told_by_the_sync() -> None:
     play = Play().deciding().wake().planned().heartbeat(REBALANCE_IN_PROGRESS)
     assert play.kinds() == []
     assert play.synced(REBALANCE_IN_PROGRESS).kinds() == ["Join"]
+
+
+def test_a_join_that_the_broker_may_never_have_seen_is_sent_again_on_a_new_connection() -> None:
+    """Packets of one connection vanished, heartbeats on the other went on: the group waited for us for its largest
+    rebalance timeout (seed 128 of the simulation)."""
+    play = Play(session_timeout_ms=10_000).stable().wake()
+    play.heartbeat(27)
+    early = play.run(7.0, heartbeats=27)
+    assert not any(isinstance(command, Join | Abandon) for command in early)
+    late = [command for command in play.run(2.0, heartbeats=27) if not isinstance(command, Heartbeat)]
+    assert [type(command) for command in late] == [Abandon, Join]
+    assert play.joined(member("a"), member(ME), generation=2).machine.state is State.DECIDING
+
+
+def test_a_first_join_is_left_where_it_is_parked() -> None:
+    play = Play().joining()
+    assert not any(isinstance(command, Join) for command in play.run(60.0))
 
 
 def test_heartbeats_go_on_while_the_join_is_parked() -> None:
