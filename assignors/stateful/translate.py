@@ -12,7 +12,7 @@ import numpy as np
 from assignors.streams.model import Subtopology
 from assignors.streams.offsets import EndOffsets
 from assignors.streams.result import StreamsDecision
-from assignors.streams.topology import Topology
+from assignors.streams.topology import Topology, legal_topic
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.errors import RemoteProtocolError
 from protocol.stateful import STANDBY, UNKNOWN, WARMUP, Copy, StatefulAssignment, StatefulSubscription, Task, TaskState
@@ -47,9 +47,11 @@ def read_member(metadata: bytes) -> Spoken:
 def topology_of(group_id: str, members: Iterable[Spoken]) -> Topology | None:
     """One topic group, 0, of everything that members subscribe to; None where nobody can be read.
 
-    Members that subscribe to less or more are found later, when the topology is checked against each of them.
+    Members that subscribe to less or more are found later, when the topology is checked against each of them. What no
+    topic can be called does not count.
     """
-    topics = sorted({t for m in members if m.info and m.subscription for t in m.subscription.topics})
+    named = {t for m in members if m.info and m.subscription for t in m.subscription.topics}
+    topics = sorted(filter(legal_topic, named))
     return Topology(group_id, (Subtopology(0, tuple(topics)),), "members") if topics else None
 
 

@@ -21,6 +21,11 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _LISTED = 5
 
 
+def legal_topic(name: str) -> bool:
+    """Whether a broker would create a topic of this name."""
+    return _LEGAL_NAME.fullmatch(name) is not None
+
+
 class TopologyError(ValueError):
     """A topology that contradicts itself or the group; the message names the subtopology or topic."""
 
@@ -159,7 +164,7 @@ def _check_one(subtopology: Subtopology, with_pattern: set[int]) -> None:
         raise TopologyError(f"{here} has a repartition source that is not among its sources")
     topics = (*subtopology.sources, *subtopology.repartition_sinks, *subtopology.changelogs)
     for topic in topics:
-        if not _LEGAL_NAME.fullmatch(topic):
+        if not legal_topic(topic):
             raise TopologyError(f"{here} names {topic!r}, which is no legal topic name")
     for group in subtopology.copartition_groups:
         unknown = sorted(set(group) - set(subtopology.sources))

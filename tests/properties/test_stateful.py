@@ -3,7 +3,7 @@ say, a group of them gets a valid plan or a reason."""
 
 import contextlib
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignors.stateful.translate import (
@@ -91,6 +91,11 @@ MEMBERS = st.builds(
 )
 
 
+# A member that subscribes to what no topic can be called: the plan of the whole group failed with it.
+NAMELESS = ConsumerProtocolSubscription(3, ("\0licks", "orders"), StatefulSubscription().encode()).encode()
+
+
+@example([ConsumerProtocolSubscription(3, tuple(COUNTS), StatefulSubscription().encode()).encode(), NAMELESS], 1)
 @given(st.lists(st.one_of(MEMBERS, mutated(MEMBERS)), min_size=1, max_size=4), st.integers(0, 2))
 def test_any_group_gets_a_valid_plan_or_a_reason(metadata: list[bytes], replicas: int) -> None:
     spoken = [read_member(data) for data in metadata]

@@ -305,7 +305,9 @@ class Group:
         return max((seat.rebalance_s for seat in self.seats.values()), default=0.0)
 
     def _complete_if_all(self) -> None:
-        if not self.pending and all(seat.join is not None for seat in self.seats.values()):
+        """An id that was given and not used yet is waited for, but not by a group without members."""
+        ready = all(seat.join is not None for seat in self.seats.values())
+        if ready and not (self.pending and self.seats):
             self._complete()
 
     def _complete(self) -> None:
