@@ -13,6 +13,8 @@ A group is led by the first member in the order of the broker's hash table once 
      which answers every SyncGroup with REBALANCE_IN_PROGRESS, and hold that round open with another pending id.
      Remove the leader when members have had as long as they needed for the first round, and let the round end as
      soon as it has come back under another id.
+   - Streams: remove it at once. Its leaders are Java's, whose plans take longer than we do; the round that this opens
+     ends when we join it, which we do when it is back.
    - members that stop for a round (eager): let the leader's assignment stand first, so that everybody works between
      the rounds; then remove it. The round that this opens ends when we join it, which we do when it is back.
 4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
@@ -34,7 +36,7 @@ POLL_S = 0.02
 BATCH = 64  # ids that are given back together
 LANES = (Kind.JOIN, Kind.JOIN_AGAIN)
 REASON = "take the lead"
-COOPERATIVE = ("cooperative-sticky", STREAMS_PROTOCOL)  # their members work on while a round is open
+COOPERATIVE = "cooperative-sticky"  # its members work on while a round is open
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +250,9 @@ class Takeover:
         ahead = self._ahead(answer.member_id, answer.leader)
         if len(ahead) >= self._evictions:
             return Failed(f"{answer.leader} leads the group, and {ahead[0]} would be next")
-        if answer.protocol in COOPERATIVE:
+        if answer.protocol == STREAMS_PROTOCOL:
+            self._evict()
+        elif answer.protocol == COOPERATIVE:
             self._reopen()
         else:
             self._work()

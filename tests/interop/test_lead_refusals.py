@@ -111,6 +111,7 @@ def test_group_of_the_consumer_protocol_is_left_alone(kafka: KafkaCluster, tmp_p
         watched.check()
 
 
+@pytest.mark.proof
 def test_an_instance_id_of_the_application_is_refused(kafka: KafkaCluster, tmp_path: Path) -> None:
     """To join under it would throw the member out."""
     kafka.create_topic("refused-instance", 4)

@@ -293,6 +293,11 @@ def test_an_eager_leader_that_plans_for_ever_is_removed_all_the_same() -> None:
     assert play.sent(c.Evict).member_ids == (LEADER,)
 
 
+def test_a_leader_of_streams_is_removed_before_it_has_planned() -> None:
+    play = answered(given(rehearsed(), GOOD), LEADER, protocol="stream")
+    assert play.sent(c.Evict).member_ids == (LEADER,)
+
+
 def cooperative() -> Play:
     """In the second round, after a first one for which members needed 0.7 s."""
     play = rehearsed(instance_id="bellwether")
