@@ -55,9 +55,10 @@ class Reported:
         latest: Mapping[str, int],
         committed: Mapping[str, int],
         limit_s: float,
+        age_ms_max: int = 0,
     ) -> EndOffsets:
         """The members have said them already, whoever asks and however."""
-        del group_id, latest, committed, limit_s
+        del group_id, latest, committed, limit_s, age_ms_max
         return self.ends
 
 
