@@ -5,7 +5,7 @@ Here placement starts from whoever has the tasks now. What must move prefers pla
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -16,16 +16,32 @@ from assignors.streams.model import LATEST_OFFSET, PINNED
 _LEAST_GAIN = 1e-9
 
 
+Remote = Callable[[int, int], int]
+
+
+def _nothing_is_remote(_task: int, _process: int) -> int:
+    return 0
+
+
 class Evener:
     """`owner[t]` is the process of each of `tasks`, and is changed in place.
 
-    `others[p]` counts active tasks of process p that stay where they are but weigh in its load.
+    `others[p]` counts active tasks of process p that stay where they are but weigh in its load. `remote(task, process)`
+    is what the racks say against a place, for those that take them into account.
     """
 
     def __init__(
-        self, tasks: IntArray, owner: IntArray, subtopology: IntArray, others: LongArray, capacity: IntArray, lags: Lags
+        self,
+        tasks: IntArray,
+        owner: IntArray,
+        subtopology: IntArray,
+        others: LongArray,
+        capacity: IntArray,
+        lags: Lags,
+        remote: Remote | None = None,
     ) -> None:
         self.owner = owner
+        self.remote = remote or _nothing_is_remote
         self._tasks = tasks
         self._capacity = capacity.astype(np.float64)
         self._lags = lags
@@ -153,14 +169,16 @@ class Evener:
         """Tasks that the process may take over, in the best order for it.
 
         What is at home there comes first, then what it has caught up on. Of that, tasks that run nowhere: somebody must
-        start them anyway, while one that runs would have to stop for it.
+        start them anyway, while one that runs would have to stop for it. Then those that their racks want there: of
+        an exchange for their sake one task may have gone ahead while the other warmed up, and the other shall follow.
         """
         lags, home = self._lags.choices(process), self._lags.home
 
-        def harm(task: int) -> tuple[bool, bool, bool, int, int]:
+        def harm(task: int) -> tuple[bool, bool, bool, int, int, int]:
             astray = not len(home) or int(home[task]) != process
-            running = self._lags.state_of(int(self.owner[task])).get(task) == LATEST_OFFSET
-            return (astray, lags[task] > self._lags.acceptable_lag != PINNED, running, lags[task], task)
+            running = int(self._lags.least[task]) == LATEST_OFFSET
+            foreign = self.remote(task, process) - self.remote(task, int(self.owner[task]))
+            return (astray, lags[task] > self._lags.acceptable_lag != PINNED, running, foreign, lags[task], task)
 
         return sorted(tasks, key=harm)
 

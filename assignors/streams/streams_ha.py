@@ -130,10 +130,15 @@ class StreamsHighAvailability(HighAvailability):
             held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
             dealt = deal_to_quotas if self.steps.weighs else deal
             owner[orphans] = dealt(held + others, self.view.capacity, len(orphans))
-        self.steps.evener(tasks, owner, self.view.tasks.subtopology, others, self.view.capacity, self.lags).run(
-            subtopologies=self.racks is None
-        )
+        view, remote = self.view, self._remote if self.racks is not None else None
+        evener = self.steps.evener(tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote)
+        evener.run(subtopologies=self.racks is None)
         self.place.place_actives(tasks, owner[tasks])
+
+    def _remote(self, task: int, process: int) -> int:
+        """How many source partitions of the task have no replica in the rack of the process."""
+        table = self.view.tasks
+        return int(table.source_remote[table.source_signature[task], self.view.rack[process]])
 
 
 def current_owners(view: StreamsView, lags: Lags) -> IntArray:

@@ -6,7 +6,7 @@ tasks too, unless it cannot have both.
 import numpy as np
 
 from assignors.model import IntArray, LongArray
-from assignors.streams.even import Evener
+from assignors.streams.even import Evener, Remote
 from assignors.streams.lags import Lags
 from assignors.streams.model import StreamsView
 
@@ -65,9 +65,16 @@ class QuotaEvener(Evener):
     """Evens out to quotas: totals first, then subtopologies by exchange only."""
 
     def __init__(
-        self, tasks: IntArray, owner: IntArray, subtopology: IntArray, others: LongArray, capacity: IntArray, lags: Lags
+        self,
+        tasks: IntArray,
+        owner: IntArray,
+        subtopology: IntArray,
+        others: LongArray,
+        capacity: IntArray,
+        lags: Lags,
+        remote: Remote | None = None,
     ) -> None:
-        super().__init__(tasks, owner, subtopology, others, capacity, lags)
+        super().__init__(tasks, owner, subtopology, others, capacity, lags, remote)
         self._quota = quotas(int(self._total.sum()), capacity, self._total, others)
 
     def _next_pair(self) -> tuple[int, int] | None:
