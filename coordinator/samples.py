@@ -7,12 +7,12 @@ meanwhile, they are the records times the mean size of those on disk; where a to
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import structlog
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from assignors.model import NOBODY, ClusterView, LongArray
@@ -89,13 +89,15 @@ class Followed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """One look at a group's partitions: flat arrays, UNKNOWN where something could not be read."""
+    """One look at a group's partitions: flat arrays, UNKNOWN where something could not be read. `ids` are what brokers
+    call the topics, as far as they say; a topic that was created again has another one."""
 
     at_ms: int
     start: LongArray
     end: LongArray
     committed: LongArray
     size: LongArray
+    ids: Mapping[str, str] = field(default_factory=dict)
 
 
 def lag_entries(followed: Followed, look: Look) -> list[dict[str, Any]]:
@@ -125,13 +127,20 @@ def lag_entries(followed: Followed, look: Look) -> list[dict[str, Any]]:
 
 def traffic_entries(followed: Followed, before: Look, now: Look) -> list[dict[str, Any]]:
     """One entry per partition that somebody has; both looks are in the coordinates of `followed.cluster`."""
-    records, written = traffic(before, now)
+    recreated = np.repeat(
+        [_other(before.ids, now.ids, topic) for topic in followed.cluster.topics], followed.cluster.counts
+    )
+    records, written = (np.where(recreated, UNKNOWN, amounts) for amounts in traffic(before, now))
     places, found = Places(followed.cluster), []
     for flat, member in enumerate(followed.holder):
         if member is not None:
             more = {"member": member, "rack": followed.rack[flat]}
             found.append(places(flat) | more | {"records": int(records[flat]), "bytes": int(written[flat])})
     return found
+
+
+def _other(before: Mapping[str, str], now: Mapping[str, str], topic: str) -> bool:
+    return before.get(topic, now.get(topic)) != now.get(topic, before.get(topic))
 
 
 def traffic(before: Look, now: Look) -> tuple[LongArray, LongArray]:
@@ -209,14 +218,27 @@ class Sampler:
         counts = followed.counts
         at_ms = int(self._wall_clock() * 1000)
         sizes = await self._sizes(counts, transport, admin)
+        ids = await self._ids(counts, admin)
         ends, starts, committed = await asyncio.gather(
             offsets.ends(counts, LIMIT_S),
             offsets.starts(counts, LIMIT_S),
             offsets.committed(followed.group_id, counts, LIMIT_S),
         )
         size = {t: np.array([sizes.get((t, p), UNKNOWN) for p in range(n)], dtype=np.int64) for t, n in counts.items()}
-        flat = [_flat(followed.cluster, values) for values in (starts, ends, committed, size)]
-        return Look(at_ms, *flat)
+        start, end, done, sized = (_flat(followed.cluster, values) for values in (starts, ends, committed, size))
+        return Look(at_ms, start, end, done, sized, ids)
+
+    async def _ids(self, counts: Counts, admin: AdminClient) -> Mapping[str, str]:
+        """Brokers before Kafka 2.8 have none."""
+        if not counts:
+            return {}
+        asked = admin.describe_topics(TopicCollection(list(counts)), request_timeout=LIMIT_S)
+        found = {}
+        for topic, future in asked.items():
+            described = await asyncio.to_thread(future.result, LIMIT_S + 1)
+            if described.topic_id is not None:
+                found[topic] = str(described.topic_id)
+        return found
 
     async def _sizes(self, counts: Counts, transport: Transport, admin: AdminClient) -> Sizes:
         """The largest replica of each partition; nothing where that may not be asked."""

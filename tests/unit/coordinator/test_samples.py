@@ -1,6 +1,7 @@
 """Lag and traffic from two looks at offsets and sizes: measured, estimated, or unknown and said so."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,17 @@ def test_a_recreated_topic_and_unread_offsets_are_unknown() -> None:
     before = look(0, [50, 0, 0], [100, UNKNOWN, 5], [0, 0, 0], [1000, 0, 10])
     records, written = traffic(before, look(1, [0, 0, 0], [120, 5, UNKNOWN], [0, 0, 0], [10, 10, 10]))
     assert records.tolist() == written.tolist() == [UNKNOWN, UNKNOWN, UNKNOWN]
+
+
+def test_a_topic_with_another_id_was_created_again_even_if_its_offsets_look_as_if_it_grew() -> None:
+    first, second = (look(t, [0] * 3, [t] * 3, [0] * 3, [t * 10] * 3) for t in (0, 7))
+
+    def records(before: dict[str, str], now: dict[str, str]) -> set[tuple[int, int]]:
+        entries = traffic_entries(FOLLOWED, replace(first, ids=before), replace(second, ids=now))
+        return {(entry["records"], entry["bytes"]) for entry in entries}
+
+    assert records({"t": "one"}, {"t": "other"}) == {(UNKNOWN, UNKNOWN)}
+    assert records({"t": "one"}, {"t": "one"}) == records({}, {"t": "one"}) == records({"t": "one"}, {}) == {(7, 70)}
 
 
 def test_traffic_names_reader_and_racks() -> None:
