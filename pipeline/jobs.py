@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.avro.functions import to_avro
@@ -24,6 +25,7 @@ from pipeline.source import dead_letters, kafka_options, read_stream, single_obj
 from pipeline.tables import TABLES, Options, weights
 
 CHECKPOINT_VERSION = 1
+DESCRIBE_S = 30
 WEIGHTS, DEAD_LETTERS = "weights", "dead_letters"
 JOBS = (*TABLES, DEAD_LETTERS, WEIGHTS)
 
@@ -61,7 +63,8 @@ class Pipeline:
 
 
 def start(spark: SparkSession, pipeline: Pipeline, jobs: Sequence[str] = JOBS) -> list[StreamingQuery]:
-    """Starts the queries. Raises PipelineError for an unknown job or a checkpoint of another version."""
+    """Starts the queries. Raises PipelineError for an unknown job, a topic that cannot be described, and a checkpoint
+    of another version or of a topic that was deleted and created again."""
     unknown = sorted(set(jobs) - set(JOBS))
     if unknown:
         raise PipelineError(f"There is no job {unknown[0]}; known are {', '.join(JOBS)}.")
@@ -70,6 +73,9 @@ def start(spark: SparkSession, pipeline: Pipeline, jobs: Sequence[str] = JOBS) -
     schemas = SchemaSet.load()
     for job in jobs:
         check_version(spark, pipeline.checkpoint(job))
+    identity = topic_id(spark, pipeline)
+    for job in jobs:
+        check_topic(spark, pipeline, job, identity)
     return [_start(spark, pipeline, job, schemas) for job in jobs]
 
 
@@ -136,31 +142,88 @@ def check_version(spark: SparkSession, checkpoint: str) -> None:
 
     A checkpoint holds the state of a query, and a query of another version must not go on from it.
     """
-    jvm = spark._jvm  # noqa: SLF001 - the only way to Hadoop's file systems
-    path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/bellwether-version")
-    files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
-    if files.exists(path):
-        stream = files.open(path)
-        try:
-            found = bytes(stream.readAllBytes()).decode().strip()
-        finally:
-            stream.close()
-        if found != str(CHECKPOINT_VERSION):
-            raise PipelineError(
-                f"The checkpoint {checkpoint} is of version {found}, this pipeline has version {CHECKPOINT_VERSION};"
-                " move it and its table away, and the job computes the table anew."
-            )
-        return
-    parent = path.getParent()
-    if files.exists(parent) and len(files.listStatus(parent)):
+    note = _Note(spark, f"{checkpoint}/bellwether-version")
+    found = note.read()
+    if found is None and note.has_neighbours():
         raise PipelineError(
             f"The checkpoint {checkpoint} has no version, so it is none of this pipeline's; choose another --output."
         )
-    out = files.create(path)
+    if found is not None and found != str(CHECKPOINT_VERSION):
+        raise PipelineError(
+            f"The checkpoint {checkpoint} is of version {found}, this pipeline has version {CHECKPOINT_VERSION};"
+            " move it and its table away, and the job computes the table anew."
+        )
+    note.write(str(CHECKPOINT_VERSION))
+
+
+def check_topic(spark: SparkSession, pipeline: Pipeline, job: str, identity: str) -> None:
+    """Writes the topic's id beside a new checkpoint; raises PipelineError for a checkpoint of another topic.
+
+    Offsets of a topic that was deleted and created again mean other records: going on would skip some without a word.
+    """
+    note = _Note(spark, f"{pipeline.checkpoint(job)}/bellwether-topic")
+    named = f"{pipeline.topic} {identity}"
+    if note.read() not in (None, named):
+        raise PipelineError(
+            f"The checkpoint {pipeline.checkpoint(job)} was made with another topic than the present {pipeline.topic},"
+            " which may have been deleted and created again; move the checkpoint away, and the job reads all of it."
+        )
+    note.write(named)
+
+
+def topic_id(spark: SparkSession, pipeline: Pipeline) -> str:
+    """What brokers call the topic; another one after it was created again. Raises PipelineError."""
+    jvm = spark._jvm  # noqa: SLF001 - the only way to the Kafka client that Spark reads with, and its properties
+    properties = jvm.java.util.Properties()
+    for name, value in {"bootstrap.servers": pipeline.bootstrap, **pipeline.kafka}.items():
+        properties.setProperty(name, value)
     try:
-        out.write(bytearray(str(CHECKPOINT_VERSION).encode()))
-    finally:
-        out.close()
+        admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        try:
+            asked = admin.describeTopics(jvm.java.util.Collections.singletonList(pipeline.topic))
+            limit = jvm.java.util.concurrent.TimeUnit.SECONDS
+            told = asked.allTopicNames().get(DESCRIBE_S, limit).get(pipeline.topic)
+            return str(told.topicId().toString())
+        finally:
+            admin.close(jvm.java.time.Duration.ZERO)
+    except Py4JJavaError as error:
+        cause = (error.java_exception.getCause() or error.java_exception).getClass().getSimpleName()
+        raise PipelineError(
+            f"The topic {pipeline.topic} at {pipeline.bootstrap} cannot be described ({cause});"
+            " check --bootstrap, --topic, --kafka and the ACL DESCRIBE."
+        ) from None
+
+
+class _Note:
+    """A line of text in a file beside a checkpoint, wherever Hadoop's file systems reach."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._path = spark._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001 - the only way to those file systems
+        self._files = self._path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
+
+    def read(self) -> str | None:
+        """None if there is none."""
+        if not self._files.exists(self._path):
+            return None
+        stream = self._files.open(self._path)
+        try:
+            return bytes(stream.readAllBytes()).decode().strip()
+        finally:
+            stream.close()
+
+    def has_neighbours(self) -> bool:
+        parent = self._path.getParent()
+        return bool(self._files.exists(parent) and len(self._files.listStatus(parent)))
+
+    def write(self, text: str) -> None:
+        """Nothing where it says so already."""
+        if self.read() == text:
+            return
+        out = self._files.create(self._path)
+        try:
+            out.write(bytearray(text.encode()))
+        finally:
+            out.close()
 
 
 def progress(query: StreamingQuery) -> dict[str, object]:

@@ -10,6 +10,10 @@ from assignors.weights import Weights
 from pipeline.backtest import BACKTEST_POLICIES, Outcome
 from pipeline.history import read_history, replay_here, replay_on_spark, write_history
 from pipeline.jobs import Pipeline, PipelineError, start
+from pipeline.session import JARS
+from tests.conftest import missing_tool
+from tests.interop.brokers import KafkaCluster
+from tests.interop.members import wait_until
 from tests.pipeline.spark import as_dicts, kafka_rows, local_spark
 from tests.unit.pipeline.test_backtest import recorded
 
@@ -34,6 +38,27 @@ def test_a_job_that_is_not_there_is_named(tmp_path: Path) -> None:
         start(local_spark(), pipeline, ["lags"])
     with pytest.raises(PipelineError, match="--weights-topic"):
         start(local_spark(), pipeline, ["weights"])
+
+
+def test_a_topic_that_was_created_again_is_not_gone_on_with(
+    kafka: KafkaCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if not JARS.is_dir():
+        missing_tool(request.config, "Spark's jars are not there (make setup-pipeline): no streaming jobs")
+    spark, topic = local_spark(), "recreated-events"
+    pipeline = Pipeline(kafka.bootstrap, topic, tmp_path.as_uri(), available_now=True)
+    kafka.create_topic(topic, 1)
+    for _ in range(2):
+        (query,) = start(spark, pipeline, ["dead_letters"])
+        assert query.awaitTermination(300)
+        assert query.exception() is None
+    kafka.delete_topic(topic)
+    wait_until(lambda: topic not in kafka.admin.list_topics(timeout=10).topics, 60, lambda: "the topic stays")
+    with pytest.raises(PipelineError, match=r"cannot be described \(UnknownTopicOrPartitionException\); check --boot"):
+        start(spark, pipeline, ["dead_letters"])
+    kafka.create_topic(topic, 1)
+    with pytest.raises(PipelineError, match="deleted and created again; move the checkpoint away"):
+        start(spark, pipeline, ["dead_letters"])
 
 
 def test_the_backtest_on_spark_says_what_it_says_here(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 
 from pipeline.session import JARS
 from tests.conftest import missing_tool
+from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import ROOT
 from tests.pipeline.streams import children, ended
 
@@ -23,11 +25,13 @@ Driver = subprocess.Popen[str]
 
 
 @pytest.fixture
-def driver(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Driver]:
-    """One job, for brokers that nobody has, once its query has been started."""
+def driver(kafka: KafkaCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Driver]:
+    """One job, once its query has been started."""
     if not JARS.is_dir():
         missing_tool(request.config, "Spark's jars are not there (make setup-pipeline): no streaming jobs")
-    words = ["run", "--bootstrap", "127.0.0.1:1", "--output", str(tmp_path), "--master", "local[1]"]
+    topic = f"running-{uuid.uuid4().hex}"
+    kafka.create_topic(topic, 1)
+    words = ["run", "--bootstrap", kafka.bootstrap, "--topic", topic, "--output", str(tmp_path), "--master", "local[1]"]
     command = [sys.executable, "-m", "pipeline", *words, "--jobs", "dead_letters", "--stop-limit", "2"]
     pipe = subprocess.PIPE
     started = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True)

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
 from pipeline.codec import HEADER_BYTES, EventSchema, SchemaSet, confluent
-from pipeline.source import AHEAD_MS_MAX, LATE_MS_MAX, dead_letters, single_objects
+from pipeline.source import AHEAD_MS_MAX, AMOUNT_MAX, LATE_MS_MAX, dead_letters, single_objects
 from pipeline.tables import TABLES, Options, rates, weights
 from tests.pipeline.spark import (
     NOW_MS,
@@ -39,16 +39,19 @@ def test_lag_has_a_slope_and_a_time_to_catch_up() -> None:
     assert row["catch_up_s"] == pytest.approx(60)
 
 
-def test_cost_counts_what_crosses_racks() -> None:
+def test_cost_counts_what_crosses_racks_and_absurd_amounts_as_unknown() -> None:
     values = [
         traffic_event(NOW_MS, 2_000_000_000),
         traffic_event(NOW_MS, 500, replicas=("b", "a")),
         traffic_event(NOW_MS, -1),
+        traffic_event(NOW_MS, AMOUNT_MAX + 1),
+        traffic_event(NOW_MS, -5),
     ]
     rows = {(r["from_rack"], r["to_rack"]): r for r in table("rack_costs", list(values))}
     assert rows["b", "a"]["bytes"] == 2_000_000_000
     assert rows["b", "a"]["cost"] == pytest.approx(0.02)
-    assert rows["b", "a"]["unknown"] == 1
+    assert rows["b", "a"]["unknown"] == 3
+    assert [row["bytes_per_s"] for row in table("rates", list(values))] == [pytest.approx(2_000_000_500 / 20)]
     assert (rows["a", "a"]["bytes"], rows["a", "a"]["cost"], rows["a", "a"]["crossed"]) == (500, 0.0, False)
 
 
