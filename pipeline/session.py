@@ -2,16 +2,24 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
 JARS = Path(__file__).parent.parent / ".cache" / "spark" / "jars"
 
 
-def session(name: str, *, master: str | None = None, shuffle_partitions: int | None = None) -> SparkSession:
+def session(
+    name: str,
+    *,
+    master: str | None = None,
+    shuffle_partitions: int | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> SparkSession:
     """The session; times are UTC. With `master` (such as "local[2]") the jars of `make setup-pipeline` are added,
-    without it everything comes from spark-submit."""
+    without it everything comes from spark-submit. `more` are Spark properties."""
     builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
     if master is not None:
         # Otherwise workers run whatever `python3` is on the PATH, which need not have our packages.
@@ -27,4 +35,6 @@ def session(name: str, *, master: str | None = None, shuffle_partitions: int | N
         )
     if shuffle_partitions is not None:
         builder = builder.config("spark.sql.shuffle.partitions", str(shuffle_partitions))
+    for property_name, value in more.items():
+        builder = builder.config(property_name, value)
     return builder.getOrCreate()

@@ -52,7 +52,7 @@ def main() -> int:
         say(f"{count:,} events, {size:.0f} MB, made and written in {time.monotonic() - began:.0f} s")
         output = Path(directory) / "pipeline"
         ended = killed_and_restarted(kafka, output, count)
-        spark = local_spark()
+        spark = local_spark(quick=False)
         raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
         equal = [same(spark, raw, output, name, now_ms) for name in (*TABLES, DEAD_LETTERS)]
         equal.append(same_weights(spark, raw, kafka, now_ms))

@@ -36,7 +36,7 @@ def main() -> int:
         now_ms = int(time.time() * 1000)
         publish(kafka, TOPIC, values(count, now_ms - 4 * HOUR_MS), now_ms - 4 * HOUR_MS)
         publish(kafka, TOPIC, closing(now_ms), now_ms)
-        spark = local_spark()
+        spark = local_spark(quick=False)
         throughput(spark, read_batch(spark, kafka_options(kafka.bootstrap, TOPIC)), kafka, Path(directory), count)
     return 0
 

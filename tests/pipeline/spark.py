@@ -15,9 +15,19 @@ SCHEMAS = SchemaSet.load()
 NOW_MS = 1_790_000_100_000
 
 
+# A JVM that lives for seconds gains nothing from what takes long to compile, nor do plans that see ten rows.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = {
+    "spark.driver.extraJavaOptions": QUICK_JVM,
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
 @cache
-def local_spark() -> SparkSession:
-    spark = session("bellwether-tests", master="local[2]", shuffle_partitions=2)
+def local_spark(*, quick: bool = True) -> SparkSession:
+    """The session of this process; `quick` suits a few rows."""
+    spark = session("bellwether-tests", master="local[2]", shuffle_partitions=2, more=QUICK if quick else {})
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

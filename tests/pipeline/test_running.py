@@ -16,6 +16,7 @@ from pipeline.session import JARS
 from tests.conftest import missing_tool
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import ROOT
+from tests.pipeline.spark import QUICK_JVM
 from tests.pipeline.streams import children, ended
 
 LIMIT_S = 240
@@ -32,7 +33,18 @@ def driver(kafka: KafkaCluster, tmp_path: Path, request: pytest.FixtureRequest) 
     topic = f"running-{uuid.uuid4().hex}"
     kafka.create_topic(topic, 1)
     words = ["run", "--bootstrap", kafka.bootstrap, "--topic", topic, "--output", str(tmp_path), "--master", "local[1]"]
-    command = [sys.executable, "-m", "pipeline", *words, "--jobs", "dead_letters", "--stop-limit", "2"]
+    command = [
+        "env",
+        f"JAVA_TOOL_OPTIONS={QUICK_JVM}",
+        sys.executable,
+        "-m",
+        "pipeline",
+        *words,
+        "--jobs",
+        "dead_letters",
+        "--stop-limit",
+        "2",
+    ]
     pipe = subprocess.PIPE
     started = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     try:

@@ -17,7 +17,7 @@ from tests.conftest import missing_tool
 from tests.interop.bellwether import run_to_end
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import ROOT
-from tests.pipeline.spark import local_spark
+from tests.pipeline.spark import QUICK_JVM, local_spark
 from tests.pipeline.streams import (
     HOUR_MS,
     closing,
@@ -49,6 +49,7 @@ def test_killed_and_restarted_jobs_write_what_a_batch_computes(
     publish(kafka, TOPIC, closing(now_ms), now_ms)
     output = tmp_path / "pipeline"
     words = command(kafka, output, TOPIC, WEIGHTS_TOPIC, "--per-trigger", str(PER_TRIGGER), "--jobs", ",".join(RUN))
+    words = ["env", f"JAVA_TOOL_OPTIONS={QUICK_JVM}", *words]
     assert kill_within_a_batch(words, output, LIMIT_S), "the kill came between two batches"
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
