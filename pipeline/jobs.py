@@ -178,7 +178,7 @@ def topic_id(spark: SparkSession, pipeline: Pipeline) -> str:
     for name, value in {"bootstrap.servers": pipeline.bootstrap, **pipeline.kafka}.items():
         properties.setProperty(name, value)
     try:
-        admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
         try:
             asked = admin.describeTopics(jvm.java.util.Collections.singletonList(pipeline.topic))
             limit = jvm.java.util.concurrent.TimeUnit.SECONDS
