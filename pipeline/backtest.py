@@ -156,7 +156,7 @@ class Replay:
 
     def _crossed(self, decision: Decision) -> float:
         across = np.flatnonzero(crossing(decision.group, decision.cluster, decision.plan.owner)).tolist()
-        return sum(self._weights.of.get(decision.cluster.name(flat), 0.0) for flat in across)
+        return sum((self._weights.of.get(decision.cluster.name(flat), 0.0) for flat in across), 0.0)
 
 
 def replay(

@@ -5,8 +5,10 @@ behind which Spark's JVM is killed: that loses nothing, a batch that was cut off
 """
 
 import json
+import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -23,6 +25,7 @@ from pipeline.jobs import progress
 PROGRESS_S = 10.0
 POLL_S = 0.5
 EXIT_FAILED = 1
+DEATH_S = 10.0
 
 
 def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float) -> int:
@@ -30,6 +33,7 @@ def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float
 
     Where Spark does not stop within `stop_s`, the process ends from in here.
     """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it writes stack traces about a JVM that has ended
     jvm = spark.sparkContext._gateway.proc  # noqa: SLF001 - the only way to it; None under spark-submit
     stopping: list[int] = []
 
@@ -50,11 +54,22 @@ def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float
             list(pool.map(lambda query: query.stop(), queries))
         spark.stop()
     except (Py4JError, OSError) as error:
-        if jvm is None or jvm.poll() is None:
+        if not _died(jvm):
             raise
         _say(f"Spark's JVM ended ({type(error).__name__}); start the jobs again, they go on where they were.")
         return EXIT_FAILED
     return 0 if failed is None else EXIT_FAILED
+
+
+def _died(jvm: Any) -> bool:
+    """Whether Spark's JVM has ended; its connections may be closed a moment before it has."""
+    if jvm is None:
+        return False
+    try:
+        jvm.wait(DEATH_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _until(queries: Sequence[StreamingQuery], stopping: Sequence[int]) -> StreamingQuery | None:
