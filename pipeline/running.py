@@ -33,7 +33,7 @@ def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float
 
     Where Spark does not stop within `stop_s`, the process ends from in here.
     """
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it writes stack traces about a JVM that has ended
+    logging.disable(logging.ERROR)  # py4j writes stack traces about a JVM that has ended; nothing of ours logs here
     jvm = spark.sparkContext._gateway.proc  # noqa: SLF001 - the only way to it; None under spark-submit
     stopping: list[int] = []
 
