@@ -1,0 +1,129 @@
+"""Orders on placement, given on the command line and obeyed by a live leader: pins and bans of plain consumers, and the
+evacuation of a rack of a Streams application."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.bellwether import Bellwether, run_to_end
+from tests.interop.brokers import KafkaCluster
+from tests.interop.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
+from tests.interop.streams_app import Application, StreamsApp
+from tests.interop.streams_led import application, failures, led, strangers, telling
+from tests.interop.streams_load import Load
+from tests.interop.streams_timeline import Happening, Span, Timeline
+
+PARTITIONS = 6
+SETTLE_S = 240
+RECORDS = 3_000
+
+Owners = Mapping[TopicPartition, Member]
+
+
+def order(kafka: KafkaCluster, topic: str, *arguments: str) -> None:
+    ended = run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", topic])
+    assert ended.code == 0, ended.text
+
+
+@pytest.mark.timeout(300)
+def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster) -> None:
+    group, control = "pinned-orders", "pinned-control"
+    kafka.create_topic(group, PARTITIONS)
+    expected = partitions_of({group: PARTITIONS})
+    with (
+        Bellwether(kafka, [group], options={"policy": "rack-first"}, control_topic=control) as lead,
+        Flock(kafka.bootstrap) as flock,
+    ):
+        members = [flock.member("confluent", group, [group], ["cooperative-sticky"], rack=f"az{n}") for n in (1, 2, 3)]
+
+        def wait_for(what: str, holds: Any) -> None:
+            def settled() -> bool:
+                owned = {tp: m for m in members for tp in m.owned()}
+                return owned.keys() == expected and holds(owned)
+
+            wait_until(settled, 90, lambda: f"{what}\n{lead.said_of(group)}")
+
+        wait_settled(members, expected, spread=0, limit_s=120)
+        order(kafka, control, "pin", group, f"{group}-0", "rack:az3")
+        wait_for("0 is pinned to az3", lambda owned: owned[group, 0] is members[2])
+        order(kafka, control, "pin", group, f"{group}-0", "rack:az1")
+        wait_for("0 is pinned to az1", lambda owned: owned[group, 0] is members[0])
+        order(kafka, control, "ban", group, group, "rack:az2")
+        wait_for("az2 may have nothing", lambda owned: members[1] not in owned.values())
+        order(kafka, control, "unpin", group, group)
+        wait_for("az2 may have some again", lambda owned: members[1] in owned.values())
+        assert [m.errors for m in members] == [[], [], []]
+
+
+@pytest.mark.timeout(900)
+def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_one_round(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """Nobody has a copy of what the rack holds: everything is warmed up elsewhere first, and then handed over."""
+    control = "evacuated-control"
+    common = application(kafka, "evacuated-counts", probing_interval_ms=600_000, session_timeout_ms=30_000)
+    with (
+        led(kafka, common, tmp_path, control_topic=control, policy="streams-ha") as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=300) as load,
+        telling(lead, app),
+    ):
+        load.produce(RECORDS)
+        for name, rack in (("one", "az1"), ("two", "az2"), ("three", "az3")):
+            app.add(name, rack)
+        app.wait_settled(spread=1, limit_s=SETTLE_S)
+        app.wait_counted(load.expected)
+        load.start(100)
+        leaving, began_ms = app.instances["one"], app.timeline().ordered[-1].t_ms
+        held = leaving.running
+        assert held
+        order(kafka, control, "evacuate", common.application_id, "rack:az1", "--reason", "new disks")
+        wait_until(lambda: not leaving.running and app.complete(), SETTLE_S, app.tell)
+        app.wait_settled(limit_s=SETTLE_S)
+        load.stop()
+        app.wait_counted(load.expected)
+        line = app.timeline()
+        assert line.overlaps() == []
+        waited = {task: rounds_without(common, line, task, began_ms) for task in held}
+        assert waited
+        assert max(waited.values()) == 1, waited
+        warmed = [entry["warmups"] for entry in lead.log("streams_decision") if entry["warmups"]]
+        assert warmed, "tasks with state have moved without a warm-up"
+        assert strangers(kafka, common.application_id) == []
+        assert failures(app) == []
+        order(kafka, control, "unpin", common.application_id, "*")
+        wait_until(lambda: bool(leaving.running), SETTLE_S, app.tell)
+
+
+def rounds_without(app: Application, line: Timeline, task: str, since_ms: int) -> int:
+    """How many generations lie between the one in which its owner gave a task up and the one that gave it to the next:
+    1 is the follow-up round. The largest of all its moves since then."""
+    spans = [span for span in line.spans[task] if span.end_ms >= since_ms]
+    assert len(spans) > 1, f"{task} has not moved"
+    return max(
+        _generation(app, line, task, after, "assigned") - _generation(app, line, task, before, "revoked")
+        for before, after in itertools.pairwise(spans)
+        if before.instance != after.instance
+    )
+
+
+def _generation(app: Application, line: Timeline, task: str, span: Span, event: str) -> int:
+    """Of the last time that the owner of this span was assigned the task before it ran, or of the first time that it
+    gave it up after it had ended."""
+
+    def names_it(h: Happening) -> bool:
+        subtopology, partition = map(int, task.split("_"))
+        return any(t in app.sources[subtopology] and p == partition for t, p in h.said["partitions"])
+
+    said = [h for h in line.ordered if h.instance == span.instance and h.event == event and names_it(h)]
+    near = (
+        [h for h in said if h.t_ms <= span.start_ms][-1:]
+        if event == "assigned"
+        else [h for h in said if h.t_ms >= span.end_ms][:1]
+    )
+    assert near, f"{span.instance} does not say when {task} was {event}: {json.dumps([h.said for h in said])}"
+    return int(near[0].said["generation"])
