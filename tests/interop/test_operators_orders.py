@@ -59,6 +59,7 @@ def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster) -> None:
         assert [m.errors for m in members] == [[], [], []]
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(900)
 def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_one_round(
     kafka: KafkaCluster, tmp_path: Path

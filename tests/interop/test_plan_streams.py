@@ -17,6 +17,7 @@ from tests.interop.test_plan_and_doctor import configured, told
 SETTLE_S = 240
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(600)
 def test_the_plan_for_an_application_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Path) -> None:
     """Each task is in one rack, tasks were dealt in turns, and every process has a copy of everything. Then the leader
