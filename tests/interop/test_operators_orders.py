@@ -29,6 +29,7 @@ def order(kafka: KafkaCluster, topic: str, *arguments: str) -> None:
     assert ended.code == 0, ended.text
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(300)
 def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster) -> None:
     group, control = "pinned-orders", "pinned-control"

@@ -20,6 +20,7 @@ def answer(address: str, path: str) -> tuple[int, str]:
         return said.status, said.read().decode().strip()
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(240)
 def test_a_leader_that_waits_in_a_join_is_alive_and_ready(kafka: KafkaCluster) -> None:
     kafka.create_topic(GROUP, 4)
