@@ -83,13 +83,27 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
         assert found["shadow"]["current"]["unowned"] == found["shadow"]["planned"]["unowned"] == 0
         assert found["shadow"]["moves"]["moved"] == 0
         assert found["can_be_led"] == (protocol == "classic")
-        if protocol == "classic":
-            imagined(name, config)
         assert rounds(kafka, name) == before
 
 
+@pytest.mark.proof
+def test_changes_of_an_application_are_imagined(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """`simulate`: one more process, and the loss of the only rack."""
+    name = "imagined-app"
+    application = Application(name, (f"{name}-in",), f"{name}-out", 3)
+    create_topics(kafka, application)
+    with StreamsApp(kafka, application) as app, Load(kafka, application.topics[0], keys=50) as load:
+        load.produce(500)
+        app.add("one", "az1")
+        app.wait_settled()
+        app.wait_counted(load.expected)
+        config = tmp_path / "bellwether.toml"
+        options = bellwether_options(application, write_topology(application, tmp_path))
+        config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [{"name": name, **options}]))
+        imagined(name, config)
+
+
 def imagined(name: str, config: Path) -> None:
-    """`simulate` on the same application: one more process, and the loss of the only rack."""
     added = run_to_end(["simulate", name, "--config", str(config), "--add", "1", "--add-rack", "az2", "-o", "json"])
     assert added.code == 0, added.text
     told = json.loads(added.stdout)
@@ -113,6 +127,7 @@ def test_groups_are_listed(kafka: KafkaCluster) -> None:
     assert "assigned by" in ended.stdout
 
 
+@pytest.mark.proof
 def test_top_shows_who_leads_and_why_the_last_round_was(kafka: KafkaCluster, tmp_path: Path) -> None:
     led, other = "topped-led", "topped-other"
     for name in (led, other):
