@@ -283,7 +283,8 @@ class Member:
         self._send_join()
 
     def _send_join(self) -> None:
-        self._join_sent_at = self._now
+        if not self._requests.waits_for(Kind.JOIN):
+            self._join_sent_at = self._now
         self._listed = self._app_topics if self._list_app_topics else self.config.topics
         self._requests.join(subscription(self._listed, streams=self.config.streams), self._reason)
 
