@@ -8,19 +8,14 @@ from pathlib import Path
 import pytest
 
 from coordinator.attestation import TAG, tag_value
-from tests.interop.bellwether import INSTANCE
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import CURRENT, KAFKA_VERSION, STREAMS_39, STREAMS_39_VERSION
-from tests.interop.members import wait_until
-from tests.interop.rounds import last_round
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import (
     PARTITIONS,
     application,
     failures,
-    generation_of,
     led,
-    led_by_java,
     strangers,
     telling,
     topology_of,
@@ -29,7 +24,6 @@ from tests.interop.streams_load import Load
 
 pytestmark = pytest.mark.timeout(600)
 SESSION_MS = 6_000
-LEAD_S = 120  # a session that ends, an attempt that fails and the wait after it
 
 
 def restart(app: StreamsApp, name: str, version: Application) -> None:
@@ -119,43 +113,6 @@ def test_a_version_with_swapped_subtopologies_says_so_by_its_tag(kafka: KafkaClu
         reasons = [line["reason"] for line in lead.logged("membership", what="REFUSED")]
         assert reasons
         assert all("attests the topology" in reason for reason in reasons)
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("version", ["v2", "v3"])
-def test_a_new_version_is_learned_from_one_generation_of_java(
-    kafka: KafkaCluster, tmp_path: Path, version: str
-) -> None:
-    """Nobody vouches for it, and there is no topology file: v2 has a new store, v3 two subtopologies that changed
-    places. A member of the new version leads once, shows its topology by that, and we lead again by this."""
-    old = application(kafka, f"versions-learned-{version}", session_timeout_ms=SESSION_MS)
-    new, group = replace(old, topology=version), old.application_id
-    options = {"topology": None, "topology_attested": False, "adopt": "take-over", "stores": "persistent"}
-
-    def ours() -> bool:
-        return last_round(kafka, group).leader.startswith(INSTANCE)
-
-    with StreamsApp(kafka, old) as app, Load(kafka, old.topics[0], keys=200) as load:
-        load.produce(1_000)
-        app.add("one")
-        app.wait_settled()
-        with led(kafka, old, tmp_path, **options) as lead, telling(lead, app):
-            wait_until(ours, LEAD_S, app.tell)
-            first = generation_of(kafka, group)
-            restart(app, "one", new)
-            wait_until(lambda: led_by_java(kafka, group, first), LEAD_S, app.tell)
-            wait_until(ours, LEAD_S, app.tell)
-            load.produce(1_000)
-            app.wait_settled()
-            app.wait_counted(load.expected)
-            java = [found.generation for found in strangers(kafka, group) if found.generation > first]
-            assert len(java) == 1, java
-            digests = [line["digest"] for line in lead.log("topology_learned")]
-            assert len(set(digests)) == 2, digests
-            (refused,) = lead.log("membership", what="REFUSED")
-            assert "has restarted and may run another version" in refused["reason"]
-        assert app.timeline().overlaps() == []
-        assert failures(app) == []
 
 
 def test_a_topic_that_a_pattern_finds_is_read_too(kafka: KafkaCluster, tmp_path: Path) -> None:
