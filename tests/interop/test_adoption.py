@@ -136,7 +136,7 @@ def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path
             "adopt": "take-over",
             "stores": "persistent",
             "evictions_max": 2,
-            **PATIENT,
+            "takeover_attempts_max": PATIENT["takeover_attempts_max"],
         }
         with Bellwether(kafka, [application.application_id], options=options) as lead:
             group = application.application_id
