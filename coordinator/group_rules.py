@@ -1,7 +1,7 @@
 """Rules of the membership machine that need no machine: whom we can lead, when to adopt, how long to coalesce."""
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.events import DescribeAnswer, DescribedMember, JoinedMember
 from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
@@ -46,6 +46,22 @@ def with_own(
 
 def alone(members: tuple[JoinedMember, ...], member_id: str) -> bool:
     return all(m.member_id == member_id for m in members)
+
+
+def without_sidecars(answer: DescribeAnswer) -> DescribeAnswer:
+    """An application's threads alone: a sidecar that leads it is a member, but no process that could get tasks.
+
+    Known by its process id, zero, which Java never draws. What cannot be read stays: it may be a thread.
+    """
+    return replace(answer, members=tuple(m for m in answer.members if not _is_sidecar(m.metadata)))
+
+
+def _is_sidecar(metadata: bytes) -> bool:
+    try:
+        info = SubscriptionInfo.decode(ConsumerProtocolSubscription.decode(metadata).user_data or b"")
+    except RemoteProtocolError:
+        return False
+    return not info.future and info.process_id == SubscriptionInfo().process_id
 
 
 def assigned_by_broker(answer: DescribeAnswer) -> bool:

@@ -19,7 +19,7 @@ from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer, JoinedMember
 from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig
 from coordinator.group_errors import Code
-from coordinator.group_rules import unfit
+from coordinator.group_rules import unfit, without_sidecars
 from coordinator.observe import (
     STABLE,
     GroupKind,
@@ -220,6 +220,8 @@ class GroupObserver:
     # ---- the shadow plan -----------------------------------------------------------------------------------------
 
     async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
+        if answer.protocol == STREAMS_PROTOCOL:
+            answer = without_sidecars(answer)
         members = tuple(JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         memory = RebuildMemory(NEWEST, answer.protocol, members)
         try:

@@ -33,6 +33,8 @@ PATIENT: Mapping[str, int] = {
     "hold_ms_max": 10_000,
     "takeover_attempts_max": 20,
 }
+# Sessions of applications end early, and so does the time for all this; but one may try again.
+PATIENT_WITH_APPLICATIONS = {"takeover_attempts_max": PATIENT["takeover_attempts_max"]}
 CHANGES_MAX = 60  # members that are restarted until the leader is of the wished kind
 
 

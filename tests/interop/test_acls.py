@@ -144,7 +144,7 @@ def without_each(
             process.start(wait=False)
             says(process, right)
         finally:
-            process.stop()
+            process.__exit__(None, None, None)
         assert resting.seen() == before, f"without {right.words} the group was disturbed"
         stand.grant(user, right)
 
@@ -165,7 +165,7 @@ def test_observe(stand: Stand) -> None:
                 lambda: any(seen["shadow_moves"] == 0 for seen in process.log("group_observed")), LIMIT_S, process.tail
             )
         finally:
-            process.stop()
+            process.__exit__(None, None, None)
         assert resting.seen() == before
 
 
@@ -231,7 +231,7 @@ def test_assist(stand: Stand) -> None:
                 wait_until(lambda: bool(process.log("ghosts", what="GHOST")), LIMIT_S, process.tail)
                 wait_settled([*resting.members, twin], partitions_of({group: PARTITIONS}))
         finally:
-            process.stop()
+            process.__exit__(None, None, None)
 
 
 def test_control_topic_and_standby(stand: Stand) -> None:

@@ -23,7 +23,7 @@ from tests.interop.sidecar import Sidecar
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_load import Load
 from tests.interop.streams_stage import bellwether_options, create_topics, write_topology
-from tests.interop.takeovers import COOPERATIVE, MIXED, PARTITIONS, PATIENT, start, take_over
+from tests.interop.takeovers import COOPERATIVE, MIXED, PARTITIONS, PATIENT, PATIENT_WITH_APPLICATIONS, start, take_over
 
 pytestmark = pytest.mark.broker
 
@@ -136,7 +136,7 @@ def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path
             "adopt": "take-over",
             "stores": "persistent",
             "evictions_max": 2,
-            "takeover_attempts_max": PATIENT["takeover_attempts_max"],
+            **PATIENT_WITH_APPLICATIONS,
         }
         with Bellwether(kafka, [application.application_id], options=options) as lead:
             group = application.application_id

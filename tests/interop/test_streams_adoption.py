@@ -12,7 +12,7 @@ from tests.interop.rounds import last_round
 from tests.interop.streams_app import StreamsApp
 from tests.interop.streams_led import application, failures, led, telling
 from tests.interop.streams_load import Load
-from tests.interop.takeovers import PATIENT
+from tests.interop.takeovers import PATIENT_WITH_APPLICATIONS
 
 pytestmark = pytest.mark.timeout(300)
 TURNS = 5
@@ -38,7 +38,7 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
         before = app.wait_settled(spread=1)
         app.wait_counted(load.expected)
         began_ms = now_ms()
-        options = {"adopt": "take-over", "stores": "persistent", **PATIENT}
+        options = {"adopt": "take-over", "stores": "persistent", **PATIENT_WITH_APPLICATIONS}
         for _ in range(TURNS):
             with led(kafka, common, tmp_path, **options) as lead, telling(lead, app):
                 wait_until(ours, 60, app.tell)
@@ -84,7 +84,13 @@ def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_sta
         ):
             refuses(kafka, group, told, reason)
             assert last_round(kafka, group) == rested, f"{reason}, and yet the group was disturbed"
-        insisted = {**EXACTLY_ONCE, "adopt": "take-over", "takeover_forced": True, "evictions_max": 2, **PATIENT}
+        insisted = {
+            **EXACTLY_ONCE,
+            "adopt": "take-over",
+            "takeover_forced": True,
+            "evictions_max": 2,
+            **PATIENT_WITH_APPLICATIONS,
+        }
         options = {k: v for k, v in insisted.items() if k not in ("kind", "processing.guarantee")}
         with led(kafka, common, tmp_path, **options) as lead, telling(lead, app):
             wait_until(lambda: last_round(kafka, group).leader.startswith(INSTANCE), 60, app.tell)

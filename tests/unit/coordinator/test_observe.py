@@ -17,6 +17,7 @@ from assignors.views import RawGroup, RawMember, recall
 from coordinator.cli_groups import as_document
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer, DescribedMember, JoinedMember
+from coordinator.group_rules import subscription, without_sidecars
 from coordinator.metrics import Metrics
 from coordinator.metrics_observed import ObservedMetrics
 from coordinator.observe import Shadow, lags_of, member_lag, observation, shadow_of, shadow_of_tasks
@@ -136,6 +137,15 @@ def test_its_topology_is_what_it_told_its_broker() -> None:
     assert topology.source_topics == ("app-rep", "in")
     assert [s.stateful for s in topology.subtopologies] == [False, True]
     assert topology.changelogs == ("app-store-changelog",)
+
+
+def test_a_sidecar_that_leads_an_application_is_no_process_of_it() -> None:
+    """A plan made from outside gave tasks to it."""
+    threads = [DescribedMember(m.member_id, None, m.metadata, b"") for m in (Thread("a", 1).raw, Thread("b", 2).raw)]
+    sidecar = DescribedMember("bellwether-1", "bellwether", subscription(("t",), streams=True), b"")
+    unread = DescribedMember("c", None, b"\x00\x03", b"")
+    seen = without_sidecars(answer(threads[0], sidecar, threads[1], unread, protocol="stream"))
+    assert seen.members == (*threads, unread)
 
 
 def test_metrics_are_a_projection() -> None:
