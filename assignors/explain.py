@@ -187,7 +187,7 @@ def _task_alternative(decision: StreamsDecision, task: int, process: int) -> Alt
     who = view.processes[process]
     held = int((plan.active == process).sum())
     counts = np.bincount(plan.active[plan.active != NOBODY], minlength=view.size)
-    chosen = process == plan.active[task]
+    chosen = process == int(plan.active[task])
     cross = _remote(decision, task, process) - _remote(decision, task, int(plan.active[task]))
     spread = int(counts.max() - counts.min()) if view.size else 0
     verdict = "It is the plan's answer." if chosen else _lag_sentence(decision, task, process, cross)

@@ -30,7 +30,7 @@ FEATURES = ("observe", "take-over", "streams", "assist", "control", "events", "w
 PARTITIONS = 4
 LIMIT_S = 60.0
 READ, WRITE, CREATE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DESCRIBE
-TAKE_OVER = {"adopt": "take-over", "evictions_max": 2, "watch_interval_ms": 500, **PATIENT}
+TAKE_OVER = {"adopt": "take-over", "evictions_max": 2, **PATIENT}
 GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
 
@@ -191,7 +191,7 @@ def test_lead_an_application(stand: Stand, tmp_path: Path) -> None:
     application = Application(group, (f"{group}-in",), f"{group}-out", PARTITIONS, settings=login)
     file = tmp_path / "topology.yaml"
     file.write_text(write_topology(topology_of(application)))
-    options = {"kind": "streams", "topology": str(file), "topology_attested": True, "watch_interval_ms": 500}
+    options = {"kind": "streams", "topology": str(file), "topology_attested": True}
     # Its leader creates what is missing, so without CREATE it steps aside, and Java creates and leads.
     stand.grant("streams", Right(READ, GROUP, group), Right(DESCRIBE, TOPIC, group, prefix=True))
     create = Right(CREATE, TOPIC, group, prefix=True)

@@ -103,9 +103,9 @@ def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_sta
 
 def refuses(kafka: KafkaCluster, group: str, told: dict[str, str], reason: str) -> None:
     """A sidecar that may take over says why it does not, once it has seen the group at rest."""
-    sidecar = Bellwether(kafka, [group], options={**told, "adopt": "take-over", "watch_interval_ms": 500})
+    sidecar = Bellwether(kafka, [group], options={**told, "adopt": "take-over"})
     try:
         sidecar.start(wait=False)
         wait_until(lambda: f"not taken over: {reason}" in sidecar.text().replace('\\"', '"'), 60, sidecar.tail)
     finally:
-        sidecar.stop()
+        sidecar.__exit__(None, None, None)

@@ -1,5 +1,8 @@
 """Explanations agree with the decision they explain."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,6 +104,7 @@ def test_tasks_of_an_application() -> None:
     )
     for task in range(grown.view.tasks.size):
         found = explain_task(grown, task)
+        json.dumps(asdict(found))  # plain values, no scalars of numpy
         chosen = next(one for one in found.alternatives if one.chosen)
         assert found.after == chosen.owner
         assert len(found.alternatives) == grown.view.size
