@@ -18,6 +18,7 @@ from coordinator.ghosts import STABLE, Ghost, GhostFinder, GhostOptions, Proof
 from coordinator.group import GroupMembership, State
 from coordinator.group_errors import Code, name_of
 from coordinator.group_rules import assigned_by_broker
+from coordinator.rights import grant
 from coordinator.transport import Transport
 from coordinator.transport_remove import RemovedMembers, RemoveMembers
 
@@ -170,12 +171,12 @@ class GhostWatch:
         if self._node is None:
             found = await self._transport.request(FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS))
             if not isinstance(found, CoordinatorAnswer) or found.node is None:
-                self._lost(_why(found))
+                self._lost(_why(found, self.group_id))
                 return None
             self._node = found.node
         answer = await self._transport.request(Describe(0, self._node, self.group_id, REQUEST_TIMEOUT_MS))
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
-            self._lost(_why(answer))
+            self._lost(_why(answer, self.group_id))
             return None
         if not assigned_by_broker(answer):
             self._trouble = ""
@@ -229,12 +230,12 @@ def ghost_watches(
     }
 
 
-def _why(answer: object) -> str:
+def _why(answer: object, group_id: str) -> str:
     if isinstance(answer, RequestFailed):
         return answer.reason
     error = int(getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR))
     if error == Code.GROUP_AUTHORIZATION_FAILED:
-        return "our principal may not use this group; grant it the ACL READ on the group"
+        return f"we may neither see its members nor remove any; {grant('READ', 'Group', group_id)}"
     return name_of(error)
 
 

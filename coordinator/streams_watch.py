@@ -19,6 +19,7 @@ from assignors.streams.result import StreamsDecision
 from coordinator.cluster import ClusterUnreachableError
 from coordinator.events import Event, RebalanceWanted, StepAsideWanted
 from coordinator.group import GroupMembership, State
+from coordinator.internal_topics import TopicCreationError
 from coordinator.offset_reader import Counts, Offsets, OffsetsError
 from coordinator.planner_streams import PlannedTasks, StreamsPlanner
 from coordinator.probing import Facts, Prober
@@ -98,6 +99,8 @@ class StreamsWatch:
                 await self.tick(membership, post)
             except OffsetsError as error:
                 log.warning("offsets_unknown", group=self.group_id, reason=str(error))
+            except TopicCreationError as error:
+                log.warning("internal_topics_not_created", group=self.group_id, reason=str(error))
             except (TimeoutError, ClusterUnreachableError) as error:
                 log.warning("metadata_unknown", group=self.group_id, reason=str(error) or "no answer in time")
             except Exception:

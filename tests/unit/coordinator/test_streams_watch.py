@@ -16,6 +16,7 @@ from assignors.streams.decide import Assignors
 from coordinator import logs
 from coordinator.events import Event, RebalanceWanted, StepAsideWanted
 from coordinator.group import MembershipConfig, State
+from coordinator.internal_topics import TopicCreationError
 from coordinator.streams_watch import ENDS_INTERVAL_S, StreamsWatch
 from tests.unit.assignors.streams.world import SHOP_COUNTS, SIMPLE, Thread, always, placed
 from tests.unit.coordinator.applications import App, Cluster, Known
@@ -180,11 +181,20 @@ def test_the_machine_of_these_tests_leads() -> None:
     assert MembershipConfig("g", protocols=("stream",)).streams
 
 
-def test_silent_brokers_are_a_sentence_in_the_log_and_not_the_end() -> None:
+@pytest.mark.parametrize(
+    ("error", "event", "reason"),
+    [
+        (TimeoutError(), "metadata_unknown", "no answer in time"),
+        (TopicCreationError("topic t: grant CREATE"), "internal_topics_not_created", "topic t: grant CREATE"),
+    ],
+)
+def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the_end(
+    error: Exception, event: str, reason: str
+) -> None:
     class Silent:
         async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
             del topics, age_ms_max
-            raise TimeoutError
+            raise error
 
     async def story() -> list[str]:
         app, ticks, out = App(), 0, io.StringIO()
@@ -206,5 +216,5 @@ def test_silent_brokers_are_a_sentence_in_the_log_and_not_the_end() -> None:
         return out.getvalue().splitlines()
 
     lines = [json.loads(line) for line in asyncio.run(story())]
-    assert [line["event"] for line in lines] == ["metadata_unknown"] * 2
-    assert all(line["reason"] == "no answer in time" and "exception" not in line for line in lines)
+    assert [line["event"] for line in lines] == [event] * 2
+    assert all(line["reason"] == reason and "exception" not in line for line in lines)
