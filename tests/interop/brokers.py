@@ -25,7 +25,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.interop.jvm import CURRENT, Java, Release, java
-from tests.interop.raw import find_coordinator
+from tests.interop.raw import find_coordinator, led_partitions
 from tests.patience import PATIENCE
 
 LOOPBACK = "127.0.0.1"
@@ -180,9 +180,15 @@ class KafkaCluster:
         self.admin.delete_topics([name], operation_timeout=20)[name].result(timeout=30)
 
     def wait_for_topic(self, name: str, partitions: int) -> None:
-        """Returns once metadata shows `partitions` partitions, all of them with a leader."""
+        """Returns once every running node knows `partitions` partitions, all of them with a leader.
+
+        One node may know them a while before another, and clients ask any. Where clients log in, one is asked.
+        """
 
         def served() -> bool:
+            if self.users is None and "listener.security.protocol.map" not in self.properties:
+                running = [node.port for node in self._members.values() if node.process is not None]
+                return all(led_partitions(LOOPBACK, port, name) == partitions for port in running)
             found = self.admin.list_topics(name, timeout=5).topics[name]
             return len(found.partitions) == partitions and all(p.leader >= 0 for p in found.partitions.values())
 
@@ -400,7 +406,7 @@ def _wait(condition: Callable[[], bool], limit_s: float, what: str) -> None:
         try:
             if condition():
                 return
-        except KafkaException as error:
+        except (KafkaException, OSError) as error:
             last = f" ({error})"
         time.sleep(0.1)
     raise TimeoutError(f"waited {limit_s:.0f} s for {what}{last}")

@@ -12,8 +12,8 @@ from typing import Self
 
 from tests.patience import PATIENCE
 
-FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE = 10, 11, 12, 13, 14, 15
-VERSIONS = {FIND_COORDINATOR: 1, JOIN: 5, HEARTBEAT: 3, LEAVE: 1, SYNC: 3, DESCRIBE: 4}
+METADATA, FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE = 3, 10, 11, 12, 13, 14, 15
+VERSIONS = {METADATA: 1, FIND_COORDINATOR: 1, JOIN: 5, HEARTBEAT: 3, LEAVE: 1, SYNC: 3, DESCRIBE: 4}
 RETRIABLE = {14, 15, 16}
 REBALANCE_IN_PROGRESS = 27
 MEMBER_ID_REQUIRED = 79
@@ -115,6 +115,27 @@ class Connection:
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
+
+
+def led_partitions(host: str, port: int, topic: str) -> int:
+    """How many partitions of a topic have a leader as far as this one node knows; 0 while it does not know it."""
+    connection = Connection(host, port)
+    try:
+        answer = connection.ask(METADATA, struct.pack(">i", 1) + _text(topic))
+    finally:
+        connection.close()
+    for _ in range(answer.take("i")):
+        answer.take("i"), answer.text(), answer.take("i"), answer.text()
+    answer.take("i")
+    led = 0
+    for _ in range(answer.take("i")):
+        answer.take("h"), answer.text(), answer.take("b")
+        for _ in range(answer.take("i")):
+            answer.take("h"), answer.take("i")
+            led += answer.take("i") >= 0
+            for _ in ("replicas", "in sync"):
+                answer.raw(4 * answer.take("i"))
+    return led
 
 
 def find_coordinator(bootstrap: str, group_id: str, limit_s: float = 30.0) -> tuple[int, str, int]:
