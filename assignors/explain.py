@@ -10,7 +10,7 @@ import numpy as np
 
 from assignors.cost import crossing, imbalance
 from assignors.decide import Decision
-from assignors.model import NOBODY, IntArray
+from assignors.model import NOBODY, IntArray, LongArray
 from assignors.streams.model import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
 from assignors.streams.result import StreamsDecision
 
@@ -92,7 +92,7 @@ def explain_task(decision: StreamsDecision, task: int) -> Explanation:
         stage=stage,
         withheld=withheld,
         sentence=_sentence(item, before, after, stage, withheld=withheld),
-        alternatives=tuple(_task_alternative(decision, task, p) for p in order[:ALTERNATIVES_MAX]),
+        alternatives=_task_alternatives(decision, task, order[:ALTERNATIVES_MAX]),
     )
 
 
@@ -182,21 +182,26 @@ def _refined_by(decision: StreamsDecision, task: int) -> str:
     return found
 
 
-def _task_alternative(decision: StreamsDecision, task: int, process: int) -> Alternative:
-    view, plan = decision.view, decision.plan
-    who = view.processes[process]
-    held = int((plan.active == process).sum())
-    counts = np.bincount(plan.active[plan.active != NOBODY], minlength=view.size)
-    chosen = process == int(plan.active[task])
-    cross = _remote(decision, task, process) - _remote(decision, task, int(plan.active[task]))
-    spread = int(counts.max() - counts.min()) if view.size else 0
-    verdict = "It is the plan's answer." if chosen else _lag_sentence(decision, task, process, cross)
+def _task_alternatives(decision: StreamsDecision, task: int, order: Sequence[int]) -> tuple[Alternative, ...]:
+    """The same for processes."""
+    active = decision.plan.active
+    held = np.bincount(active[active != NOBODY], minlength=decision.view.size)
+    now = _remote(decision, task, int(active[task]))
+    return tuple(_task_alternative(decision, task, process, held, now) for process in order)
+
+
+def _task_alternative(decision: StreamsDecision, task: int, process: int, held: LongArray, now: int) -> Alternative:
+    who, owner = decision.view.processes[process], int(decision.plan.active[task])
+    chosen = process == owner
+    cross = _remote(decision, task, process) - now
+    counts = held.copy()
     if not chosen:
         counts[process] += 1
-        if plan.active[task] != NOBODY:
-            counts[plan.active[task]] -= 1
-        spread = int(counts.max() - counts.min())
-    return Alternative(str(who.process_id), who.rack, held, True, chosen, cross, spread, verdict)
+        if owner != NOBODY:
+            counts[owner] -= 1
+    spread = int(counts.max() - counts.min())
+    verdict = "It is the plan's answer." if chosen else _lag_sentence(decision, task, process, cross)
+    return Alternative(str(who.process_id), who.rack, int(held[process]), True, chosen, cross, spread, verdict)
 
 
 def _lag_sentence(decision: StreamsDecision, task: int, process: int, cross: int) -> str:

@@ -56,11 +56,10 @@ def leave(
     output: As = Output.TABLE,
 ) -> None:
     """Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume."""
-    properties, topic = _connection(bootstrap, config, topic)
+    to = _connection(bootstrap, config, topic)
     order = _order(OrderKind.LEAVE, group, _duration_ms(for_), reason)
-    _write(properties, topic, order)
     said = f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that."
-    tell(output, said, order=_document(order), heard=_heard(properties, topic, group))
+    _have_stand(order, said, to, output)
 
 
 def pause(
@@ -73,11 +72,10 @@ def pause(
     output: As = Output.TABLE,
 ) -> None:
     """Have Bellwether begin no rebalance of its own accord; rounds that members begin are answered as ever."""
-    properties, topic = _connection(bootstrap, config, topic)
+    to = _connection(bootstrap, config, topic)
     order = _order(OrderKind.PAUSE, group, _duration_ms(for_), reason)
-    _write(properties, topic, order)
     said = f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that."
-    tell(output, said, order=_document(order), heard=_heard(properties, topic, group))
+    _have_stand(order, said, to, output)
 
 
 def resume(
@@ -104,11 +102,9 @@ def rebalance(
     output: As = Output.TABLE,
 ) -> None:
     """Have the leading sidecar begin a rebalance now."""
-    properties, topic = _connection(bootstrap, config, topic)
+    to = _connection(bootstrap, config, topic)
     order = _order(OrderKind.REBALANCE, group, ONCE_MS, reason)
-    _write(properties, topic, order)
-    _await_taken(properties, topic, order_key(OrderKind.REBALANCE, group), wait)
-    tell(output, f"A rebalance of {group} has begun.", order=_document(order))
+    _have_done(order, f"A rebalance of {group} has begun.", to, wait, output)
 
 
 def drain(
@@ -121,11 +117,9 @@ def drain(
     output: As = Output.TABLE,
 ) -> None:
     """Have a sidecar hand its groups to a standby, without a rebalance."""
-    properties, topic = _connection(bootstrap, config, topic)
+    to = _connection(bootstrap, config, topic)
     order = _order(OrderKind.DRAIN, sidecar, ONCE_MS, reason)
-    _write(properties, topic, order)
-    _await_taken(properties, topic, order_key(OrderKind.DRAIN, sidecar), wait)
-    tell(output, "A sidecar hands its groups over.", order=_document(order))
+    _have_done(order, "A sidecar hands its groups over.", to, wait, output)
 
 
 def pin(
@@ -142,7 +136,7 @@ def pin(
     """Keep a partition, a topic or a task on one member or in one rack."""
     order = _placement(PlacementKind.PIN, group, item, where, for_, reason)
     said = f"{item} of {group} belongs on {where} for {for_}; 'bellwether unpin {group} {item}' ends that."
-    _place(order, said, _connection(bootstrap, config, topic), output)
+    _have_stand(order, said, _connection(bootstrap, config, topic), output)
 
 
 def ban(
@@ -159,7 +153,7 @@ def ban(
     """Keep a partition, a topic or a task off one member or out of one rack."""
     order = _placement(PlacementKind.BAN, group, item, where, for_, reason)
     said = f"{item} of {group} stays off {where} for {for_}; 'bellwether unpin {group} {item}' ends that."
-    _place(order, said, _connection(bootstrap, config, topic), output)
+    _have_stand(order, said, _connection(bootstrap, config, topic), output)
 
 
 def evacuate(
@@ -175,7 +169,7 @@ def evacuate(
     """Empty a member or a rack before maintenance; tasks with state move when they have caught up elsewhere."""
     order = _placement(PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason)
     said = f"{where} is emptied of {group} for {for_}; 'bellwether unpin {group} {EVERYTHING}' ends that."
-    _place(order, said, _connection(bootstrap, config, topic), output)
+    _have_stand(order, said, _connection(bootstrap, config, topic), output)
 
 
 def unpin(
@@ -223,20 +217,33 @@ def orders(bootstrap: Bootstrap = None, config: Config = None, topic: Topic = No
 
 def _order(kind: OrderKind, target: str, lasts_ms: int, reason: str) -> Order:
     at_ms = int(time.time() * 1000)
-    return Order(kind, target, f"{getpass.getuser()}@{socket.gethostname()}", at_ms, at_ms + lasts_ms, reason)
+    return Order(kind, target, _owner(), at_ms, at_ms + lasts_ms, reason)
 
 
 def _placement(kind: PlacementKind, group: str, item: str, where: str, for_: str, reason: str) -> PlacementOrder:
     if not where.startswith(("rack:", "member:")) or where.endswith(":"):
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
-    at_ms, owner = int(time.time() * 1000), f"{getpass.getuser()}@{socket.gethostname()}"
-    return PlacementOrder(kind, group, item, where, owner, at_ms, at_ms + _duration_ms(for_), reason)
+    at_ms = int(time.time() * 1000)
+    return PlacementOrder(kind, group, item, where, _owner(), at_ms, at_ms + _duration_ms(for_), reason)
 
 
-def _place(order: PlacementOrder, said: str, to: tuple[dict[str, str], str], output: Output) -> None:
+def _owner() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def _have_stand(order: Order | PlacementOrder, said: str, to: tuple[dict[str, str], str], output: Output) -> None:
+    """Writes an order that is obeyed until it expires, and tells whether anybody is there to obey."""
     properties, topic = to
     _write(properties, topic, order)
     tell(output, said, order=_document(order), heard=_heard(properties, topic, order.target))
+
+
+def _have_done(order: Order, said: str, to: tuple[dict[str, str], str], wait_s: float, output: Output) -> None:
+    """Writes an order that is carried out once, and waits until somebody has taken it."""
+    properties, topic = to
+    _write(properties, topic, order)
+    _await_taken(properties, topic, order_key(order.kind, order.target), wait_s)
+    tell(output, said, order=_document(order))
 
 
 def _document(order: Order | PlacementOrder) -> dict[str, Any]:

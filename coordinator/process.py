@@ -45,7 +45,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
         service.rebalance_wanted(group, reason)
 
     watches = [LoadWatch(weights, policies, wanted)] if weights is not None else []
-    costs = [CostMetrics(metrics, settings.cost, weights)]
+    costs = CostMetrics(metrics, settings.cost, weights)
     service = Service(
         settings.properties,
         settings.memberships,
@@ -77,7 +77,7 @@ def _observers(
     rounds: Rounds,
     events: EventsOut,
     watches: Sequence[LoadWatch],
-    costs: Sequence[CostMetrics],
+    costs: CostMetrics,
     *,
     by_task: bool,
 ) -> Observers:
@@ -89,13 +89,13 @@ def _observers(
             rounds.on_decision,
             *events.on_decision,
             *(w.on_decision for w in watches),
-            *(c.on_decision for c in costs),
+            costs.on_decision,
         ),
-        on_streams_decision=(*streams, *events.on_streams_decision, *(c.on_streams_decision for c in costs)),
-        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), *(c.on_note for c in costs)),
+        on_streams_decision=(*streams, *events.on_streams_decision, costs.on_streams_decision),
+        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), costs.on_note),
         on_ghost=(metrics.on_ghost,),
-        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), *(c.beside for c in costs)),
-        on_observation=(ObservedMetrics(metrics).on_observation, *(c.on_observation for c in costs)),
+        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside),
+        on_observation=(ObservedMetrics(metrics).on_observation, costs.on_observation),
         on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
         on_control=(ControlMetrics(metrics.registry).on_control,),
     )

@@ -80,9 +80,13 @@ class TokenKeeper:
         return token.value, token.expires_at_s, token.principal, dict(token.extensions)
 
     def _renew(self) -> Token:
-        self._token = fresh = self._source()
-        self._renew_in(max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE))
+        fresh = self._source()
+        self._keep(fresh)
         return fresh
+
+    def _keep(self, fresh: Token) -> None:
+        self._token = fresh
+        self._renew_in(max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE))
 
     def _renew_in(self, seconds: float) -> None:
         if self._timer is not None:
@@ -98,14 +102,16 @@ class TokenKeeper:
             self._renew_in(RETRY_S)  # the old one still holds; whoever needs a new one is told why there is none
             return
         with self._lock:
-            self._token = fresh
-        self._renew_in(max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE))
+            self._keep(fresh)
 
 
 def wanted(properties: Mapping[str, str]) -> bool:
     """Whether a login by these properties needs a token."""
-    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or ""
-    return mechanism.upper() in (OAUTHBEARER, AWS_MSK_IAM)
+    return _mechanism(properties) in (OAUTHBEARER, AWS_MSK_IAM)
+
+
+def _mechanism(properties: Mapping[str, str]) -> str:
+    return (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "").upper()
 
 
 def keeper(properties: Mapping[str, str]) -> TokenKeeper:
@@ -117,8 +123,7 @@ def keeper(properties: Mapping[str, str]) -> TokenKeeper:
 @lru_cache(maxsize=16)
 def _keeper(relevant: tuple[tuple[str, str], ...]) -> TokenKeeper:
     properties = dict(relevant)
-    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or ""
-    if mechanism.upper() == AWS_MSK_IAM:
+    if _mechanism(properties) == AWS_MSK_IAM:
         return TokenKeeper(lambda: msk_token(*aws_login()))
     if properties.get(METHOD, "default").lower() == "oidc":
         return TokenKeeper(_oidc(properties))

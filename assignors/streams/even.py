@@ -53,6 +53,10 @@ class Evener:
         self._count = np.bincount(held, minlength=len(rows) * self._size).reshape(len(rows), self._size)
         self._total = self._count.sum(axis=0) + others
         self._mine: dict[tuple[int, int], set[int]] = defaultdict(set)
+        self._begin(capacity, others)
+
+    def _begin(self, capacity: IntArray, others: LongArray) -> None:
+        """What another kind of evening out has to know of how everything was before."""
 
     def run(self, *, subtopologies: bool = True) -> None:
         """Evens out the totals, then each of the subtopologies without unsettling the totals."""

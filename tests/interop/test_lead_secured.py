@@ -3,12 +3,14 @@ is one sentence, no secret is ever written, and no member is disturbed.
 """
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from coordinator.group import MembershipConfig, State
+from tests.conftest import missing_tool
 from tests.interop.bellwether import Bellwether, run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import MissingToolError, java
@@ -26,11 +28,11 @@ MECHANISMS = ("scram-sha-256", "scram-sha-512", "oauthbearer", "mtls")
 
 
 @pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsCluster]:
+def tls(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsCluster]:
     try:
         java()
     except MissingToolError as missing:
-        pytest.skip(f"{missing}: no real broker")
+        missing_tool(request.config, f"{missing}: no real broker")
     folder = tmp_path_factory.mktemp("tls")
     with tls_cluster(folder, Authority.make(folder, "broker"), Authority.make(folder, "client")) as cluster:
         cluster.add_scram_user("bellwether", SECRET)
@@ -70,22 +72,33 @@ def test_a_group_is_led_over_tls(tls: TlsCluster) -> None:
     properties = tls.client_config("", "")
     with Sidecar(properties, config("secured")) as led, Flock(tls.bootstrap) as flock:
         led.wait_for(State.STABLE)
-        more = {f"property.{name}": value for name, value in properties.items() if name != "log_level"}
+        more = as_properties({name: value for name, value in properties.items() if name != "log_level"})
         wait_settled([flock.member("confluent", "secured", ["secured"], more=more)], partitions_of({"secured": 4}))
         assert led.decisions
+
+
+@contextmanager
+def leading(tls: TlsCluster, login: Mapping[str, str], group: str) -> Iterator[tuple[Sidecar, Callable[[], object]]]:
+    """A sidecar and a member of another client library that log in by the very same properties, in a group with four
+    partitions; the function waits until the member owns them all, and returns the owners."""
+    tls.create_topic(group, 4)
+    with Sidecar(login, config(group)) as led, Flock(tls.bootstrap) as flock:
+        led.wait_for(State.STABLE, LIMIT_S)
+        member = flock.member("confluent", group, [group], more=as_properties(login))
+
+        def settled() -> object:
+            return wait_settled([member], partitions_of({group: 4}), limit_s=LIMIT_S)
+
+        settled()
+        yield led, settled
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_group_is_led_by_every_kind_of_login(
     tls: TlsCluster, logins: Mapping[str, dict[str, str]], mechanism: str
 ) -> None:
-    """Members of another client library log in by the very same properties, and the metadata is read with them too."""
-    group = f"secured-{mechanism}"
-    tls.create_topic(group, 4)
-    with Sidecar(logins[mechanism], config(group)) as led, Flock(tls.bootstrap) as flock:
-        led.wait_for(State.STABLE, LIMIT_S)
-        member = flock.member("confluent", group, [group], more=as_properties(logins[mechanism]))
-        wait_settled([member], partitions_of({group: 4}), limit_s=LIMIT_S)
+    """The metadata is read with these properties too."""
+    with leading(tls, logins[mechanism], f"secured-{mechanism}") as (led, _):
         assert led.decisions
 
 
@@ -94,18 +107,14 @@ def test_logins_are_renewed_while_a_group_is_led(
     tls: TlsCluster, logins: Mapping[str, dict[str, str]], mechanism: str
 ) -> None:
     """The broker drops whoever sends after ten seconds without a new login: ours come in time, and nobody notices."""
-    group = f"renewed-{mechanism}"
-    tls.create_topic(group, 4)
-    with Sidecar(logins[mechanism], config(group)) as led, Flock(tls.bootstrap) as flock:
-        led.wait_for(State.STABLE, LIMIT_S)
-        member = flock.member("confluent", group, [group], more=as_properties(logins[mechanism]))
-        owners = wait_settled([member], partitions_of({group: 4}), limit_s=LIMIT_S)
+    with leading(tls, logins[mechanism], f"renewed-{mechanism}") as (led, settled):
+        owners = settled()
         generation = led.generation
         seen: dict[int, set[float]] = {}
         led.wait_until(lambda: renewals(led, seen) >= 2, "two later logins on one connection", LIMIT_S)
         assert led.generation == generation, "no rebalance"
         assert led.states == [State.STABLE]
-        assert wait_settled([member], partitions_of({group: 4}), limit_s=LIMIT_S) == owners
+        assert settled() == owners
 
 
 def renewals(led: Sidecar, seen: dict[int, set[float]]) -> int:
@@ -192,11 +201,11 @@ def test_wrong_tls_material_is_a_sentence(tls: TlsCluster, tmp_path: Path) -> No
     refused(run(tmp_path, right | both, group), "ssl.certificate.location or ssl.key.location")
 
 
-def test_a_group_without_room_for_us_is_a_sentence(tmp_path: Path) -> None:
+def test_a_group_without_room_for_us_is_a_sentence(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     try:
         java()
     except MissingToolError as missing:
-        pytest.skip(f"{missing}: no real broker")
+        missing_tool(request.config, f"{missing}: no real broker")
     crowd = KafkaCluster(nodes=1, racks=("az1",), properties={"group.max.size": "2"})
     with crowd as kafka, Flock(kafka.bootstrap) as flock:
         kafka.create_topic("crowded", 4)

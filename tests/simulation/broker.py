@@ -17,7 +17,8 @@ from coordinator.events import (
 )
 from coordinator.group_errors import Code
 from tests.simulation.clock import Clock
-from tests.simulation.group_model import Group, Hooks, Record, Reply
+from tests.simulation.group_model import Group, Hooks
+from tests.simulation.seats import Record, Reply
 
 NODES = (1, 2, 3)
 
@@ -94,24 +95,25 @@ class Broker:
         elif self.loading:
             reply(_refusal(request, Code.COORDINATOR_LOAD_IN_PROGRESS))
         else:
-            self._serve(client_id, request, reply)
+            serve(self.group, request, client_id, reply)
 
-    def _serve(self, client_id: str, request: c.Request, reply: Reply) -> None:
-        group = self.group
-        match request:
-            case c.Join():
-                group.join(request, client_id, reply)
-            case c.Sync():
-                group.sync(request, reply)
-            case c.Heartbeat():
-                group.heartbeat(request.member_id, request.instance_id, request.generation, reply)
-            case c.Leave():
-                group.leave(request, reply)
-            case c.Evict():
-                errors = [group.remove(member_id, None) for member_id in request.member_ids]
-                reply(LeaveAnswer(0, next((error for error in errors if error), 0)))
-            case c.Describe():
-                reply(group.describe())
+
+def serve(group: Group, request: c.Request, client_id: str, reply: Reply) -> None:
+    """What the group's coordinator node does with a request about it."""
+    match request:
+        case c.Join():
+            group.join(request, client_id, reply)
+        case c.Sync():
+            group.sync(request, reply)
+        case c.Heartbeat():
+            group.heartbeat(request.member_id, request.instance_id, request.generation, reply)
+        case c.Leave():
+            group.leave(request, reply)
+        case c.Evict():
+            errors = [group.remove(member_id, None) for member_id in request.member_ids]
+            reply(LeaveAnswer(0, next((error for error in errors if error), 0)))
+        case c.Describe():
+            reply(group.describe())
 
 
 def _refusal(request: c.Request, error: int) -> Any:

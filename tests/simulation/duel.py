@@ -25,6 +25,7 @@ from coordinator.group_errors import Code
 from coordinator.succession import Order
 from coordinator.transport_messages import answer, message
 from tests.interop.raw import find_coordinator
+from tests.simulation.broker import serve
 from tests.simulation.clock import Clock
 from tests.simulation.group_model import EMPTY, PREPARING, Group, Hooks
 
@@ -256,17 +257,9 @@ class Duel:
     # ---- both sides ------------------------------------------------------------------------------------------------
 
     def _ask_model(self, call: Call) -> None:
-        group, command, reply = self.group, call.command, call.heard.append
-        match command:
-            case c.Join():
-                call.who.parked = True
-                group.join(command, CLIENT_ID, reply)
-            case c.Sync():
-                group.sync(command, reply)
-            case c.Heartbeat():
-                group.heartbeat(command.member_id, command.instance_id, command.generation, reply)
-            case c.Leave():
-                group.leave(command, reply)
+        if isinstance(call.command, c.Join):
+            call.who.parked = True
+        serve(self.group, call.command, CLIENT_ID, call.heard.append)
 
     def _compare_all(self) -> None:
         """Every call that the model has answered, those that it has not, and the group as it can be seen."""

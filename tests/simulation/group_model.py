@@ -5,8 +5,7 @@ the nodes and what is persisted.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from coordinator.commands import Join, Leave, Sync
 from coordinator.events import (
@@ -19,47 +18,13 @@ from coordinator.events import (
     SyncAnswer,
 )
 from coordinator.group_errors import Code
-from coordinator.succession import BUCKETS_MIN, Order, buckets_for, spread_hash
+from coordinator.succession import BUCKETS_MIN, Order, spread_hash
 from tests.simulation.clock import Clock, Handle
+from tests.simulation.seats import Record, Reply, Seat, Table
 
-Reply = Callable[[Any], None]
 EMPTY, PREPARING, COMPLETING, STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
 NEW_MEMBER_S = 300.0
 SESSION_MS = (6_000, 1_800_000)
-
-
-@dataclass
-class Seat:
-    """One member, as the coordinator node holds it."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    protocols: tuple[tuple[str, bytes], ...]
-    session_s: float
-    rebalance_s: float
-    assignment: bytes = b""
-    is_new: bool = True
-    join: Reply | None = None
-    sync: Reply | None = None
-    timer: Handle | None = None
-
-    def metadata(self, protocol: str) -> bytes:
-        return dict(self.protocols).get(protocol, b"")
-
-    def kept(self) -> "Seat":
-        """What a record holds."""
-        return replace(self, is_new=False, join=None, sync=None, timer=None)
-
-
-@dataclass
-class Record:
-    """The group as it was last persisted."""
-
-    generation: int
-    protocol: str
-    leader: str | None
-    seats: tuple[Seat, ...]
 
 
 @dataclass
@@ -73,27 +38,6 @@ class Hooks:
     tell: Callable[[str], None]
     initial_delay_s: float = 3.0
     order: Order = Order.JAVA
-
-
-@dataclass
-class Table:
-    """The broker's hash table: by bucket, then by arrival (Java) or by hash (Scala); it never shrinks."""
-
-    order: Order = Order.JAVA
-    seats: dict[str, Seat] = field(default_factory=dict)
-    buckets: int = BUCKETS_MIN
-
-    def put(self, seat: Seat) -> None:
-        self.seats[seat.member_id] = seat
-        self.buckets = max(self.buckets, buckets_for(len(self.seats), self.order))
-
-    def listed(self) -> list[Seat]:
-        return sorted(self.seats.values(), key=self._place)
-
-    def _place(self, seat: Seat) -> tuple[int, int]:
-        spread = spread_hash(seat.member_id)
-        signed = spread - (1 << 32) if spread >> 31 else spread
-        return spread & (self.buckets - 1), signed if self.order is Order.SCALA else 0
 
 
 class Group:

@@ -6,8 +6,7 @@ tasks too, unless it cannot have both.
 import numpy as np
 
 from assignors.model import IntArray, LongArray
-from assignors.streams.even import Evener, Remote
-from assignors.streams.lags import Lags
+from assignors.streams.even import Evener
 from assignors.streams.model import StreamsView
 
 WEIGHT_MAX = 2**31 - 1
@@ -64,17 +63,7 @@ def deviation(view: StreamsView, count: LongArray) -> float:
 class QuotaEvener(Evener):
     """Evens out to quotas: totals first, then subtopologies by exchange only."""
 
-    def __init__(
-        self,
-        tasks: IntArray,
-        owner: IntArray,
-        subtopology: IntArray,
-        others: LongArray,
-        capacity: IntArray,
-        lags: Lags,
-        remote: Remote | None = None,
-    ) -> None:
-        super().__init__(tasks, owner, subtopology, others, capacity, lags, remote)
+    def _begin(self, capacity: IntArray, others: LongArray) -> None:
         self._quota = quotas(int(self._total.sum()), capacity, self._total, others)
 
     def _next_pair(self) -> tuple[int, int] | None:
