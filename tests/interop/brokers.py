@@ -306,6 +306,8 @@ class KafkaCluster:
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(node.directory / "data"),
             "auto.create.topics.enable": "false",
+            # Minutes after a test has restarted a node, leaders would go back to it in the midst of another test.
+            "auto.leader.rebalance.enable": "false",
             "num.partitions": "1",
             "num.network.threads": "2",
             "num.io.threads": "4",

@@ -17,7 +17,7 @@ from coordinator.group import State
 from coordinator.group_config import MembershipConfig
 from coordinator.succession import Order, Table, buckets_for, unavoidable
 from tests.interop.brokers import KafkaCluster
-from tests.interop.members import Flock, Member, partitions_of, wait_settled, why_unavailable
+from tests.interop.members import Flock, Member, TopicPartition, partitions_of, wait_settled, why_unavailable
 from tests.interop.raw import describe
 from tests.interop.rounds import last_round
 from tests.interop.sidecar import Sidecar
@@ -52,15 +52,30 @@ def start(
     The leader is of `leader_kind`; "" for any.
     """
     members = [flock.member(kind, group, [topic], [assignor]) for kind in kinds]
+    without_rival(kafka, members, group, partitions_of({topic: PARTITIONS}), leader_kind)
+    return members
+
+
+def without_rival(
+    kafka: KafkaCluster,
+    members: Sequence[Member],
+    group: str,
+    expected: frozenset[TopicPartition],
+    leader_kind: str = "",
+) -> None:
+    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it.
+
+    Member ids are the broker's, and one in sixteen stands there.
+    """
     for _ in range(CHANGES_MAX):
-        wait_settled(members, partitions_of({topic: PARTITIONS}))
+        wait_settled(members, expected)
         ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
         leader = last_round(kafka, group).leader
         table = Table(Order.JAVA, buckets_for(len(ids) + 1, Order.JAVA))
         ahead = [m for m in unavoidable(ids.values(), table) if m != leader]
         ahead += [leader] * (f"-{leader_kind}-" not in leader and bool(leader_kind))
         if not ahead:
-            return members
+            return
         for member in members:
             if ids.get(member.name) in ahead:
                 member.stop()

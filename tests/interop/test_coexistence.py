@@ -104,7 +104,8 @@ def test_a_broker_of_3_9_with_the_coordinator_in_scala_is_led_alike() -> None:
         assisting(old, haunted, client_ids_unique=True) as assist,
     ):
         old.create_topic(name, PARTITIONS)
-        with Bellwether(old, [name]) as lead:
+        # A process must be back before its session there has ended, however slow its machine is.
+        with Bellwether(old, [name], options={"session_timeout_ms": 45_000}) as lead:
             members = pair(flock, name)
             told = [member.count("assigned") for member in members]
             lead.kill()

@@ -16,6 +16,7 @@ from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.raw import describe
 from tests.interop.rounds import rounds
+from tests.interop.takeovers import without_rival
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.broker
@@ -54,7 +55,7 @@ def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Pa
     expected = partitions_of({group: PARTITIONS})
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["roundrobin"], rack=f"az{n}") for n in (1, 2, 3)]
-        wait_settled(members, expected)
+        without_rival(kafka, members, group, expected)
         quiet = rounds(kafka, group)
         plan = told("plan", group, path)
         assert plan["moved"] == len(plan["moves"]) > 0
