@@ -109,7 +109,7 @@ def _topology(config: StreamsConfig) -> Topology | None:
 
 def _assignors(config: StreamsConfig) -> Assignors:
     if config.policy in STREAMS_POLICIES:
-        return stock(config.stages)
+        return stock(config.stages, durable=config.durable)
     try:
         return replace(STOCK, assign=PluginPolicy(config), copes=True)
     except PluginError as error:

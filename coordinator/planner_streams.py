@@ -147,7 +147,7 @@ class StreamsPlanner:
             )
             return
         self._ruled = bool(rules)
-        self._assignors = stock(replace(self.config.stages, rules=rules))
+        self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)
 
     async def plan(self, command: Decide) -> PlannedTasks:
         """The answer for this generation before its deadline. Raises PlanError."""

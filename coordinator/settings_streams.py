@@ -9,7 +9,8 @@ so it is said here again, by Kafka's own names:
     topology_attested = true                   # every version of the application that may join has this topology
     policy = "kafka"                           # or "streams-ha", or a plug-in
     "processing.guarantee" = "at_least_once"
-    stores = "persistent"                      # with the line above: what adopt = "take-over" has to know
+    stores = "persistent"                      # with the line above: what adopt = "take-over" has to know, and what
+                                               # lets a restarted process have its tasks back at once (streams-ha)
     "num.standby.replicas" = 1
     "rack.aware.assignment.strategy" = "min_traffic"
 
@@ -124,6 +125,12 @@ class StreamsSettings(BaseModel):
             return 'stores = "persistent" is not declared, and in-memory stores would have to be restored'
         return ""
 
+    @property
+    def _durable(self) -> bool:
+        """Declared, and not only assumed."""
+        at_least_once = "processing_guarantee" in self.model_fields_set and self.processing_guarantee == "at_least_once"
+        return at_least_once and self.stores == "persistent"
+
     def stage_configs(self) -> StageConfigs:
         """Raises AssignmentConfigError."""
         return StageConfigs(**{name: getattr(self, name) for name in STAGE_FIELDS}, clock=time.perf_counter)
@@ -153,6 +160,7 @@ class StreamsSettings(BaseModel):
             standby_lag_max=self.standby_lag_max,
             stages=stages,
             stateful=self.kind == "stateful",
+            durable=self._durable,
         )
 
 

@@ -12,7 +12,8 @@ TASK_STALL_MS = 600_000
 @dataclass(frozen=True, slots=True)
 class StreamsConfig:
     """`topology` is a file, None: it is learned. `standby_lag_max` is in records, None: nothing is done about it. Tasks
-    that commit nothing for `task_stall_ms` although they have records to read are a reason to step aside."""
+    that commit nothing for `task_stall_ms` although they have records to read are a reason to step aside. `durable`:
+    stores are said to be persistent, and a crash does not wipe them (as it does under exactly_once_v2)."""
 
     application_id: str
     topology: Path | None = None
@@ -24,3 +25,4 @@ class StreamsConfig:
     standby_lag_max: int | None = None
     stages: StageConfigs = NO_STAGES
     stateful: bool = False
+    durable: bool = False

@@ -49,7 +49,8 @@ class Assignors:
     """Who places tasks: the policy by name, what serves where it fails or lags are unknown, and threads.
 
     `copes` with unknown lags: a custom assignor is asked even then, as in Java; the stock policies need lags. Processes
-    that went less than `affinity_ms` ago are remembered with their tasks.
+    that went less than `affinity_ms` ago are remembered with their tasks. `durable` stores survive the restart of their
+    process, up to what a crash loses of them (see `recalled`).
     """
 
     assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
@@ -57,16 +58,18 @@ class Assignors:
     spread: Callable[[StreamsView, StreamsPlan], ThreadPlan]
     copes: bool = False
     affinity_ms: int = 0
+    durable: bool = False
 
 
 STOCK = Assignors(assign_streams, assign_fallback_prior, spread)
 
 
-def stock(stages: StageConfigs) -> Assignors:
+def stock(stages: StageConfigs, *, durable: bool = False) -> Assignors:
     """The stock policies with these stages."""
+    made = replace(STOCK, durable=True) if durable else STOCK
     if not stages.any:
-        return STOCK
-    return replace(STOCK, assign=partial(assign_streams, stages=stages), affinity_ms=stages.host_affinity_ms)
+        return made
+    return replace(made, assign=partial(assign_streams, stages=stages), affinity_ms=stages.host_affinity_ms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +153,7 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
     dated = streams_view(decoded, crew, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
     recalled = None
     if trouble is None and work.policy == STREAMS_HA:
-        recalled = recall(memory, decoded, crew, dated.view, tasks, work.now_ms)
+        recalled = recall(memory, decoded, crew, dated.view, tasks, work.now_ms, durable=work.assignors.durable)
         dated = _with_recalled(work, dated, recalled)
     homes = known_homes(memory, tasks, crew, work.now_ms, work.assignors.affinity_ms)
     home, homes = home_of(dated.view, homes)

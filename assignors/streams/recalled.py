@@ -8,6 +8,12 @@ We remember what each process reported, and take what is hidden now as a prefere
 state (`with_recalled`), so that it decides who gets a copy where nobody else has more, and never makes anybody wait.
 What is given back is reported in the next round, which proves the memory right or ends it.
 
+One memory is more than a preference, where stores are known to be `durable`. A task that a process ran when it stopped,
+and that nobody has run since, is on its disk up to the last record of its changelog, or as near to it as a crash
+leaves it (reference §1.3: the process id is kept in the directory of the stores). It goes back to that process at once,
+in the round in which the process returns, and nothing moves (`trusted`). If the process does not say within RETURNING_MS
+that it has it, or says that it is far behind, the next round gives the task to whoever has caught up.
+
 The rest of that round trip is the leader's: it asks for the next round soon (`asks_again_at_ms`).
 """
 
@@ -36,20 +42,29 @@ HeldBy = Mapping[ProcessId, Held]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recalled:
-    """What is remembered in this round. `hidden` are codes (process * tasks + task) of hidden state, ascending.
-    `restarted_ms` is per process, LONG_AGO for one of which no restart is remembered. `home` is per task: the process
+    """What is remembered in this round. `hidden` are codes (process * tasks + task) of hidden state, ascending, and
+    `trusted` those of them that count as caught up. `restarted_ms` is per process, LONG_AGO for one of which no restart is remembered. `home` is per task: the process
     that ran it until it restarted, and may have its state; NOBODY for none. `away` are processes that are not here."""
 
     hidden: LongArray
+    trusted: LongArray
     restarted_ms: LongArray
     home: IntArray
     away: HeldBy
 
 
 def recall(
-    memory: StreamsMemory, decoded: DecodedStreams, crew: Crew, view: StreamsView, tasks: TaskMap, now_ms: int
+    memory: StreamsMemory,
+    decoded: DecodedStreams,
+    crew: Crew,
+    view: StreamsView,
+    tasks: TaskMap,
+    now_ms: int,
+    *,
+    durable: bool = False,
 ) -> Recalled:
-    """What members hide in this round, by what they said and were given in former ones."""
+    """What members hide in this round, by what they said and were given in former ones. `durable`: stores survive the
+    restart of their process."""
     total = max(1, view.tasks.size)
     before = {m.member_id for m in memory.plan.members}
     rows = zip(crew.member.tolist(), crew.process.tolist(), strict=True)
@@ -58,6 +73,7 @@ def recall(
     restarted_ms = np.full(view.size, LONG_AGO, dtype=np.int64)
     home: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     codes: list[LongArray] = [np.zeros(0, dtype=np.int64)]
+    trusted: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     fresh = {process: held for process, held in memory.held.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}
     known = {p: fresh[v.process_id] for p, v in enumerate(crew.processes) if v.process_id in fresh}
     since = {p: held.restarted_ms if p in continuing else now_ms for p, held in known.items()}
@@ -69,21 +85,37 @@ def recall(
         said = among(p * total + task, reported)
         hidden = stateful & ~said & (held.hidden if p in continuing else True)
         codes.append(p * total + task[hidden])
+        if durable and held.went_ms is None and now_ms - at_ms <= RETURNING_MS:
+            delivered = among(task, _delivered(memory, tasks, crew.processes[p].process_id))
+            trusted.append(p * total + task[hidden & held.ran & delivered])
         ran = held.home if p in continuing else held.ran | held.home
         at_home = task[ran & (task != NOBODY) & (said | hidden | ~stateful)]
         home[at_home[home[at_home] == NOBODY]] = p  # who restarted first ran it before those that helped out
         restarted_ms[p] = at_ms
-    return Recalled(distinct(np.concatenate(codes)), restarted_ms, home, _away(memory, crew, now_ms))
+    hides, trusts = distinct(np.concatenate(codes)), distinct(np.concatenate(trusted))
+    return Recalled(hides, trusts, restarted_ms, home, _away(memory, crew, now_ms))
+
+
+def _delivered(memory: StreamsMemory, tasks: TaskMap, process: ProcessId) -> LongArray:
+    """The tasks that this process was sent in the last plan, ascending: not those that it was only promised."""
+    keys = memory.plan.members.keys
+    mine = [i for i, key in enumerate(keys) if (t := memory.threads.get(key)) is not None and t.process_id == process]
+    sent = np.isin(memory.plan.owner_in(tasks.cluster, keys), np.array(mine, dtype=np.int32))
+    task = tasks.task_of[sent]
+    return distinct(task[task != NOBODY])
 
 
 def with_recalled(view: StreamsView, recalled: Recalled, acceptable_lag: int) -> tuple[StreamsView, LongArray]:
     """The view in which hidden state counts as almost nothing; and where in it each report of `view` is.
 
-    State that would count as caught up is left out: nobody may be given a running task for the sake of a memory.
+    State that would count as caught up is left out, except what is trusted: nobody may be given a running task for the
+    sake of a memory.
     """
     total = max(1, view.tasks.size)
     end = view.tasks.end_sum[recalled.hidden % total]
-    used = end - 1 > max(0, acceptable_lag)
+    trusted = among(recalled.hidden, recalled.trusted)
+    used = (end - 1 > max(0, acceptable_lag)) | trusted
+    lag = np.where(trusted, 0, end - 1)
     reporter = np.repeat(np.arange(view.size), np.diff(view.report_first))
     code = np.concatenate([reporter * total + view.report_task, recalled.hidden[used]])
     order = np.argsort(code, kind="stable")
@@ -92,7 +124,7 @@ def with_recalled(view: StreamsView, recalled: Recalled, acceptable_lag: int) ->
         view,
         report_first=starts(code[order] // total, view.size),
         report_task=(code[order] % total).astype(np.int32),
-        report_lag=np.concatenate([view.report_lag, end[used] - 1])[order],
+        report_lag=np.concatenate([view.report_lag, lag[used]])[order],
         recalled=order >= known,
     )
     return made, np.flatnonzero(order < known)
@@ -100,14 +132,14 @@ def with_recalled(view: StreamsView, recalled: Recalled, acceptable_lag: int) ->
 
 def held_after(recalled: Recalled, view: StreamsView, plan: StreamsPlan) -> HeldBy:
     """What to remember once this plan has been sent. Of a task that a process is given it will tell itself, so that is
-    hidden no more."""
+    hidden no more; a store that is trusted may take until it is opened."""
     total = max(1, view.tasks.size)
     mine = np.flatnonzero(plan.active != NOBODY)
     runs: LongArray = np.sort(plan.active[mine].astype(np.int64) * total + mine)
     given = distinct(np.concatenate([runs, plan.standby_process.astype(np.int64) * total + plan.standby_task]))
     away = np.flatnonzero(recalled.home != NOBODY)
     home = recalled.home[away].astype(np.int64) * total + away
-    hidden = recalled.hidden[~among(recalled.hidden, given)]
+    hidden = recalled.hidden[~among(recalled.hidden, given) | among(recalled.hidden, recalled.trusted)]
     code = distinct(np.concatenate([_reported(view), given, hidden, home]))
     first = starts(code // total, view.size).tolist()
     task = code % total
@@ -125,16 +157,15 @@ def held_after(recalled: Recalled, view: StreamsView, plan: StreamsPlan) -> Held
 def asks_again_at_ms(recalled: Recalled, lags: Lags, plan: StreamsPlan, now_ms: int) -> int | None:
     """When the threads shall all join again (epoch ms), so that a process that came back a moment ago can say what it
     has by now; None where nothing waits for it. Each time it is given longer, until it counts as slow."""
-    if not plan.probing or not len(plan.standby_task):
-        return None
     away_ms = now_ms - recalled.restarted_ms
-    copies = np.flatnonzero(away_ms[plan.standby_process] <= RETURNING_MS)
-    if not len(copies):
-        return None
-    waited_for = copies[lags.at(plan.standby_task[copies], plan.standby_process[copies]) > lags.acceptable_lag]
-    if not len(waited_for):
-        return None
-    return now_ms + max(ASK_MS, int(away_ms[plan.standby_process[waited_for]].min()) // 2)
+    process, task = recalled.trusted // max(1, lags.tasks), recalled.trusted % max(1, lags.tasks)
+    waited_for = [away_ms[process[plan.active[task] == process]]]
+    if plan.probing and len(plan.standby_task):
+        back = np.flatnonzero(away_ms[plan.standby_process] <= RETURNING_MS)
+        late = lags.at(plan.standby_task[back], plan.standby_process[back]) > lags.acceptable_lag
+        waited_for.append(away_ms[plan.standby_process[back[late]]])
+    ages = np.concatenate(waited_for)
+    return now_ms + max(ASK_MS, int(ages.min()) // 2) if len(ages) else None
 
 
 def _reported(view: StreamsView) -> LongArray:

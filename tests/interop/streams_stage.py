@@ -86,6 +86,7 @@ def bellwether_options(
         "policy": policy,
         "session_timeout_ms": 6_000,
         "processing.guarantee": application.guarantee,
+        "stores": "persistent",
         **{name: int(told[name]) for name in SAME_NUMBERS},
         "rack.aware.assignment.strategy": application.rack_strategy,
         **vouched,

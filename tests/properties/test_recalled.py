@@ -10,6 +10,7 @@ from assignors.model import NOBODY
 from assignors.streams.assign import STREAMS_HA
 from assignors.streams.lags import is_caught_up
 from assignors.streams.model import MIN_TRAFFIC, NO_STRATEGY, StreamsView
+from assignors.streams.recalled import RETURNING_MS
 from assignors.streams.result import StreamsDecision
 from tests.unit.assignors.streams.fleet import Fleet
 
@@ -30,21 +31,39 @@ def really_near(view: StreamsView, acceptable_lag: int) -> set[tuple[int, int]]:
 
 def check(decision: StreamsDecision) -> None:
     """Where somebody could go on with a task at once, somebody who could is given it."""
+    go_on(decision, set())
+
+
+def check_durable(decision: StreamsDecision) -> None:
+    """Or the process that ran it until now, and has come back within this round or a moment ago."""
+    view, memory = decision.view, decision.memory
+    process = np.repeat(np.arange(view.size), np.diff(view.report_first))
+    rows = np.flatnonzero(view.recalled & (view.report_lag == 0)).tolist() if len(view.recalled) else []
+    trusted = {(int(view.report_task[i]), int(process[i])) for i in rows}
+    for _, p in trusted:
+        restarted_ms = memory.held[view.processes[p].process_id].restarted_ms
+        assert restarted_ms is not None
+        assert view.now_ms - restarted_ms <= RETURNING_MS
+    go_on(decision, trusted)
+
+
+def go_on(decision: StreamsDecision, trusted: set[tuple[int, int]]) -> None:
     view, active = decision.view, decision.plan.active.tolist()
-    near = really_near(view, decision.configs.acceptable_recovery_lag)
+    near = really_near(view, decision.configs.acceptable_recovery_lag) | trusted
     able = {task for task, _ in near}
     late = [t for t in able if view.tasks.stateful[t] and (t, active[t]) not in near]
     assert not late, [str(view.tasks.task_id(t)) for t in late]
     assert (decision.plan.active != NOBODY).all()
 
 
+@pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_task_waits_for_a_memory(seed: int, strategy: str) -> None:
+def test_no_task_waits_for_a_memory(seed: int, strategy: str, durable: bool) -> None:
     """Processes restart, together too, come back early, late or empty, and are asked in between or not."""
     random = Random(seed)
-    fleet = Fleet(STREAMS_HA, strategy)
-    fleet.each_round = check
+    fleet = Fleet(STREAMS_HA, strategy, durable=durable)
+    fleet.each_round = check_durable if durable else check
     for _ in range(EVENTS):
         for process in random.sample(range(3), random.choice([1, 1, 1, 2, 3])):
             fleet.stop(process)

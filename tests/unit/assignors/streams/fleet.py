@@ -36,9 +36,10 @@ PATIENCE_MS = 1_000
 class Fleet:
     """Three instances of two threads."""
 
-    def __init__(self, policy: str, strategy: str, *, forgetful: bool = False) -> None:
+    def __init__(self, policy: str, strategy: str, *, forgetful: bool = False, durable: bool = False) -> None:
         self.policy, self.now_ms, self.rounds, self.moves = policy, NOW_MS, 0, 0
         self.forgetful = forgetful
+        self.assignors = replace(STOCK, durable=durable)
         self.each_round: Callable[[StreamsDecision], None] = lambda _: None
         self.configs = AssignmentConfigs(
             acceptable_recovery_lag=1_000, num_standby_replicas=1, rack_aware_assignment_strategy=strategy
@@ -75,7 +76,7 @@ class Fleet:
             ends=EndOffsets({t: [end] * PARTITIONS for t, end in ENDS.items()}, self.now_ms),
             memory=self.memory,
             configs=self.configs,
-            assignors=STOCK,
+            assignors=self.assignors,
             policy=self.policy,
             now_ms=self.now_ms,
         )

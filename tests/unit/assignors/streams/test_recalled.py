@@ -32,6 +32,7 @@ class Story:
 
     standbys: int = 1
     policy: str = STREAMS_HA
+    durable: bool = False
     now_ms: int = NOW_MS
     threads: dict[str, Thread] = field(default_factory=lambda: {n: Thread(n, i) for i, n in enumerate("abc", start=1)})
     decisions: list[StreamsDecision] = field(default_factory=list)
@@ -52,7 +53,7 @@ class Story:
             ends=ends_of(SHOP, COUNTS, END),
             memory=self.last.memory if self.decisions else None,
             configs=configs(self.standbys),
-            assignors=STOCK,
+            assignors=replace(STOCK, durable=self.durable),
             policy=self.policy,
             now_ms=self.now_ms,
         )
@@ -249,3 +250,68 @@ class TestAskingAgain:
         story.round()
         assert story.last.followup
         assert {story.asked_ms(name) for name in "abc"} == {0}
+
+
+class TestDurableStores:
+    """What a process ran when it stopped, and nobody has run since, is its own at once."""
+
+    def restarted(self) -> tuple[Story, set[TaskId]]:
+        story = Story(durable=True)
+        ran, _ = story.stateful("b")
+        assert ran
+        story.restart("b")
+        story.round()
+        return story, ran
+
+    def test_it_has_its_tasks_back_in_the_round_in_which_it_returns(self) -> None:
+        story, ran = self.restarted()
+        assert story.stateful("b")[0] == ran
+        assert not story.last.followup
+        assert story.last.moves.moved == 0
+
+    def test_it_is_asked_soon_whether_it_really_has_them(self) -> None:
+        story, ran = self.restarted()
+        assert {story.asked_ms(name) for name in "abc"} == {story.now_ms + ASK_MS}
+        story.now_ms += ASK_MS
+        story.round()
+        assert story.stateful("b")[0] == ran
+        assert {story.asked_ms(name) for name in "abc"} == {NEVER_MS}, "it runs them, so that is that"
+
+    def test_where_it_is_far_behind_after_all_they_go_to_who_has_caught_up(self) -> None:
+        story, ran = self.restarted()
+        story.now_ms += ASK_MS
+        b = story.threads["b"]
+        story.threads["b"] = replace(b, sums={**b.sums, **{(t.subtopology, t.partition): 10 for t in ran}})
+        story.round()
+        assert not ran & story.stateful("b")[0]
+        assert ran <= story.stateful("b")[1], "and it restores them meanwhile"
+
+    def test_a_store_that_is_not_open_yet_is_waited_for_but_not_for_long(self) -> None:
+        story, ran = self.restarted()
+        silent = {t: v for t, v in story.threads["b"].sums.items() if TaskId(*t) not in ran}
+        began_ms = story.now_ms
+        while story.stateful("b")[0] == ran:
+            story.now_ms = story.asked_ms("b")
+            assert story.now_ms - began_ms <= 2 * RETURNING_MS
+            story.threads["b"] = replace(story.threads["b"], sums=silent)
+            story.round()
+        assert story.now_ms - began_ms > RETURNING_MS
+
+    def test_what_it_was_only_promised_is_not_trusted(self) -> None:
+        story = Story()
+        story.restart("b")
+        story.round()
+        story.round()
+        assert story.last.followup, "its tasks are still with those that helped out"
+        story.durable = True
+        story.restart("b")
+        story.round()
+        assert not story.stateful("b")[0]
+
+    def test_nor_what_others_have_run_meanwhile(self) -> None:
+        story = Story(durable=True)
+        ran, _ = story.stateful("b")
+        story.round("b")
+        story.restart("b")
+        story.round()
+        assert not ran & story.stateful("b")[0]

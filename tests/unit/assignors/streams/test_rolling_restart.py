@@ -40,8 +40,20 @@ def test_no_task_is_stopped_twice(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
-def test_nor_where_instances_come_back_late(strategy: str) -> None:
-    hit = pauses(Fleet(STREAMS_HA, strategy), slow=True)
+def test_nothing_moves_where_stores_are_durable(strategy: str) -> None:
+    fleet = Fleet(STREAMS_HA, strategy, durable=True)
+    before, rounds, moves = fleet.owners(), fleet.rounds, fleet.moves
+    hit = pauses(fleet)
+    assert set(hit.values()) == {1}, hit
+    assert fleet.owners() == before
+    assert fleet.moves == moves
+    assert fleet.rounds - rounds == 6, "one to go on, one to ask"
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+def test_no_task_is_stopped_twice_where_instances_come_back_late(strategy: str, durable: bool) -> None:
+    hit = pauses(Fleet(STREAMS_HA, strategy, durable=durable), slow=True)
     assert set(hit.values()) == {1}, hit
 
 
