@@ -10,9 +10,9 @@ What is given back is reported in the next round, which proves the memory right 
 
 One memory is more than a preference, where stores are known to be `durable`. A task that a process ran when it stopped,
 and that nobody has run since, is on its disk up to the last record of its changelog, or as near to it as a crash
-leaves it (reference §1.3: the process id is kept in the directory of the stores). It goes back to that process at once,
-in the round in which the process returns, and nothing moves (`trusted`). If the process does not say within RETURNING_MS
-that it has it, or says that it is far behind, the next round gives the task to whoever has caught up.
+leaves it (reference §1.3: the process id is kept in the directory of the stores). It goes back to that process at
+once, in the round in which the process returns, and nothing moves (`trusted`). If the process does not say within
+RETURNING_MS that it has it, or says that it is far behind, the next round gives the task to whoever has caught up.
 
 The rest of that round trip is the leader's: it asks for the next round soon (`asks_again_at_ms`).
 """
@@ -43,8 +43,9 @@ HeldBy = Mapping[ProcessId, Held]
 @dataclass(frozen=True, slots=True, eq=False)
 class Recalled:
     """What is remembered in this round. `hidden` are codes (process * tasks + task) of hidden state, ascending, and
-    `trusted` those of them that count as caught up. `restarted_ms` is per process, LONG_AGO for one of which no restart is remembered. `home` is per task: the process
-    that ran it until it restarted, and may have its state; NOBODY for none. `away` are processes that are not here."""
+    `trusted` those of them that count as caught up. `restarted_ms` is per process, LONG_AGO for one of which no restart
+    is remembered. `home` is per task: the process that ran it until it restarted, and may have its state; NOBODY for
+    none. `away` are processes that are not here."""
 
     hidden: LongArray
     trusted: LongArray
