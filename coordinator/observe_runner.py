@@ -89,6 +89,9 @@ class ReadOnlyTopology:
         if self._inner is not None:
             await self._inner.observe(members)
 
+    def settle(self, topology: Topology) -> None:
+        """Only a round that we lead settles anything."""
+
     async def complete(self, *_: object) -> frozenset[str] | None:
         return None
 

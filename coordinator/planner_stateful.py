@@ -46,6 +46,9 @@ class Reported:
     async def observe(self, members: tuple[DescribedMember, ...]) -> None:
         """There is nothing to learn that members do not say whenever they join."""
 
+    def settle(self, topology: Topology) -> None:
+        """Nothing is ever left open."""
+
     async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
         """Members make their own topics."""
 

@@ -25,7 +25,7 @@ from assignors.streams.offsets import EndOffsets, wanted_offsets
 from assignors.streams.result import StreamsDecision
 from assignors.streams.topology import Topology, TopologyError
 from assignors.views import DescribedMember, RawGroup, topics_wanted
-from coordinator.attestation import Arrivals
+from coordinator.attestation import LEARNED, Arrivals
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer
 from coordinator.fallback import PLAN_SHARE, Attempt, NoAnswer, Source, first_valid
@@ -91,6 +91,9 @@ class TopologySource(Protocol):
 
     async def observe(self, members: tuple[DescribedMember, ...]) -> None:
         """Learns from a group that somebody else leads."""
+
+    def settle(self, topology: Topology) -> None:
+        """Takes the learned topology that a round of ours has settled."""
 
     async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
         """Creates missing internal topics that are described. Returns those that are new, None: nothing was to do."""
@@ -181,7 +184,7 @@ class StreamsPlanner:
         if world is None:
             raise PlanError("; ".join(trouble))
         try:
-            decision, findings = await self._own(world, self._left(command))
+            decision, findings = await self._own(world, self._left(command), dry=True)
         except (DecisionError, StandAsideError, TimeoutError) as error:
             raise PlanError(str(error) or "not ready in time") from error
         if findings:
@@ -194,7 +197,14 @@ class StreamsPlanner:
         if planned is not None:
             self.memory = planned.chosen.decision.memory
             self._arrivals = self._next_arrivals
+            self._settle(planned.chosen.decision.topology)
         return planned
+
+    def _settle(self, used: Topology) -> None:
+        """What threads said in this round is not said again in the next."""
+        known = self._topologies.topology
+        if known is not None and known.undecided and used.source == LEARNED:
+            self._topologies.settle(used)
 
     def forget(self) -> None:
         """We lead no more: others decide from here, so what we remember would be wrong next time."""
@@ -296,6 +306,8 @@ class StreamsPlanner:
     ) -> EndOffsets:
         counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
         latest, committed = wanted_offsets(topology, counts)
+        if topology.source == LEARNED:
+            latest |= {t: counts[t] for t in topology.undecided if t in counts}
         asked = {topic: count for topic, count in latest.items() if topic not in created}
         ends = await self._offsets.end_offsets(self.group_id, asked, committed, limit_s, OFFSETS_AGE_MS_MAX)
         self._offset_failures = self._offset_failures + 1 if ends.failure else 0
@@ -329,25 +341,25 @@ class StreamsPlanner:
             attempts.append((Source.PREVIOUS, lambda: self._checked(raw, again)))
         return attempts
 
-    async def _own(self, world: World, limit_s: float) -> Inspected:
+    async def _own(self, world: World, limit_s: float, *, dry: bool = False) -> Inspected:
         """By the configured policy, which may hold anybody's code."""
         if (
             self._solver is not None
             and not self._ruled
             and self._solver.wants(len(world.raw.members), world.cluster.partition_total)
         ):
-            return self._kept(await self._solver.solve(make_tasks, (self._request(world),), limit_s))
+            return self._kept(await self._solver.solve(make_tasks, (self._request(world, dry),), limit_s))
         self._threads.refuse_too_many()
-        return await self._made(world, self._assignors, limit_s)
+        return await self._made(world, self._assignors, limit_s, dry=dry)
 
-    async def _made(self, world: World, assignors: Assignors, limit_s: float) -> Inspected:
-        return self._kept(await self._threads.run(partial(make_tasks, assignors, self._request(world)), limit_s))
+    async def _made(self, world: World, assignors: Assignors, limit_s: float, *, dry: bool = False) -> Inspected:
+        return self._kept(await self._threads.run(partial(make_tasks, assignors, self._request(world, dry)), limit_s))
 
     def _kept(self, made: MadeTasks) -> Inspected:
         decision, findings, self._next_arrivals = made
         return decision, findings
 
-    def _request(self, world: World) -> TaskRequest:
+    def _request(self, world: World, dry: bool) -> TaskRequest:
         """Nothing of this object, which may change while the plan is made."""
         now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(self.group_id.encode())
         return TaskRequest(
@@ -359,6 +371,7 @@ class StreamsPlanner:
             now_ms,
             seed,
             self._message_bytes_max,
+            dry,
         )
 
     async def _checked(self, raw: RawGroup, decision: StreamsDecision) -> Inspected:

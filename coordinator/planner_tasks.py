@@ -2,7 +2,7 @@
 thread, or in the solver's process: arguments and result are values that survive pickling.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assignors.decide import DecisionError
 from assignors.model import ClusterView
@@ -13,10 +13,12 @@ from assignors.streams.offsets import EndOffsets
 from assignors.streams.result import Cause, StepAside, StreamsDecision
 from assignors.streams.topology import Topology
 from assignors.views import RawGroup
-from coordinator.attestation import Arrivals, distrust
+from coordinator.attestation import LEARNED, Arrivals, distrust
 from coordinator.guard_streams import inspect_streams
 from coordinator.streams_config import StreamsConfig
+from coordinator.topology_settle import settle
 
+_LISTED = 5
 MadeTasks = tuple[StreamsDecision, tuple[str, ...], Arrivals]
 
 
@@ -37,7 +39,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """A world, and what the planner knew when it asked."""
+    """A world, and what the planner knew when it asked. Nobody acts on a `dry` plan."""
 
     world: World
     config: StreamsConfig
@@ -47,6 +49,7 @@ class TaskRequest:
     now_ms: int
     seed: int
     message_bytes_max: int
+    dry: bool = False
 
 
 def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
@@ -54,7 +57,8 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
 
     Raises DecisionError where another plan may do, StandAsideError where none would.
     """
-    world, config, memory = asked.world, asked.config, asked.memory
+    config, memory = asked.config, asked.memory
+    world = _settled(asked)
     decoded = decode_streams(world.raw, memory.threads.keys() if memory.led else ())
     doubt, arrived = distrust(
         decoded,
@@ -84,3 +88,21 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
     if isinstance(decision, StepAside):
         raise DecisionError(decision.reason) if decision.cause is Cause.PLAN else StandAsideError(decision.reason)
     return decision, inspect_streams(world.raw, decision, message_bytes_max=asked.message_bytes_max), arrived
+
+
+def _settled(asked: TaskRequest) -> World:
+    """With a topology of which every changelog is somewhere. Raises StandAsideError where lags would be needed that
+    nobody can know."""
+    world, topology = asked.world, asked.world.topology
+    if topology.source != LEARNED or not topology.undecided:
+        return world
+    found = settle(topology, world.raw, asked.memory, world.cluster, world.ends.ends)
+    if not found.open:
+        return replace(world, topology=found.topology)
+    processes = gather(decode_streams(world.raw), asked.memory).processes
+    named = ", ".join(found.open[:_LISTED])
+    reason = f"no thread has said enough yet to tell which subtopology these belong to: {named}"
+    # Whoever is removed to lead reports offsets; where others do already, that would tell nothing new.
+    if len(processes) > 1 and (found.told or not asked.dry):
+        raise StandAsideError(reason)
+    return replace(world, topology=found.topology, ends=EndOffsets.failed(reason))

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 
 from assignors.model import LongArray
 from assignors.streams.memory import assignment_info
@@ -23,9 +24,13 @@ from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
 from protocol.types import TaskId, TopicPartition
 
 CHANGELOG, REPARTITION = "-changelog", "-repartition"
+NOTHING: Mapping[str, int] = MappingProxyType({})
 _COMBINATIONS_MAX = 20_000
 # How much better than the second best a guess by offsets must be, and how far off it may be itself.
 _MARGIN, _SLACK = 4, 0.1
+
+
+OffsetSum = tuple[TaskId, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +76,11 @@ def learn(
     stateful = {number for t in threads for number in _with_state(t, owner)} & sources.keys()
     stateless = _without_state(threads, owner) - stateful
     names = [t for t in counts if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG) and t not in owner]
-    puzzle = _Puzzle(application_id, sources, sizes, stateful, stateless)
-    placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, threads, ends or {})
+    puzzle = Puzzle(application_id, sources, sizes, stateful, stateless)
+    sums = [pair for t in threads for pair in t.info.task_offset_sums]
+    placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, sums, ends or {})
     reused = puzzle.reused(placed, counts)
-    return _assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
+    return assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
 
 
 def _thread(member: DescribedMember) -> _Thread:
@@ -163,7 +169,7 @@ def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[
 
 
 @dataclass(frozen=True, slots=True)
-class _Puzzle:
+class Puzzle:
     """Which changelog belongs to which subtopology. `sizes` are numbers of tasks."""
 
     application_id: str
@@ -173,14 +179,21 @@ class _Puzzle:
     stateless: set[int]
 
     def solve(
-        self, changelogs: Mapping[str, int], threads: Sequence[_Thread], ends: Mapping[str, LongArray]
+        self,
+        changelogs: Mapping[str, int],
+        sums: Sequence[OffsetSum],
+        ends: Mapping[str, LongArray],
+        known: Mapping[str, int] = NOTHING,
     ) -> tuple[dict[str, int | None], list[str]]:
-        """(subtopology of each changelog, None where it is open; notes). Changelogs that fit nowhere are left out."""
-        placed: dict[str, int | None] = {}
+        """(subtopology of each changelog, None where it is open; notes). Changelogs that fit nowhere are left out;
+        `known` ones are not asked for again."""
+        placed: dict[str, int | None] = dict(known)
         notes: list[str] = []
         options: dict[str, list[int]] = {}
         for topic, count in changelogs.items():
-            same_size = [n for n, size in sorted(self.sizes.items()) if size == count]
+            if topic in known:
+                continue
+            same_size = self.same_size(count)
             fitting = [n for n in same_size if n not in self.stateless]
             by_name = [n for n in fitting if self._named_alike(topic, n)]
             if not same_size:
@@ -189,11 +202,15 @@ class _Puzzle:
                 placed[topic] = (by_name or fitting)[0]
             else:
                 options[topic] = fitting or same_size
-        guess = _by_offsets(placed, options, threads, ends) if options else {}
+        guess = _by_offsets(placed, options, sums, ends) if options else {}
         if guess:
             notes.append("changelogs were told apart by their offsets: " + ", ".join(sorted(guess)))
         placed |= guess or dict.fromkeys(options)
         return placed, notes
+
+    def same_size(self, partitions: int) -> list[int]:
+        """The subtopologies with so many tasks."""
+        return [number for number, size in sorted(self.sizes.items()) if size == partitions]
 
     def _named_alike(self, changelog: str, number: int) -> bool:
         """The store behind an aggregation gives its name to the repartition topic before it."""
@@ -218,17 +235,16 @@ class _Puzzle:
 def _by_offsets(
     placed: Mapping[str, int | None],
     options: Mapping[str, Sequence[int]],
-    threads: Sequence[_Thread],
+    sums: Sequence[OffsetSum],
     ends: Mapping[str, LongArray],
 ) -> dict[str, int | None]:
     """The one way to place the open changelogs in which offset sums are nearly end offsets; {} if there is none."""
     topics = list(options)
-    sums = [(task, value) for t in threads for task, value in t.info.task_offset_sums if value > 0]
     combinations = 1
     for choice in options.values():
         combinations *= len(choice)
     asked = {n for choice in options.values() for n in choice}
-    sums = [(task, value) for task, value in sums if task.subtopology in asked]
+    sums = [(task, value) for task, value in sums if value > 0 and task.subtopology in asked]
     if not sums or combinations > _COMBINATIONS_MAX or any(t not in ends for t in (*topics, *placed)):
         return {}
     scored: list[tuple[int, int, tuple[int, ...]]] = []
@@ -250,7 +266,7 @@ def _end_sum(task: TaskId, placed: Mapping[str, int | None], ends: Mapping[str, 
     return sum(int(ends[t][task.partition]) for t in mine if task.partition < len(ends[t]))
 
 
-def _assembled(
+def assembled(
     application_id: str,
     sources: Mapping[int, Sequence[str]],
     placed: Mapping[str, int | None],

@@ -62,7 +62,10 @@ class TopologyKeeper:
 
     async def observe(self, members: tuple[DescribedMember, ...]) -> None:
         """Learns from a Stable group that somebody else leads. What it cannot learn is a log line, and tried again."""
-        if not members or {m.member_id for m in members} == self.witnesses or self._clock() < self._next_try:
+        if not members or self._clock() < self._next_try:
+            return
+        open_still = self._learned is not None and bool(self._learned.undecided)
+        if {m.member_id for m in members} == self.witnesses and not open_still:
             return
         self._next_try = self._clock() + RETRY_S
         try:
@@ -72,10 +75,17 @@ class TopologyKeeper:
             return
         learned = self._learned = found.topology
         log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=list(found.notes))
-        self.witnesses, self._next_try = frozenset(m.member_id for m in members), float("-inf")
+        self.witnesses = frozenset(m.member_id for m in members)
+        if not learned.undecided:
+            self._next_try = float("-inf")
         self.mismatch = contradiction(self._given, learned) if self._given is not None else ""
         if self.mismatch:
             log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)
+
+    def settle(self, topology: Topology) -> None:
+        """A learned topology has been settled by what threads said in a round that we led."""
+        log.info("topology_settled", application=self._application_id, digest=topology.digest)
+        self._learned = topology
 
     async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
         """Creates missing internal topics that are described, and returns those that are new; None: nothing was to do.

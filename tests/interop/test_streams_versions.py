@@ -8,22 +8,30 @@ from pathlib import Path
 import pytest
 
 from coordinator.attestation import TAG, tag_value
+from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import CURRENT, KAFKA_VERSION, STREAMS_39, STREAMS_39_VERSION
+from tests.interop.members import wait_until
+from tests.interop.rounds import last_round
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import (
     PARTITIONS,
     application,
     failures,
+    generation_of,
     led,
+    led_by_java,
     strangers,
     telling,
     topology_of,
 )
 from tests.interop.streams_load import Load
+from tests.interop.takeovers import PATIENT_WITH_APPLICATIONS
 
 pytestmark = pytest.mark.timeout(600)
 SESSION_MS = 6_000
+RETURN_S = 150  # an attempt or two, the waits between them, and a minute of looking at what is still open
+LEARNED = {"topology": None, "topology_attested": False, "adopt": "take-over", "stores": "persistent"}
 
 
 def restart(app: StreamsApp, name: str, version: Application) -> None:
@@ -113,6 +121,52 @@ def test_a_version_with_swapped_subtopologies_says_so_by_its_tag(kafka: KafkaClu
         reasons = [line["reason"] for line in lead.logged("membership", what="REFUSED")]
         assert reasons
         assert all("attests the topology" in reason for reason in reasons)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("version", "instances"), [("v2", 1), ("v3", 1), ("v2", 2)])
+def test_a_new_version_is_learned_from_one_generation_of_java(
+    kafka: KafkaCluster, tmp_path: Path, version: str, instances: int
+) -> None:
+    """Nobody vouches for it, and there is no topology file: v2 has a new store, v3 two subtopologies that changed
+    places. A member of the new version leads, shows its topology by that, and we lead again by this."""
+    name = f"versions-learned-{version}-{instances}"
+    old = application(kafka, name, session_timeout_ms=SESSION_MS, standbys=instances - 1)
+    new, group = replace(old, topology=version), old.application_id
+    options = {**LEARNED, **PATIENT_WITH_APPLICATIONS}
+
+    def ours() -> bool:
+        return last_round(kafka, group).leader.startswith(INSTANCE)
+
+    with StreamsApp(kafka, old) as app, Load(kafka, old.topics[0], keys=200) as load:
+        load.produce(1_000)
+        for number in range(instances):
+            app.add(f"i{number}")
+        app.wait_settled(spread=1)
+        app.wait_counted(load.expected)
+        with led(kafka, old, tmp_path, **options) as lead, telling(lead, app):
+            wait_until(ours, RETURN_S, app.tell)
+            for number in range(instances):
+                before = generation_of(kafka, group)
+                restart(app, f"i{number}", new)
+                wait_until(lambda since=before: led_by_java(kafka, group, since), RETURN_S, app.tell)
+                load.produce(500)
+                wait_until(ours, RETURN_S, app.tell)
+            load.produce(500)
+            app.wait_settled(spread=1)
+            app.wait_counted(load.expected)
+            assert knows_all(lead, new), lead.tail()
+            reasons = [line["reason"] for line in lead.logged("membership", what="REFUSED")]
+            assert any("has restarted and may run another version" in reason for reason in reasons), reasons
+        assert app.timeline().overlaps() == []
+        assert failures(app) == []
+
+
+def knows_all(lead: Bellwether, app: Application) -> bool:
+    """Whether the topology that it learned last is the application's."""
+    learned = [*lead.log("topology_learned"), *lead.log("topology_settled")]
+    newest = max(learned, key=lambda line: str(line["timestamp"]))
+    return bool(newest["digest"] == replace(topology_of(app), source="learned").digest)
 
 
 def test_a_topic_that_a_pattern_finds_is_read_too(kafka: KafkaCluster, tmp_path: Path) -> None:

@@ -87,6 +87,9 @@ class Known:
     async def observe(self, members: tuple[DescribedMember, ...]) -> None:
         self.observed.append(members)
 
+    def settle(self, topology: Topology) -> None:
+        self.topology = topology
+
     async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
         self.completed.append(topology)
         missing = {t: n for t, n in self.creates.items() if t not in cluster.index}

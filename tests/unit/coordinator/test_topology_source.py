@@ -73,6 +73,26 @@ def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
     assert found.witnesses == frozenset()
 
 
+def test_what_is_open_is_looked_at_again_after_a_while_and_may_be_settled() -> None:
+    now, learned = [0.0], []
+
+    async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
+        learned.append(now[0])
+        return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
+
+    found = TopologyKeeper("shop", None, None, None, learner, clock=lambda: now[0])  # type: ignore[arg-type]  # not asked
+    members = shown()
+    for at_s in (0.0, RETRY_S / 2, RETRY_S, RETRY_S * 1.5):
+        now[0] = at_s
+        run(found.observe(members))
+    assert learned == [0.0, RETRY_S], "by the same members"
+    found.settle(replace(SHOP, source="learned"))
+    now[0] = RETRY_S * 3
+    run(found.observe(members))
+    assert learned == [0.0, RETRY_S]
+    assert found.topology == replace(SHOP, source="learned")
+
+
 def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
     now = [0.0]
     found = keeper(clock=lambda: now[0])
