@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline setup-prove fuzz audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: setup setup-pipeline setup-prove fuzz matrix audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -81,8 +81,8 @@ sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=
 setup-prove: setup
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --quiet --inexact --group prove
 
-fuzz: setup-prove  ## every decoder under libFuzzer: EXECUTIONS=10000000 of each, DECODER=name for one of them
-	@$(BIN)/python -m tests.fuzz.run --executions $(or $(EXECUTIONS),100000) $(if $(DECODER),--decoder $(DECODER)) $(if $(JSON),--json $(JSON))
+fuzz: setup-prove  ## every decoder, on to EXECUTIONS=10000000 of each over all runs, GUIDED=100000 more of each under libFuzzer; DECODER=name
+	@$(BIN)/python -m tests.fuzz.run --executions $(or $(EXECUTIONS),100000) --guided $(or $(GUIDED),0) $(if $(DECODER),--decoder $(DECODER))
 
 audit: setup-prove .cache/audit/requirements.txt  ## known holes in the locked run-time packages; needs an advisory service and fails without one
 	$(BIN)/pip-audit -r .cache/audit/requirements.txt --disable-pip --strict --progress-spinner off
@@ -103,6 +103,9 @@ coverage: setup-prove  ## branches of protocol, assignors and the state machine 
 
 conformance: setup  ## the model of the simulation against a real broker, SEEDS=500 RELEASE=4.3 or 3.9; needs a JDK
 	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3)
+
+matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/interoperability.md; RELEASE=4.3 for a piece; half an hour
+	$(BIN)/python -m tests.interop.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
 	$(BIN)/python -m tests.soak

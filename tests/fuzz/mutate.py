@@ -2,6 +2,7 @@
 
 import random
 import struct
+from collections.abc import Iterable, Sequence
 
 INTERESTING = (
     -(1 << 63),
@@ -25,44 +26,52 @@ TEXTS = (b"\xed\xa0\x80", b"\xc0\x80", b"\xff", b"\\ud800", b"NaN", b"1e999", b"
 SIZE_MAX = 4_096
 
 
-def mutate(draw: random.Random, data: bytes, others: tuple[bytes, ...]) -> bytes:
-    """One to four changes. `others` are honest bytes of the same kind, for splicing."""
+def _packed(values: Iterable[int]) -> tuple[bytes, ...]:
+    """Each in every width, at the edge of it where it does not fit."""
+    return tuple(
+        struct.pack(">" + (unsigned if value >= 0 else signed), _clamped(value, size))
+        for size, signed, unsigned in WIDTHS
+        for value in values
+    )
+
+
+def _clamped(value: int, size: int) -> int:
+    return max(-(1 << 8 * size - 1), min(value, (1 << 8 * size) - 1))
+
+
+EDGES = _packed(INTERESTING)
+NEAR = _packed(range(-3, 301))  # lengths of something near
+
+
+def mutate(draw: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """One to four changes. `others` are honest bytes of the same kind, for splicing. It must be cheap: it is called as
+    often as the decoders are, so numbers are drawn as parts of one."""
     changed = bytearray(data)
-    for _ in range(draw.randint(1, 4)):
+    for _ in range(1 + int(4 * draw.random())):
         _change(draw, changed, others)
     return bytes(changed[:SIZE_MAX])
 
 
-def _change(draw: random.Random, data: bytearray, others: tuple[bytes, ...]) -> None:
-    at = draw.randint(0, len(data))
-    match draw.randrange(8):
+def _change(draw: random.Random, data: bytearray, others: Sequence[bytes]) -> None:
+    part = draw.random
+    at = int(part() * (len(data) + 1))
+    match int(part() * 8):
         case 0:
             del data[at:]
         case 1:
-            del data[at : at + draw.randint(1, 16)]
+            del data[at : at + 1 + int(part() * 16)]
         case 2:
-            data[at:at] = bytes(draw.getrandbits(8) for _ in range(draw.randint(1, 8)))
+            data[at:at] = draw.getrandbits(64).to_bytes(8, "big")[: 1 + int(part() * 8)]
         case 3 if data:
-            data[at - 1] ^= 1 << draw.randrange(8)
+            data[at - 1] ^= 1 << int(part() * 8)
         case 4 | 5:
-            number = _number(draw)
+            kinds = EDGES if part() < 0.7 else NEAR
+            number = kinds[int(part() * len(kinds))]
             data[at : at + len(number)] = number
         case 6:
-            other = draw.choice(others)
-            cut = draw.randint(0, len(other))
-            data[at:] = other[cut:]
+            other = others[int(part() * len(others))]
+            data[at:] = other[int(part() * (len(other) + 1)) :]
         case _:
-            piece = draw.choice((bytes(data[at : at + draw.randint(1, 64)]), draw.choice(TEXTS)))
-            data[at:at] = piece * draw.randint(1, 4)
-
-
-def _number(draw: random.Random) -> bytes:
-    """A number at the edge of what its field holds, or the length of something near."""
-    size, signed, unsigned = draw.choice(WIDTHS)
-    value = draw.choice(INTERESTING) if draw.random() < 0.7 else draw.randint(-3, 300)
-    return struct.pack(">" + (unsigned if value >= 0 else signed), _clamped(value, size))
-
-
-def _clamped(value: int, size: int) -> int:
-    low, high = -(1 << 8 * size - 1), (1 << 8 * size) - 1
-    return max(low, min(high, value))
+            near = bytes(data[at : at + 1 + int(part() * 64)])
+            piece = near if part() < 0.5 else TEXTS[int(part() * len(TEXTS))]
+            data[at:at] = piece * (1 + int(part() * 4))

@@ -1,12 +1,12 @@
-"""`make fuzz`: coverage-guided fuzzing of every decoder by atheris (libFuzzer), beginning with bytes of Java's classes.
+"""`make fuzz`: coverage-guided fuzzing of every decoder by atheris (libFuzzer), beginning with bytes of Java's classes;
+then the loop of `tests.fuzz.loop`, many times cheaper, on to the executions that are asked for.
 
-Each decoder has a process of its own that ends at an undocumented error, after 30 s in one input or beyond 512 MB. The
-corpus of a decoder lives in .cache/fuzz and is carried on with. A table is printed, and kept as JSON with --json.
+Each decoder has a process of its own that ends at an undocumented error, after 30 s in one input or beyond 512 MB (2 GB
+in the loop). The corpus of a decoder and the count of its executions live in .cache/fuzz and are carried on with.
 """
 
 import argparse
-import json
-import os
+import logging
 import random
 import re
 import subprocess
@@ -15,8 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.loop import Book, Record, bounded, loop
+from tests.fuzz.mutate import SIZE_MAX
+
 HOME = Path(__file__).resolve().parents[2] / ".cache" / "fuzz"
-SIZE_MAX = 4_096
+RECORD = HOME / "executions.json"
 INPUT_LIMIT_S = 30  # by the wall, on a machine that may be busy
 MEMORY_MAX_MB = 512
 OWN_SHARE = 2  # every second mutation is ours, by structure; the others are libFuzzer's
@@ -82,31 +85,73 @@ def _figure(told: str, pattern: str) -> int:
     return int(found[-1]) if found else 0
 
 
+def loop_here(name: str, executions: int, limit_s: int) -> None:
+    """On to `executions` in all, in this process."""
+    import structlog
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    from tests.fuzz.targets import targets
+
+    book = Book(RECORD)
+    bounded()
+    loop(targets()[name], HOME / name, executions, limit_s, book, book.save)
+
+
+def loop_apart(name: str, executions: int, limit_s: int) -> str:
+    """In a process of its own; what went wrong, "" for nothing."""
+    options = ["--executions", str(executions), "--limit-s", str(limit_s)]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz.run", "--loop-here", name, *options]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=HOME.parents[1], check=False)
+    return (run.stdout + run.stderr)[-3_000:] if run.returncode else ""
+
+
+def row(name: str, record: Record) -> str:
+    micros = record.cpu_s / record.executions * 1e6 if record.executions else 0.0
+    return (
+        f"{name:<28} {record.executions:>12,} {record.guided:>12,} {micros:>8.1f} {record.read:>12,} "
+        f"{record.slowest_s * 1000:>9.1f} {record.rss_mb:>6}"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fuzzes the decoders.")
     parser.add_argument("--decoder", action="append", help="only this one; may be repeated")
-    parser.add_argument("--executions", type=int, default=100_000, help="of each decoder")
-    parser.add_argument("--limit-s", type=int, default=7_200, help="of each decoder")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--guided", type=int, default=0, help="executions of each decoder under libFuzzer, anew")
+    parser.add_argument(
+        "--executions", type=int, default=100_000, help="of each decoder in the loop, all runs together"
+    )
+    parser.add_argument("--limit-s", type=int, default=7_200, help="of each decoder and way")
     parser.add_argument("--here", help=argparse.SUPPRESS)
+    parser.add_argument("--loop-here", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.here:
         fuzz_here(options.here, options.executions, options.limit_s)
+    if options.loop_here:
+        loop_here(options.loop_here, options.executions, options.limit_s)
+        return 0
     from tests.fuzz.targets import targets
 
-    results = []
+    failed = False
+    print(f"{'decoder':<28} {'in the loop':>12} {'guided':>12} {'us each':>8} {'read':>12} {'worst ms':>9} {'MB':>6}")
     for name in options.decoder or targets():
-        results.append(result := fuzz(name, options.executions, options.limit_s))
-        print(
-            f"{name:<28} {result['executions']:>12,} executions {result['seconds']:>6} s "
-            f"{result['edges']:>5} edges {result['rss_mb']:>5} MB  {result['ended']}",
-            flush=True,
-        )
-        if result["error"]:
-            print(result["error"], flush=True)
-        if options.json:
-            options.json.write_text(json.dumps(results, indent=1) + os.linesep, encoding="utf-8")
-    return 1 if any(result["error"] for result in results) else 0
+        error = _guided(name, options.guided, options.limit_s) if options.guided else ""
+        error += loop_apart(name, options.executions, options.limit_s)
+        print(row(name, Book(RECORD).of(name)), flush=True)
+        if error:
+            failed = True
+            print(error, flush=True)
+    return 1 if failed else 0
+
+
+def _guided(name: str, executions: int, limit_s: int) -> str:
+    result = fuzz(name, executions, limit_s)
+    book = Book(RECORD)
+    book.of(name).guided += result["executions"]
+    book.save()
+    print(
+        f"{name}: {result['edges']} edges, {result['rss_mb']} MB, {result['seconds']} s, {result['ended']}", flush=True
+    )
+    return str(result["error"])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ begin with. A target returns; whatever else comes out of it is a bug.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -32,12 +32,16 @@ Seeds = tuple[bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One decoder. `raises` is its documented error; none for those that report errors in their result."""
+    """One decoder. `raises` is its documented error; none for those that report errors in their result.
+
+    `many` is how a decoder for the bytes of many members is fed many inputs at once; it says how many were read.
+    """
 
     name: str
     run: Callable[[bytes], object]
     raises: tuple[type[Exception], ...]
     seeds: Seeds
+    many: Callable[[Sequence[bytes]], int] | None = None
 
     def feed(self, data: bytes) -> bool:
         """Whether the bytes were read. Any error that is not documented comes out."""
@@ -97,33 +101,39 @@ DESCRIPTION = b"""Topologies:
 """
 
 
-def _bulk_subscriptions(data: bytes) -> None:
-    """Ours beside honest ones; what the plain reader refuses must be an error here, and nothing else."""
-    columns = read_subscriptions([SUBSCRIPTIONS[5], data, SUBSCRIPTIONS[40]])
-    refused = _refused(ConsumerProtocolSubscription.decode, data)
-    assert (1 in columns.errors) == refused
-    assert not columns.errors.keys() & {0, 2}
+def _bulk_subscriptions(inputs: Sequence[bytes]) -> int:
+    """Ours between honest ones; what the plain reader refuses must be an error here, and nothing else."""
+    columns = read_subscriptions([SUBSCRIPTIONS[5], *inputs, SUBSCRIPTIONS[40]])
     for protocol in ("sticky", "cooperative-sticky"):
         read_claims(protocol, columns)
+    return _agree(columns.errors, inputs, ConsumerProtocolSubscription.decode)
 
 
-def _bulk_assignments(data: bytes) -> None:
-    columns = read_assignments([ASSIGNMENTS[5], data, ASSIGNMENTS[40]])
-    assert (1 in columns.errors) == _refused(ConsumerProtocolAssignment.decode, data)
-    assert not columns.errors.keys() & {0, 2}
+def _bulk_assignments(inputs: Sequence[bytes]) -> int:
+    columns = read_assignments([ASSIGNMENTS[5], *inputs, ASSIGNMENTS[40]])
+    return _agree(columns.errors, inputs, ConsumerProtocolAssignment.decode)
 
 
-def _bulk_infos(data: bytes) -> None:
-    columns = read_infos([INFOS[5], data, INFOS[-1]])
-    assert (1 in columns.errors) == _refused(SubscriptionInfo.decode, data)
-    assert not columns.errors.keys() & {0, 2}
+def _bulk_infos(inputs: Sequence[bytes]) -> int:
+    columns = read_infos([INFOS[5], *inputs, INFOS[-1]])
+    return _agree(columns.errors, inputs, SubscriptionInfo.decode)
 
 
-def _bulk_given(data: bytes) -> None:
+def _bulk_given(inputs: Sequence[bytes]) -> int:
     """Stricter than the plain reader: only what we write ourselves passes, so no named topologies either."""
-    columns = read_assigned([UNNAMED[0], data, UNNAMED[-1]])
-    assert 1 in columns.errors or not _refused(AssignmentInfo.decode, data)
-    assert not columns.errors.keys() & {0, 2}
+    columns = read_assigned([UNNAMED[0], *inputs, UNNAMED[-1]])
+    for place, data in enumerate(inputs, start=1):
+        assert place in columns.errors or not _refused(AssignmentInfo.decode, data), data.hex()
+    assert not columns.errors.keys() & {0, len(inputs) + 1}
+    return len(inputs) - len(columns.errors)
+
+
+def _agree(errors: Mapping[int, object], inputs: Sequence[bytes], decode: Callable[[bytes], object]) -> int:
+    refused = {place for place, data in enumerate(inputs, start=1) if _refused(decode, data)}
+    differ = [inputs[place - 1].hex() for place in refused ^ (errors.keys() - {0, len(inputs) + 1})]
+    assert not differ, f"one reader refuses what the other reads: {differ}"
+    assert not errors.keys() & {0, len(inputs) + 1}
+    return len(inputs) - len(refused)
 
 
 def _refused(decode: Callable[[bytes], object], data: bytes) -> bool:
@@ -218,10 +228,10 @@ def targets() -> dict[str, Target]:
         Target("stateful-assignment", StatefulAssignment.decode, remote, (STATEFUL_GIVEN,)),
         Target("stateful-member", read_member, (), (*_wrapped(STATEFUL), *SUBSCRIPTIONS[:4])),
         Target("sticky-user-data", _sticky, (), STICKY),
-        Target("bulk-subscriptions", _bulk_subscriptions, (), (*SUBSCRIPTIONS, *_wrapped(*STICKY))),
-        Target("bulk-assignments", _bulk_assignments, (), ASSIGNMENTS),
-        Target("bulk-streams-subscriptions", _bulk_infos, (), INFOS),
-        Target("bulk-streams-assignments", _bulk_given, (), UNNAMED),
+        _bulk("bulk-subscriptions", _bulk_subscriptions, (*SUBSCRIPTIONS, *_wrapped(*STICKY))),
+        _bulk("bulk-assignments", _bulk_assignments, ASSIGNMENTS),
+        _bulk("bulk-streams-subscriptions", _bulk_infos, INFOS),
+        _bulk("bulk-streams-assignments", _bulk_given, UNNAMED),
         Target("control-records", _control, (orders.RecordError,), CONTROL),
         Target("events", _events().decode, (EventError,), _event_seeds()),
         Target("weights", _weights, (), _event_seeds()),
@@ -229,6 +239,10 @@ def targets() -> dict[str, Target]:
         Target("topology-description", _text(lambda t: parse_description(t, "app")), (TopologyError,), (DESCRIPTION,)),
     )
     return {target.name: target for target in found}
+
+
+def _bulk(name: str, many: Callable[[Sequence[bytes]], int], seeds: Seeds) -> Target:
+    return Target(name, lambda data: many([data]), (), seeds, many)
 
 
 def _wrapped(*data: bytes) -> Seeds:

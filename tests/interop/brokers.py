@@ -205,6 +205,7 @@ class KafkaCluster:
             "-XX:TieredStopAtLevel=1",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.group=info",
+            "-Dorg.slf4j.simpleLogger.log.kafka.coordinator.group=info",  # up to 3.9
             "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
             "-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaFetcherThread=error",
         ]

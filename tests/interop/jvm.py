@@ -57,11 +57,22 @@ BROKER_39 = Release(
     ),
     "BrokerMain.java",
 )
+BROKER_40_VERSION = "4.0.0"
+BROKER_40 = Release(
+    "java-broker-4.0",
+    "broker-4.0/pom.xml",
+    (
+        f"kafka_2.13-{BROKER_40_VERSION}.jar",
+        f"kafka-group-coordinator-{BROKER_40_VERSION}.jar",
+        "slf4j-simple-1.7.36.jar",
+    ),
+    "BrokerMain.java",
+)
 STREAMS_39 = Release(
     "java-3.9",
     "streams-3.9/pom.xml",
     (f"kafka-streams-{STREAMS_39_VERSION}.jar", f"kafka-clients-{STREAMS_39_VERSION}.jar", "slf4j-simple-1.7.36.jar"),
-    "StreamsMain.java",
+    "[MS]*Main.java",  # members and Streams applications
 )
 
 

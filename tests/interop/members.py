@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.interop.golang import go_members
-from tests.interop.jvm import ROOT, java
+from tests.interop.jvm import CURRENT, ROOT, STREAMS_39, java
 from tests.patience import PATIENCE
 
 TopicPartition = tuple[str, int]
@@ -31,9 +31,9 @@ STOP_TIMEOUT_S = 20.0
 
 
 def _command(kind: str) -> list[str]:
-    if kind == "java":
+    if kind in ("java", "java-3.9"):
         options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        return java().command("bellwether.MemberMain", options=options)
+        return java(CURRENT if kind == "java" else STREAMS_39).command("bellwether.MemberMain", options=options)
     if kind in ("franz-go", "sarama", "kafka-go"):
         return [str(go_members()), kind]
     module = {"confluent": "confluent", "kafka-python": "kafka_python", "aiokafka": "aio"}[kind]

@@ -224,6 +224,9 @@ class Group:
             self._came = False
             self._linger(self.hooks.initial_delay_s, self._rebalance_s() - self.hooks.initial_delay_s)
             return
+        if not self.seats:
+            self._complete()  # pending ids too are waited for as long as the longest member would be: not at all
+            return
         self._set_join_timer(self._rebalance_s())
         self._complete_if_all()
 
@@ -249,9 +252,8 @@ class Group:
         return max((seat.rebalance_s for seat in self.seats.values()), default=0.0)
 
     def _complete_if_all(self) -> None:
-        """An id that was given and not used yet is waited for, but not by a group without members."""
-        ready = all(seat.join is not None for seat in self.seats.values())
-        if ready and not (self.pending and self.seats):
+        """An id that was given and not used yet is waited for, even where the last member has left meanwhile."""
+        if not self.pending and all(seat.join is not None for seat in self.seats.values()):
             self._complete()
 
     def _complete(self) -> None:

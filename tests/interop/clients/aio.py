@@ -29,6 +29,7 @@ class AioMember(HostedMember):
             bootstrap_servers=fields["bootstrap"],
             group_id=fields["group"],
             client_id=self.name,
+            group_instance_id=fields.get("instance"),
             partition_assignment_strategy=[ASSIGNORS[name] for name in fields["assignors"].split(",")],
             session_timeout_ms=int(fields["session_ms"]),
             heartbeat_interval_ms=500,

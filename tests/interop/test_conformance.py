@@ -1,0 +1,43 @@
+"""The model of the group against a real broker: the same requests to both, every answer and every listing compared.
+
+`make conformance` has more seeds and a broker of 3.9.
+"""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from coordinator.succession import Order
+from tests.interop.brokers import KafkaCluster
+from tests.simulation.duel import MismatchError
+from tests.simulation.scripts import TIMED, Script, by_hand, drawn, play
+
+SEEDS = range(16)
+
+
+def answers(kafka: KafkaCluster, name: str, script: Script) -> int:
+    return play(kafka.bootstrap, f"duel-{name}", script, kafka.initial_rebalance_delay_ms / 1000, Order.JAVA).answers
+
+
+def test_the_measured_situations(kafka: KafkaCluster) -> None:
+    assert answers(kafka, "by-hand", by_hand) > 60
+
+
+def test_timers_of_the_broker(kafka: KafkaCluster) -> None:
+    """Each waits some seconds for its timer, all at once."""
+    with ThreadPoolExecutor(len(TIMED)) as threads:
+        runs = [threads.submit(answers, kafka, script.__name__, script) for script in TIMED]
+        assert all(run.result() > 8 for run in runs)
+
+
+def test_scripts_by_seed(kafka: KafkaCluster) -> None:
+    done = Counter[str]()
+    assert sum(answers(kafka, f"seed-{seed}", drawn(seed, done)) for seed in SEEDS) > 20 * len(SEEDS)
+    assert len(done) == 6, done
+
+
+def test_a_difference_is_noticed(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.simulation.group_model.SESSION_MS", (1_000, 1_800_000))
+    with pytest.raises(MismatchError, match="MISMATCH"):
+        answers(kafka, "other-law", by_hand)
