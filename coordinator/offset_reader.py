@@ -54,26 +54,20 @@ class OffsetReader:
         self._clock = clock
         self._wall_clock = wall_clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="offset-reader")
-        self._last: tuple[float, tuple[str, Counts, Counts], EndOffsets] | None = None
 
-    async def end_offsets(
-        self, group_id: str, latest: Counts, committed: Counts, limit_s: float, age_ms_max: int = 0
-    ) -> EndOffsets:
+    async def end_offsets(self, group_id: str, latest: Counts, committed: Counts, limit_s: float) -> EndOffsets:
         """The ends of changelogs: `latest` topics by their log ends (read uncommitted), `committed` ones, which are
-        source topics, by the group's committed offsets. Never raises; a failure is a value."""
-        question = group_id, dict(latest), dict(committed)
-        if self._last is not None and self._last[1] == question:
-            read_at, _, known = self._last
-            if (self._clock() - read_at) * 1000 <= age_ms_max:
-                return known
-        began, began_ms = self._clock(), int(self._wall_clock() * 1000)
+        source topics, by the group's committed offsets. Never raises; a failure is a value.
+
+        Nothing is kept: beside older ends, members that have just joined are beyond the end, which means a store to be
+        restored from scratch, or seem to have caught up where they have not.
+        """
+        began_ms = int(self._wall_clock() * 1000)
         try:
             ends, own = await asyncio.gather(self.ends(latest, limit_s), self.committed(group_id, committed, limit_s))
         except OffsetsError as error:
             return EndOffsets.failed(str(error))
-        found = EndOffsets({**ends, **{t: np.maximum(offsets, 0) for t, offsets in own.items()}}, began_ms)
-        self._last = began, question, found
-        return found
+        return EndOffsets({**ends, **{t: np.maximum(offsets, 0) for t, offsets in own.items()}}, began_ms)
 
     async def ends(self, topics: Counts, limit_s: float) -> Offsets:
         """The log ends of partitions 0..n-1 of each topic. Raises OffsetsError."""

@@ -58,10 +58,9 @@ class Reported:
         latest: Mapping[str, int],
         committed: Mapping[str, int],
         limit_s: float,
-        age_ms_max: int = 0,
     ) -> EndOffsets:
         """The members have said them already, whoever asks and however."""
-        del group_id, latest, committed, limit_s, age_ms_max
+        del group_id, latest, committed, limit_s
         return self.ends
 
 

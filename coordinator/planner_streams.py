@@ -50,7 +50,6 @@ from coordinator.streams_report import streams_cause
 
 METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then
-OFFSETS_AGE_MS_MAX = 1_000
 REREAD_S = 0.05
 STALE_METADATA_MS_MAX = 60_000
 STALE_SHARE = 0.2  # of the time for fresh metadata; what is known takes none
@@ -72,7 +71,6 @@ class OffsetSource(Protocol):
         latest: Mapping[str, int],
         committed: Mapping[str, int],
         limit_s: float,
-        age_ms_max: int = 0,
     ) -> EndOffsets: ...
 
 
@@ -309,7 +307,7 @@ class StreamsPlanner:
         if topology.source == LEARNED:
             latest |= {t: counts[t] for t in topology.undecided if t in counts}
         asked = {topic: count for topic, count in latest.items() if topic not in created}
-        ends = await self._offsets.end_offsets(self.group_id, asked, committed, limit_s, OFFSETS_AGE_MS_MAX)
+        ends = await self._offsets.end_offsets(self.group_id, asked, committed, limit_s)
         self._offset_failures = self._offset_failures + 1 if ends.failure else 0
         if self._offset_failures > OFFSETS_FAILURES_MAX:
             raise StandAsideError(f"lags were not known {self._offset_failures} times in a row: {ends.failure}")

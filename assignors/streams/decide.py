@@ -25,7 +25,7 @@ from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView,
 from assignors.streams.notes import member_warnings, state_warnings
 from assignors.streams.offsets import EndOffsets
 from assignors.streams.on_threads import spread
-from assignors.streams.recalled import Recalled, asks_again_at_ms, held_after, recall, with_recalled
+from assignors.streams.recalled import Recalled, asks_again_at_ms, held_after, keep_promises, recall, with_recalled
 from assignors.streams.remember import remember
 from assignors.streams.result import Cause, RefusalError, StepAside, StreamsDecision
 from assignors.streams.stages.configs import StageConfigs
@@ -151,14 +151,16 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
     if wrong:
         raise RefusalError(Cause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}")
     dated = streams_view(decoded, crew, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
-    recalled = None
+    recalled, promised_to = None, dated.view.home
     if trouble is None and work.policy == STREAMS_HA:
         recalled = recall(memory, decoded, crew, dated.view, tasks, work.now_ms, durable=work.assignors.durable)
-        dated = _with_recalled(work, dated, recalled)
+        view, promised_to = keep_promises(dated.view, recalled, work.configs.acceptable_recovery_lag)
+        dated = _with_recalled(work, replace(dated, view=view), recalled)
     homes = known_homes(memory, tasks, crew, work.now_ms, work.assignors.affinity_ms)
     home, homes = home_of(dated.view, homes)
     if recalled is not None:
         home = np.where(home == NOBODY, recalled.home, home)
+        home = np.where(promised_to == NOBODY, home, promised_to)
     dated = replace(dated, view=replace(dated.view, home=home))
     work.warnings.extend((*dated.warnings, *state_warnings(claims, decoded, trouble)))
     plan = _plan(work, dated.view)

@@ -14,6 +14,10 @@ leaves it (reference §1.3: the process id is kept in the directory of the store
 once, in the round in which the process returns, and nothing moves (`trusted`). If the process does not say within
 RETURNING_MS that it has it, or says that it is far behind, the next round gives the task to whoever has caught up.
 
+A promise is kept as well. Between the round in which a process has caught up on a task and the one in which the former
+owner has let go of it, the changelog may have grown by more than the acceptable lag: what is withheld for a process
+that has state of it is given to it all the same (`promised`). Else tasks would go to and fro under a burst of input.
+
 The rest of that round trip is the leader's: it asks for the next round soon (`asks_again_at_ms`).
 """
 
@@ -27,7 +31,7 @@ from assignors.streams.arrays import among, distinct, starts
 from assignors.streams.crew import Crew, DecodedStreams
 from assignors.streams.lags import Lags, has_state
 from assignors.streams.memory import Held, StreamsMemory
-from assignors.streams.model import StreamsPlan, StreamsView
+from assignors.streams.model import LATEST_OFFSET, StreamsPlan, StreamsView
 from assignors.streams.tasks import TaskMap
 from protocol.types import ProcessId
 
@@ -43,12 +47,14 @@ HeldBy = Mapping[ProcessId, Held]
 @dataclass(frozen=True, slots=True, eq=False)
 class Recalled:
     """What is remembered in this round. `hidden` are codes (process * tasks + task) of hidden state, ascending, and
-    `trusted` those of them that count as caught up. `restarted_ms` is per process, LONG_AGO for one of which no restart
-    is remembered. `home` is per task: the process that ran it until it restarted, and may have its state; NOBODY for
-    none. `away` are processes that are not here."""
+    `trusted` those of them that count as caught up; `promised` are codes of tasks that the last plan withheld for a
+    process. `restarted_ms` is per process, LONG_AGO for one of which no restart is remembered. `home` is per task: the
+    process that ran it until it restarted, and may have its state; NOBODY for none. `away` are processes that are not
+    here."""
 
     hidden: LongArray
     trusted: LongArray
+    promised: LongArray
     restarted_ms: LongArray
     home: IntArray
     away: HeldBy
@@ -73,6 +79,7 @@ def recall(
     reported = _reported(view)
     restarted_ms = np.full(view.size, LONG_AGO, dtype=np.int64)
     home: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    sent = _sent_to(memory, crew, tasks)
     codes: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     trusted: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     fresh = {process: held for process, held in memory.held.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}
@@ -87,23 +94,62 @@ def recall(
         hidden = stateful & ~said & (held.hidden if p in continuing else True)
         codes.append(p * total + task[hidden])
         if durable and held.went_ms is None and now_ms - at_ms <= RETURNING_MS:
-            delivered = among(task, _delivered(memory, tasks, crew.processes[p].process_id))
-            trusted.append(p * total + task[hidden & held.ran & delivered])
+            trusted.append(p * total + task[hidden & held.ran & (sent[task] == p)])
         ran = held.home if p in continuing else held.ran | held.home
         at_home = task[ran & (task != NOBODY) & (said | hidden | ~stateful)]
         home[at_home[home[at_home] == NOBODY]] = p  # who restarted first ran it before those that helped out
         restarted_ms[p] = at_ms
-    hides, trusts = distinct(np.concatenate(codes)), distinct(np.concatenate(trusted))
-    return Recalled(hides, trusts, restarted_ms, home, _away(memory, crew, now_ms))
+    return Recalled(
+        hidden=distinct(np.concatenate(codes)),
+        trusted=distinct(np.concatenate(trusted)),
+        promised=_promised(view, tasks, {p: known[p] for p in continuing & known.keys()}, sent),
+        restarted_ms=restarted_ms,
+        home=home,
+        away=_away(memory, crew, now_ms),
+    )
 
 
-def _delivered(memory: StreamsMemory, tasks: TaskMap, process: ProcessId) -> LongArray:
-    """The tasks that this process was sent in the last plan, ascending: not those that it was only promised."""
+def _sent_to(memory: StreamsMemory, crew: Crew, tasks: TaskMap) -> IntArray:
+    """The process of this round, under its old member ids too, that each task was sent to in the last plan; NOBODY
+    where it was withheld, or the process is not here. One entry more, for no task."""
+    index = {process.process_id: p for p, process in enumerate(crew.processes)}
     keys = memory.plan.members.keys
-    mine = [i for i, key in enumerate(keys) if (t := memory.threads.get(key)) is not None and t.process_id == process]
-    sent = np.isin(memory.plan.owner_in(tasks.cluster, keys), np.array(mine, dtype=np.int32))
-    task = tasks.task_of[sent]
-    return distinct(task[task != NOBODY])
+    process = [index.get(memory.threads[k].process_id, NOBODY) if k in memory.threads else NOBODY for k in keys]
+    owner = memory.plan.owner_in(tasks.cluster, keys)
+    found: IntArray = np.full(tasks.table.size + 1, NOBODY, dtype=np.int32)
+    found[tasks.task_of] = np.array([*process, NOBODY], dtype=np.int32)[owner]
+    found[NOBODY] = NOBODY
+    return found
+
+
+def _promised(view: StreamsView, tasks: TaskMap, known: Mapping[int, Held], sent: IntArray) -> LongArray:
+    """Codes of stateful tasks that the last plan meant for a process and sent to nobody, ascending."""
+    total = max(1, view.tasks.size)
+    if not (view.tasks.stateful & (sent[:-1] == NOBODY)).any():
+        return np.zeros(0, dtype=np.int64)
+    found: list[LongArray] = [np.zeros(0, dtype=np.int64)]
+    for p, held in known.items():
+        task = tasks.index(held.subtopology, held.partition)[held.ran]
+        found.append(p * total + task[(task != NOBODY) & (sent[task] == NOBODY)])
+    return distinct(np.concatenate(found))
+
+
+def keep_promises(view: StreamsView, recalled: Recalled, acceptable_lag: int) -> tuple[StreamsView, IntArray]:
+    """The view in which a process that was promised a task is within the acceptable lag of it, and that process per
+    task, NOBODY where there is none: it has some state of the task, which runs nowhere."""
+    promised_to: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    if not len(recalled.promised):
+        return view, promised_to
+    total = max(1, view.tasks.size)
+    process = np.repeat(np.arange(view.size, dtype=np.int64), np.diff(view.report_first))
+    runs = np.zeros(total, dtype=np.bool_)
+    runs[view.report_task[view.report_lag == LATEST_OFFSET]] = True
+    usable = has_state(view.report_lag, view.tasks.end_sum[view.report_task]) & ~runs[view.report_task]
+    kept: LongArray = np.flatnonzero(usable & among(process * total + view.report_task, recalled.promised))
+    lag = view.report_lag.copy()
+    lag[kept] = np.minimum(lag[kept], acceptable_lag)
+    promised_to[view.report_task[kept]] = process[kept]
+    return replace(view, report_lag=lag), promised_to
 
 
 def with_recalled(view: StreamsView, recalled: Recalled, acceptable_lag: int) -> tuple[StreamsView, LongArray]:

@@ -56,7 +56,6 @@ class Log:
         latest: Mapping[str, int],
         committed: Mapping[str, int],
         limit_s: float,
-        age_ms_max: int = 0,
     ) -> EndOffsets:
         self.asked.append(tuple(sorted([*latest, *committed])))
         if self.failure is not None:

@@ -13,7 +13,8 @@ from assignors.streams.model import AssignmentConfigs
 from assignors.streams.recalled import ASK_MS, RECALL_MS, RETURNING_MS
 from assignors.streams.result import StreamsDecision
 from protocol.streams_assignment import NEVER_MS
-from protocol.types import TaskId
+from protocol.streams_subscription import LATEST_OFFSET
+from protocol.types import TaskId, TopicPartition
 from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, ends_of, group, led, sent
 
 COUNTS = {"orders": 6, "shop-by-user-repartition": 6, "shop-totals-changelog": 6}
@@ -250,6 +251,56 @@ class TestAskingAgain:
         story.round()
         assert story.last.followup
         assert {story.asked_ms(name) for name in "abc"} == {0}
+
+
+class TestPromises:
+    """What the last plan withheld for a process."""
+
+    def promised(self) -> tuple[Story, set[TaskId]]:
+        """A story in which b was promised what it ran before its restart, and a and c have let go of it."""
+        story = Story()
+        ran, _ = story.stateful("b")
+        story.restart("b")
+        story.round()
+        story.round()
+        assert story.last.followup
+        assert story.stateful("b")[0] == ran
+        for name in "ac":
+            sums = story.threads[name].sums
+            story.threads[name] = replace(
+                story.threads[name], sums={t: END if TaskId(*t) in ran else v for t, v in sums.items()}
+            )
+        return story, ran
+
+    def test_are_kept_where_the_changelog_has_grown_meanwhile(self) -> None:
+        story, ran = self.promised()
+        b = story.threads["b"]
+        late = {t: END - 1_000 if TaskId(*t) in ran else v for t, v in b.sums.items()}
+        story.threads["b"] = replace(b, sums=late)
+        story.round()
+        assert story.stateful("b")[0] == ran
+        assert not story.last.followup
+        assert story.last.moves.moved == 0
+
+    def test_are_not_kept_where_the_state_is_gone(self) -> None:
+        story, ran = self.promised()
+        b = story.threads["b"]
+        story.threads["b"] = replace(b, sums={t: v for t, v in b.sums.items() if TaskId(*t) not in ran})
+        story.round()
+        assert not ran & story.stateful("b")[0]
+
+    def test_are_not_kept_beside_who_runs_the_task(self) -> None:
+        """Its owner has not let go of it."""
+        story, ran = self.promised()
+        late = {t: END - 1_000 if TaskId(*t) in ran else v for t, v in story.threads["b"].sums.items()}
+        story.threads["b"] = replace(story.threads["b"], sums=late)
+        task = min(ran)
+        a = story.threads["a"]
+        owned = (*a.owned, TopicPartition(SHOP.subtopologies[1].sources[0], task.partition))
+        sums = {**a.sums, (task.subtopology, task.partition): LATEST_OFFSET}
+        story.threads["a"] = replace(a, sums=sums, owned=owned, generation=-1)
+        story.round()
+        assert task not in story.stateful("b")[0]
 
 
 class TestDurableStores:
