@@ -42,6 +42,10 @@ def replay_history(history: Path, policies: Sequence[str], *, as_json: bool) -> 
         recorded = read_history(history)
     except HistoryError as error:
         fail(str(error))
+    if not recorded.snapshots:
+        fail(
+            f"The history {history} holds no consumer group; `bellwether replay` decides rounds of applications again."
+        )
     began = time.perf_counter()
     outcomes = replay_here(recorded, wanted)
     took_s = time.perf_counter() - began
@@ -63,7 +67,7 @@ def history(
     registry_url: Annotated[str | None, typer.Option(help="The Schema Registry, if events are framed for it.")] = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Copy snapshots, plans and traffic from the events topic into a file, for `simulate --history` and `replay`."""
+    """Copy rounds, plans and traffic from the events topic into a file, for `simulate --history` and `replay`."""
     from confluent_kafka import KafkaException
 
     from coordinator.client_config import librdkafka_properties

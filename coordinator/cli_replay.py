@@ -27,33 +27,37 @@ def replay(
     """Decide recorded rounds again, from what their leader had, and show where plans differ; exits 4 if any does."""
     from assignors.registry import POLICIES, UnknownNameError, load_plugins
     from assignors.registry import policy as named
+    from assignors.streams.assign import STREAMS_POLICIES
+    from coordinator.replay_tasks import replay_tasks
     from pipeline.history import HistoryError, read_history
     from pipeline.replay import replay_rounds, rounds_of
 
     try:
-        plugins = load_plugins([name for name in policy or [] if name not in POLICIES])
-        policies = {name: named(name, plugins) for name in policy or []}
+        of_tasks = [name for name in policy or [] if name in STREAMS_POLICIES]
+        wanted = [name for name in policy or [] if name in POLICIES or name not in STREAMS_POLICIES]
+        plugins = load_plugins([name for name in wanted if name not in POLICIES])
+        policies = {name: named(name, plugins) for name in wanted}
         recorded = read_history(file)
     except UnknownNameError as error:
         fail(f"The policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}.")
     except HistoryError as error:
         fail(str(error))
-    unknown = sorted(set(group or []) - recorded.snapshots.keys())
+    groups = recorded.snapshots.keys() | recorded.rounds.keys()
+    unknown = sorted(set(group or []) - groups)
     if unknown:
-        fail(f"The history has no group {unknown[0]}; it has {', '.join(sorted(recorded.snapshots))}.")
+        fail(f"The history has no group {unknown[0]}; it has {', '.join(sorted(groups))}.")
     for reason, count in sorted(recorded.refused.items()):
         typer.echo(f"{count} records were left out: {reason}.", err=True)
-    applications = sorted(recorded.assignments.keys() - recorded.snapshots.keys())
-    if applications:
-        names = ", ".join(applications)
-        typer.echo(f"Left out, as rounds of applications are not recorded whole: {names}.", err=True)
-    found = [
-        one
-        for name in sorted(group or recorded.snapshots)
-        for one in replay_rounds(
-            rounds_of(recorded.snapshots[name], recorded.assignments[name]), policies, recorded.weights()
-        )
-    ]
+    left_out = sorted(recorded.assignments.keys() - groups)
+    if left_out:
+        typer.echo(f"Left out, as their rounds were not recorded whole: {', '.join(left_out)}.", err=True)
+    found: list[Replayed] = []
+    for name in sorted(group or groups):
+        rounds, plans = recorded.snapshots.get(name, []), recorded.assignments.get(name, [])
+        if policies or not policy:
+            found += replay_rounds(rounds_of(rounds, plans), policies, recorded.weights())
+        if of_tasks or not policy:
+            found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, recorded.weights())
     if not found:
         fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether history`.")
     if output is Output.JSON:
@@ -68,7 +72,7 @@ def _draw_replayed(found: "Sequence[Replayed]") -> None:
     for one in found:
         if one.same:
             continue
-        what = one.failed or f"{one.differs} of {one.partitions} partitions would have another owner"
+        what = one.failed or f"{one.differs} of {one.partitions} would be placed otherwise"
         doubt = f" ({one.doubt})" if one.doubt else ""
         typer.echo(
             f"{one.group}, generation {one.generation}: {one.recorded_policy} then, {one.policy} now: {what}{doubt}"

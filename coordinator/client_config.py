@@ -4,12 +4,12 @@ What kafka-python cannot do is refused by name rather than ignored: a silently d
 trap. Properties of our own start with "bellwether." and never reach librdkafka.
 """
 
-import importlib.util
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coordinator import tokens
+from coordinator import kerberos, tokens
+from coordinator.kerberos import GSSAPI, KerberosError
 from coordinator.tokens import AWS_MSK_IAM, OAUTHBEARER
 
 OWN_PREFIX = "bellwether."
@@ -18,9 +18,10 @@ EMBEDDED = "bellwether.embedded.brokers"
 
 RECEIVE_BYTES_MAX = 100_000_000  # a JoinGroup answer holds every subscription; kafka-python's own limit is 1 MB
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, AWS_MSK_IAM, "GSSAPI")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
 CALLBACK = "oauth_cb"
 KEEPER = "_tokens"  # in our answer, for `transport`: kafka-python wants an object of its own around it
+KEYTAB = "_keytab"  # the same: (file, principal) of a login before anything connects
 
 # Properties that concern only confluent-kafka's part of the work, or do what kafka-python does anyway.
 IGNORED = frozenset(
@@ -30,7 +31,7 @@ IGNORED = frozenset(
         "debug",
         "log_level",
         "metadata.max.age.ms",
-        "sasl.kerberos.keytab",  # librdkafka logs in with it; kafka-python uses the tickets that are there then
+        "sasl.kerberos.keytab",  # these four: `kerberos` and librdkafka get tickets; kafka-python uses those
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
         "sasl.kerberos.principal",
@@ -52,6 +53,8 @@ def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     login needs any. What has been translated stays as it is. Raises ClientConfigError.
     """
     theirs = {name: value for name, value in properties.items() if not name.startswith(OWN_PREFIX)}
+    if GSSAPI in (theirs.get("sasl.mechanism"), theirs.get("sasl.mechanisms")):
+        return kerberos.librdkafkas(theirs)
     if CALLBACK in theirs or not tokens.wanted(theirs):
         return theirs
     keeper = _keeper(theirs)
@@ -72,6 +75,12 @@ def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
     _check_sasl(config)
     if config.get("sasl_mechanism") in (OAUTHBEARER, AWS_MSK_IAM):
         config |= {"sasl_mechanism": OAUTHBEARER, KEEPER: _keeper(properties)}
+    if config.get("sasl_mechanism") == GSSAPI:
+        config.setdefault("sasl_kerberos_service_name", kerberos.SERVICE_DEFAULT)
+        try:
+            config[KEYTAB] = kerberos.keytab_of(properties)
+        except KerberosError as error:
+            raise ClientConfigError(str(error)) from None
     return config
 
 
@@ -111,7 +120,7 @@ def _check_sasl(config: Mapping[str, Any]) -> None:
         )
     if mechanism == AWS_MSK_IAM and config["security_protocol"] != "SASL_SSL":
         raise ClientConfigError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL.")
-    by_password = mechanism not in ("GSSAPI", OAUTHBEARER, AWS_MSK_IAM)
+    by_password = mechanism not in (GSSAPI, OAUTHBEARER, AWS_MSK_IAM)
     missing = [n for n, key in _CREDENTIALS.items() if by_password and not config.get(key)]
     if missing:
         raise ClientConfigError(f"sasl.mechanism {mechanism} needs {' and '.join(missing)}.")
@@ -134,21 +143,15 @@ def check_tls_files(config: Mapping[str, Any]) -> None:
 
 
 def check_kerberos(config: Mapping[str, Any]) -> None:
-    """Whether both clients can log in by GSSAPI here: neither brings it along. Raises ClientConfigError."""
-    if config.get("sasl_mechanism") != "GSSAPI":
+    """Of GSSAPI: whether both clients can do it here; a ticket where a keytab is named. Raises ClientConfigError."""
+    if config.get("sasl_mechanism") != GSSAPI:
         return
-    if importlib.util.find_spec("gssapi") is None:
-        raise ClientConfigError("sasl.mechanism GSSAPI needs the Python package gssapi; install it beside ours.")
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
     try:
-        AdminClient({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "log_level": "0"})
-    except KafkaException:
-        raise ClientConfigError(
-            "sasl.mechanism GSSAPI needs a librdkafka with Kerberos, which the packaged one has not; build"
-            " confluent-kafka from source on a machine with librdkafka-dev and libsasl2-modules-gssapi-mit."
-        ) from None
+        kerberos.check_packages()
+        if config.get(KEYTAB) is not None:
+            kerberos.log_in(*config[KEYTAB])
+    except KerberosError as error:
+        raise ClientConfigError(str(error)) from None
 
 
 def _loaded(name: str, path: str, load: Callable[[ssl.SSLContext], None]) -> None:

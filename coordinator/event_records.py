@@ -14,7 +14,9 @@ from assignors.model import NO_RACK, NOBODY, ClusterView, IntArray, MemberView
 from assignors.streams.result import StreamsDecision
 from coordinator.planner import Planned
 from coordinator.planner_streams import PlannedTasks
+from coordinator.planner_tasks import TaskRequest
 from coordinator.planning import Timings
+from coordinator.recorded_round import pack
 from coordinator.streams_report import report
 
 ENTRIES_MAX = 1_000  # per event; about 100 bytes each
@@ -43,6 +45,8 @@ def streams_events(planned: PlannedTasks) -> Iterator[Event]:
     yield from (("membership", record) for record in process_records(planned.previous, decision))
     head = {"group": decision.raw.group_id, "sampled_at_ms": decision.decided_at_ms}
     yield from (("lag", record) for record in chunks(head, copy_lag_entries(decision)))
+    if isinstance(planned.inputs, TaskRequest):
+        yield "round", {**_head(decision, "decided_at_ms"), "policy": decision.policy, "inputs": pack(planned.inputs)}
 
 
 def decision_record(planned: Planned) -> dict[str, Any]:

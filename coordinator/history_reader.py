@@ -1,4 +1,4 @@
-"""Reads snapshots, plans and traffic from the events topic, as far as it goes now, for a history file."""
+"""Reads snapshots, rounds, plans and traffic from the events topic, as far as it goes now, for a history file."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from pipeline.codec import HEADER_BYTES, EventSchema, SchemaSet, single_object
 
-WANTED = ("snapshot", "assignment", "traffic")
+WANTED = ("snapshot", "round", "assignment", "traffic")
 BATCH = 1_000
 SILENCE_S = 15.0
 

@@ -124,7 +124,8 @@ class StreamsPlanner:
         self._offsets = offsets
         self._topologies = topologies
         self._assignors = assignors
-        self._ruled = False  # the operator's rules hold; the solver's process does not know them
+        self._rules: tuple[Rule, ...] = ()  # the operator's; the solver's process does not know them
+        self._asked: TaskRequest | None = None  # what the configured policy was asked last
         self._cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
         self._message_bytes_max = message_bytes_max
         self._solver = solver
@@ -147,7 +148,7 @@ class StreamsPlanner:
                 reason=f"pins, bans and evacuations need the policy {STREAMS_HA}; this one is {self.config.policy}",
             )
             return
-        self._ruled = bool(rules)
+        self._rules = rules
         self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)
 
     async def plan(self, command: Decide) -> PlannedTasks:
@@ -171,9 +172,13 @@ class StreamsPlanner:
             rack_aware=bool((decision.view.rack != NO_RACK).any()),
             watched=decision.topology.changelogs,
             objection=partial(fatal_to_java, decision.topology),
+            inputs=self._asked if outcome.source is Source.PLAN and self._asked_of(world) else None,
         )
         self._rounds.offer(planned)
         return planned
+
+    def _asked_of(self, world: World | None) -> bool:
+        return self._asked is not None and self._asked.world is world
 
     async def compare(self, command: Decide) -> TaskComparison:
         """A dry plan against what the threads hold. Raises PlanError."""
@@ -332,7 +337,7 @@ class StreamsPlanner:
         if world is not None:
             seen = world
             attempts.append((Source.PLAN, lambda: self._own(seen, self._left(command) * PLAN_SHARE)))
-            attempts.append((Source.CHEAP, lambda: self._made(seen, self._cheap, self._left(command))))
+            attempts.append((Source.CHEAP, lambda: self._made(self._request(seen), self._cheap, self._left(command))))
         previous = previous_tasks(self._rounds.previous, raw)
         if previous is not None:
             again = previous
@@ -341,23 +346,26 @@ class StreamsPlanner:
 
     async def _own(self, world: World, limit_s: float, *, dry: bool = False) -> Inspected:
         """By the configured policy, which may hold anybody's code."""
+        asked = self._request(world, dry)
+        stages = replace(self.config.stages, rules=self._rules)
+        self._asked = replace(asked, config=replace(self.config, stages=stages))
         if (
             self._solver is not None
-            and not self._ruled
+            and not self._rules
             and self._solver.wants(len(world.raw.members), world.cluster.partition_total)
         ):
-            return self._kept(await self._solver.solve(make_tasks, (self._request(world, dry),), limit_s))
+            return self._kept(await self._solver.solve(make_tasks, (asked,), limit_s))
         self._threads.refuse_too_many()
-        return await self._made(world, self._assignors, limit_s, dry=dry)
+        return await self._made(asked, self._assignors, limit_s)
 
-    async def _made(self, world: World, assignors: Assignors, limit_s: float, *, dry: bool = False) -> Inspected:
-        return self._kept(await self._threads.run(partial(make_tasks, assignors, self._request(world, dry)), limit_s))
+    async def _made(self, asked: TaskRequest, assignors: Assignors, limit_s: float) -> Inspected:
+        return self._kept(await self._threads.run(partial(make_tasks, assignors, asked), limit_s))
 
     def _kept(self, made: MadeTasks) -> Inspected:
         decision, findings, self._next_arrivals = made
         return decision, findings
 
-    def _request(self, world: World, dry: bool) -> TaskRequest:
+    def _request(self, world: World, dry: bool = False) -> TaskRequest:
         """Nothing of this object, which may change while the plan is made."""
         now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(self.group_id.encode())
         return TaskRequest(

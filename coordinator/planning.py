@@ -74,7 +74,8 @@ class PlannedRound(Generic[D]):
     `topics` are those that members subscribe to. `rack_aware`: some member named a rack, so racks of replicas matter.
     `watched` are topics whose loss matters though nobody subscribes to them. `objection` says what stands against a
     rebalance for the sake of other topics than these, "" for nothing. `previous` is what was delivered to the group
-    before, and `cause` what has changed since: both are told once the broker has the decision.
+    before, and `cause` what has changed since: both are told once the broker has the decision. `inputs`: all that
+    the decision was made from, where that can be recorded.
     """
 
     chosen: Chosen[D]
@@ -85,6 +86,7 @@ class PlannedRound(Generic[D]):
     objection: Callable[[ClusterView], str] | None = None
     previous: D | None = None
     cause: Cause = UNDELIVERED
+    inputs: object = None
 
 
 @dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)

@@ -20,6 +20,7 @@ from kafka.net.selector import NetworkSelector
 from coordinator.client_config import (
     EMBEDDED,
     KEEPER,
+    KEYTAB,
     ClientConfigError,
     check_kerberos,
     check_tls_files,
@@ -100,6 +101,7 @@ class Transport:
         config.pop("_verify", None)
         check_tls_files(config)
         check_kerberos(config)
+        config.pop(KEYTAB, None)
         self._tokens: TokenKeeper | None = config.pop(KEEPER, None)
         if self._tokens is not None:
             config["sasl_oauth_token_provider"] = Tokens(self._tokens)

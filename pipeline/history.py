@@ -27,9 +27,11 @@ class HistoryError(Exception):
 
 @dataclass(slots=True)
 class History:
-    """Snapshots and parts of plans by group, mean traffic per partition, and how many records were left out and why."""
+    """Snapshots of consumer groups, rounds of applications and parts of plans, each by group; mean traffic per
+    partition, and how many records were left out and why."""
 
     snapshots: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    rounds: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     assignments: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     refused: Counter[str] = field(default_factory=Counter)
     _bytes: Counter[TopicPartition] = field(default_factory=Counter)
@@ -50,6 +52,8 @@ class History:
             if event == "snapshot":
                 for member in record["members"]:
                     member["metadata"] = bytes.fromhex(member["metadata"])
+            if event == "round":
+                record["inputs"] = bytes.fromhex(record["inputs"])
             self._take(event, record)
         except (ValueError, LookupError, TypeError, AttributeError):
             self.refused["not an event"] += 1
@@ -57,6 +61,8 @@ class History:
     def _take(self, event: str, record: dict[str, Any]) -> None:
         if event == "snapshot":
             self.snapshots[record["group"]].append(record)
+        elif event == "round":
+            self.rounds[record["group"]].append(record)
         elif event == "assignment":
             self.assignments[record["group"]].append(record)
         elif event == "traffic":
@@ -83,7 +89,7 @@ def read_history(path: Path) -> History:
                 history.take(schemas, value)
     except OSError as error:
         raise HistoryError(f"The history {path} cannot be read ({error.strerror}); check the path.") from error
-    if not history.snapshots:
+    if not history.snapshots and not history.rounds:
         raise HistoryError(f"The history {path} holds no snapshot; record one with `bellwether history`.")
     return history
 

@@ -34,6 +34,7 @@ TIME_FIELDS: Mapping[str, str] = {
     "traffic": "sampled_at_ms",
     "membership": "changed_at_ms",
     "snapshot": "decided_at_ms",
+    "round": "decided_at_ms",
 }
 
 _PLACE = ("topic", "partition", "offset", "timestamp")

@@ -42,7 +42,7 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def run_to_end(
-    arguments: Sequence[str], *, environment: Mapping[str, str] | None = None, limit_s: float = 60.0
+    arguments: Sequence[str], *, environment: Mapping[str, str] | None = None, limit_s: float = 180.0
 ) -> Ended:
     """Runs `bellwether` with these arguments and expects it to end. Raises subprocess.TimeoutExpired if it does not."""
     done = subprocess.run(

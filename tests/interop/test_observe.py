@@ -87,6 +87,7 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(600)
 def test_changes_of_an_application_are_imagined(kafka: KafkaCluster, tmp_path: Path) -> None:
     """`simulate`: one more process, and the loss of the only rack."""
     name = "imagined-app"
@@ -128,6 +129,7 @@ def test_groups_are_listed(kafka: KafkaCluster) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(600)
 def test_top_shows_who_leads_and_why_the_last_round_was(kafka: KafkaCluster, tmp_path: Path) -> None:
     led, other = "topped-led", "topped-other"
     for name in (led, other):

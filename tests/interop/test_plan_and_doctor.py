@@ -75,7 +75,7 @@ def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Pa
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_bytes_and_money_between_racks_are_told(kafka: KafkaCluster, tmp_path: Path) -> None:
     """One member in az1, partitions led in all three racks; 1 MB/s is written to each, and a gigabyte costs 0.02."""
     group, topic = "priced-orders", "priced-weights"

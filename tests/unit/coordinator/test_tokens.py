@@ -10,12 +10,20 @@ import urllib.parse
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coordinator import tokens
-from coordinator.client_config import KEEPER, ClientConfigError, check_kerberos, client_config, librdkafka_properties
+from coordinator import kerberos, tokens
+from coordinator.client_config import (
+    KEEPER,
+    KEYTAB,
+    ClientConfigError,
+    check_kerberos,
+    client_config,
+    librdkafka_properties,
+)
 from coordinator.tokens import Token, TokenError, TokenKeeper
 
 LOGIN = {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
@@ -251,7 +259,7 @@ def test_msk_with_a_profile_that_does_not_exist_is_one_sentence(monkeypatch: pyt
 
 def test_kerberos_is_refused_where_a_client_cannot_do_it() -> None:
     """The packaged librdkafka comes without Kerberos, so this is what most people meet."""
-    kerberos = {
+    by_keytab = {
         "bootstrap.servers": "b:1",
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "GSSAPI",
@@ -259,8 +267,31 @@ def test_kerberos_is_refused_where_a_client_cannot_do_it() -> None:
         "sasl.kerberos.keytab": "/etc/krb5.keytab",
         "sasl.kerberos.principal": "bell@EXAMPLE.ORG",
     }
-    config = client_config(kerberos)
+    config = client_config(by_keytab)
     assert (config["sasl_mechanism"], config["sasl_kerberos_service_name"]) == ("GSSAPI", "kafka")
-    assert librdkafka_properties(kerberos) == kerberos
+    assert librdkafka_properties(by_keytab) == by_keytab
+    assert config[KEYTAB] == ("/etc/krb5.keytab", "bell@EXAMPLE.ORG")
     with pytest.raises(ClientConfigError, match=r"GSSAPI needs .*\.$"):
         check_kerberos(config)
+
+
+def test_kerberos_without_a_keytab_takes_the_tickets_that_are_there() -> None:
+    """librdkafka would run kinit and miss its keytab; kafka-python has no default for the service."""
+    tickets = {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
+    config = client_config(tickets)
+    assert (config["sasl_kerberos_service_name"], config[KEYTAB]) == ("kafka", None)
+    assert librdkafka_properties(tickets) == tickets | {"sasl.kerberos.min.time.before.relogin": "0"}
+    with pytest.raises(ClientConfigError, match=r"sasl\.kerberos\.principal"):
+        client_config(tickets | {"sasl.kerberos.keytab": "/etc/krb5.keytab"})
+
+
+def test_a_keytab_that_does_not_log_in_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing = tmp_path / "kinit"
+    refusing.write_text("#!/bin/sh\necho 'kinit: no key for it' >&2\nexit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    with pytest.raises(kerberos.KerberosError, match=r"^The file k of .* log p in \(no key for it\); correct .*\.$"):
+        kerberos.log_in("k", "p")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(kerberos.KerberosError, match="krb5-user"):
+        kerberos.log_in("k", "p")

@@ -42,7 +42,7 @@ def test_the_fingerprint_is_the_specification_s() -> None:
 
 def test_every_event_has_a_schema_and_goes_there_and_back() -> None:
     schemas = SchemaSet.load()
-    assert schemas.events == ("assignment", "decision", "lag", "membership", "snapshot", "traffic", "weight")
+    assert schemas.events == ("assignment", "decision", "lag", "membership", "round", "snapshot", "traffic", "weight")
     assert len({s.fingerprint for s in schemas.schemas.values()}) == len(schemas.schemas)
     data = schemas.encode("lag", LAG)
     assert data.startswith(MARKER)

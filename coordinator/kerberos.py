@@ -1,0 +1,79 @@
+"""SASL/GSSAPI for both Kafka clients from one property map: what each needs, and one login from a keytab.
+
+Both libraries leave Kerberos to the system: tickets lie in the usual cache (KRB5CCNAME). With a keytab `kinit` fills
+the cache once before anything connects; librdkafka then repeats that in its own rhythm, and kafka-python takes what is
+there.
+"""
+
+import importlib.util
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+GSSAPI = "GSSAPI"
+KEYTAB, PRINCIPAL = "sasl.kerberos.keytab", "sasl.kerberos.principal"
+SERVICE, SERVICE_DEFAULT = "sasl.kerberos.service.name", "kafka"  # librdkafka's default
+RELOGIN = "sasl.kerberos.min.time.before.relogin"
+KINIT_TIMEOUT_S = 20.0
+
+
+class KerberosError(Exception):
+    """No login is possible; the message is one sentence that names the property or the package."""
+
+
+def librdkafkas(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The map as librdkafka wants it: without a keytab it must not run `kinit`, or it refuses to start."""
+    if KEYTAB in properties or RELOGIN in properties:
+        return dict(properties)
+    return {**properties, RELOGIN: "0"}
+
+
+def keytab_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """(keytab, principal), None where tickets come from the cache. Raises KerberosError."""
+    keytab, principal = properties.get(KEYTAB), properties.get(PRINCIPAL)
+    if keytab and not principal:
+        raise KerberosError(f"{KEYTAB} is set without {PRINCIPAL}; name the principal that the keytab is for.")
+    return (str(keytab), str(principal)) if keytab else None
+
+
+def check_packages() -> None:
+    """Whether both clients can log in here: neither brings Kerberos along. Raises KerberosError."""
+    if importlib.util.find_spec("gssapi") is None:
+        raise KerberosError(
+            "sasl.mechanism GSSAPI needs the Python package gssapi; pip install bellwether-kafka[gssapi]."
+        )
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        AdminClient({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": GSSAPI, RELOGIN: "0", "log_level": "0"})
+    except KafkaException:
+        raise KerberosError(
+            "sasl.mechanism GSSAPI needs a librdkafka with Kerberos, which the packaged one has not; build"
+            " confluent-kafka from source against one (docs/security.md)."
+        ) from None
+
+
+def log_in(keytab: str, principal: str) -> None:
+    """Gets a ticket into the cache. Raises KerberosError; what is wrong with a keytab is known before any broker is
+    asked."""
+    try:
+        done = subprocess.run(  # noqa: S603 - a file and a name from the settings, which may name what they like
+            ["kinit", "-k", "-t", keytab, principal],  # noqa: S607 - as librdkafka calls it: from PATH
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=KINIT_TIMEOUT_S,
+        )
+    except FileNotFoundError:
+        raise KerberosError(f"{KEYTAB} needs the program kinit (Debian package krb5-user).") from None
+    except subprocess.TimeoutExpired:
+        raise KerberosError(
+            f"No KDC has answered kinit for {principal} within {KINIT_TIMEOUT_S:.0f} s; check krb5.conf."
+        ) from None
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["kinit failed"])[-1].removeprefix("kinit: ")
+        raise KerberosError(
+            f"The file {keytab} of {KEYTAB} does not log {principal} in ({why}); correct {PRINCIPAL}, the file, or"
+            " krb5.conf."
+        )
