@@ -1,6 +1,6 @@
 """The command `bellwether simulate`: what if members or racks disappear or come, topics grow, or the policy changes?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +57,8 @@ def simulate(
         if isinstance(shadow.decision, Decision):
             found = _rounds(shadow.decision, change, _policy(policy[0] if policy else _policy_name(config, group)))
         else:
-            found = _rounds_of_tasks(seen, shadow.decision, change, policy[0] if policy else None, config)
+            sizes = _sizes(shadow.decision, group, bootstrap, config)
+            found = _rounds_of_tasks(seen, shadow.decision, change, policy[0] if policy else None, config, sizes)
     except WhatIfError as error:
         fail(str(error))
     if output is Output.JSON:
@@ -88,8 +89,50 @@ def _rounds(decision: "Decision", change: Any, policy: "Policy") -> list[Imagine
     return [Imagined(consumers_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
 
 
+def _sizes(decision: "StreamsDecision", group: str, bootstrap: Any, config: Any) -> "dict[TaskId, int]":
+    """Bytes of each task's changelogs on disk: what a copy reads that begins with nothing. Empty without the right to
+    ask."""
+    from coordinator import cli_groups
+    from coordinator.transport import TransportError
+
+    cluster = decision.cluster
+    counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.topology.changelogs if t in cluster.index}
+    settings, _ = cli_groups.settings_for(bootstrap, config, group)
+
+    async def ask() -> dict[tuple[str, int], int]:
+        found: dict[tuple[str, int], int] = {}
+        async with cli_groups.connected(settings.properties) as sources:
+            for node in await sources.reader.nodes():
+                try:
+                    sizes = await sources.transport.log_sizes(node, counts)
+                except TransportError:
+                    continue  # as many as can be known
+                found |= {tp: max(size, found.get(tp, 0)) for tp, size in sizes.items()}
+        return found
+
+    known: dict[tuple[str, int], int] = cli_groups.run(ask())
+    return task_bytes(decision, known)
+
+
+def task_bytes(decision: "StreamsDecision", sizes: "Mapping[tuple[str, int], int]") -> "dict[TaskId, int]":
+    """By task, from bytes by partition; only of tasks all of whose changelogs are known."""
+    table, found = decision.view.tasks, {}
+    changelogs = {subtopology.id: subtopology.changelogs for subtopology in decision.topology.subtopologies}
+    for task in map(table.task_id, range(table.size)):
+        parts = [sizes.get((topic, task.partition)) for topic in changelogs[task.subtopology]]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts):
+            found[task] = sum(known)
+    return found
+
+
 def _rounds_of_tasks(
-    seen: "Observation", decision: "StreamsDecision", change: Any, policy: str | None, config: Any
+    seen: "Observation",
+    decision: "StreamsDecision",
+    change: Any,
+    policy: str | None,
+    config: Any,
+    sizes: "Mapping[TaskId, int]",
 ) -> list[Imagined]:
     from assignors.streams.assign import STREAMS_POLICIES
     from assignors.streams.decide import STOCK
@@ -104,7 +147,14 @@ def _rounds_of_tasks(
     imagined = []
     for i, one in enumerate(made):
         warmups = int(one.decision.plan.warmup.sum())
-        state = {"restored": one.restored, "copies": one.copies, "warmups": warmups, "waits_for_probing": one.probing}
+        known = [sizes[task] for task in one.copies if task in sizes]
+        state = {
+            "restored": one.restored,
+            "restored_bytes": sum(known) if len(known) == len(one.copies) else None,
+            "copies": len(one.copies),
+            "warmups": warmups,
+            "waits_for_probing": one.probing,
+        }
         picture = tasks_of(one.decision, made[i - 1].decision if i else decision)
         imagined.append(Imagined(picture, state))
     return imagined
@@ -166,7 +216,7 @@ def _draw_rounds(found: Sequence[Imagined]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    of_state = ("restores", "copies", "warm-ups", "then") if found and found[0].of_state else ()
+    of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
     table = Table("round", "why", "moved", "new", "withheld", "cross rack", "unowned", *of_state)
     for number, one in enumerate(found, 1):
         picture, state = one.picture, one.of_state
@@ -174,11 +224,14 @@ def _draw_rounds(found: Sequence[Imagined]) -> None:
         cells: list[str | Text] = [str(number), Text(picture.cause), *map(str, counts)]
         if state:
             then = "waits for probing" if state["waits_for_probing"] else "at once" if picture.withheld else "at rest"
-            cells += [f"{state['restored']:,}", str(state["copies"]), str(state["warmups"]), then]
+            size = "-" if state["restored_bytes"] is None else f"{state['restored_bytes']:,}"
+            cells += [f"{state['restored']:,}", size, str(state["copies"]), str(state["warmups"]), then]
         table.add_row(*cells)
     console = Console()
     console.print(table)
     moved = sum(one.picture.moved for one in found)
     restored = sum(one.of_state.get("restored", 0) for one in found)
-    reads = f" {restored:,} records are restored." if of_state else ""
+    sizes = [one.of_state.get("restored_bytes") for one in found]
+    size = "of unknown size (ACL DESCRIBE on Cluster)" if None in sizes else f"with {sum(filter(None, sizes)):,} bytes"
+    reads = f" {restored:,} records {size} are restored." if of_state else ""
     console.print(Text(f"Stable after {len(found)} rounds and {moved} moves.{reads} Nothing was applied.", "bold"))

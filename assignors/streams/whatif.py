@@ -45,12 +45,12 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamsRound:
-    """`restored` counts records that copies of tasks must read to catch up, `copies` how many copies do so. `probing`:
-    the next round comes only when the probing interval is over."""
+    """`restored` counts records that copies of tasks must read to catch up, and `copies` are the tasks of these copies,
+    each as often as it is restored. `probing`: the next round comes only when the probing interval is over."""
 
     decision: StreamsDecision
     restored: int
-    copies: int
+    copies: tuple[TaskId, ...]
 
     @property
     def probing(self) -> bool:
@@ -112,7 +112,7 @@ def rounds_of_tasks(
             raise WhatIfError(f"It could not be led then: {decision.reason}.")
         restoring = _restoring(decision)
         fresh = restoring.keys() - known
-        made.append(StreamsRound(decision, sum(restoring[copy] for copy in fresh), len(fresh)))
+        made.append(StreamsRound(decision, sum(restoring[copy] for copy in fresh), tuple(task for _, task in fresh)))
         if not decision.followup and decision.probing_at_ms is None:
             break
         memory, known = decision.memory, restoring.keys() if decision.followup else set()

@@ -112,6 +112,8 @@ def imagined(name: str, config: Path) -> None:
     assert told[-1]["unowned"] == 0
     assert not told[-1]["waits_for_probing"]
     assert sum(one["moved"] for one in told) > 0
+    assert all(one["restored_bytes"] >= one["restored"] for one in told), "a record is a byte and more"
+    assert sum(one["restored_bytes"] for one in told) > 0
     lost = run_to_end(["simulate", name, "--config", str(config), "--without-rack", "az1"])
     assert (lost.code, "Nobody would be left" in lost.stderr) == (2, True), lost.text
 
