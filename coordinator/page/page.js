@@ -2,6 +2,7 @@
 "use strict";
 
 const REFRESH_MS = 3000;
+const FAR_RECORDS = 10000; // Kafka's default of acceptable.recovery.lag
 const UUID = /-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const $ = (id) => document.getElementById(id);
 
@@ -59,6 +60,10 @@ function drawHolder(holder) {
     const later = item.withheld ? ", handed out next round" : "";
     const square = make("i", { className: `item ${item.state}${item.withheld ? " withheld" : ""}`, title: `${item.name}: ${item.state}${lag}${later}` });
     square.dataset.item = item.name;
+    if (item.lag !== null) {
+      square.dataset.lag = item.lag;
+      square.dataset.behind = item.lag >= FAR_RECORDS ? "far" : item.lag > 0 ? "near" : "no";
+    }
     return square;
   });
   const count = `${holder.items.length} held` + (holder.members.length > 1 ? `, ${holder.members.length} threads` : "");

@@ -89,6 +89,11 @@ def test_the_page_draws_what_the_api_says(tmp_path: Path, name: str) -> None:
     ]
     assert sorted(drawn) == sorted(said)
     assert drawn
+    lags = [(i["name"], i["lag"]) for holder in picture["holders"] for i in holder["items"] if i["lag"] is not None]
+    told = re.findall(r'data-item="([^"]+)" data-lag="(\d+)" data-behind="(no|near|far)"', page)
+    assert sorted((item, int(lag)) for item, lag, _ in told) == sorted(lags)
+    assert {behind for _, lag, behind in told if int(lag) > 0} <= {"near", "far"}
+    assert bool(lags) == (name == "shop"), "copies of tasks tell how far they are behind, and are coloured so"
     assert set(re.findall(r'data-rack="([^"]*)"', page)) == {*picture["racks"], ""}
     assert page.count('class="holder"') == len(picture["holders"])
     assert picture["cause"].replace("<", "&lt;").replace(">", "&gt;") in page
