@@ -124,7 +124,8 @@ class Planner:
             raise PlanError(f"no metadata: {str(error) or type(error).__name__}") from error
         if findings:
             raise PlanError("; ".join(findings))
-        return Comparison(decision, worth_moving(decision), topics)
+        rack_aware = bool((decision.group.rack != NO_RACK).any())
+        return Comparison(decision, worth_moving(decision), topics, rack_aware)
 
     def delivered(self, generation: int) -> Planned | None:
         """The broker has this generation's assignment: remember it. None when it was not one of our plans."""

@@ -192,7 +192,14 @@ class StreamsPlanner:
             raise PlanError(str(error) or "not ready in time") from error
         if findings:
             raise PlanError("; ".join(findings))
-        return TaskComparison(decision, worth_moving(decision, self.memory), decision.topology.source_topics)
+        return TaskComparison(
+            decision,
+            worth_moving(decision, self.memory),
+            decision.topology.source_topics,
+            rack_aware=bool((decision.view.rack != NO_RACK).any()),
+            watched=decision.topology.changelogs,
+            objection=partial(fatal_to_java, decision.topology),
+        )
 
     def delivered(self, generation: int) -> PlannedTasks | None:
         """The broker has this generation's assignment: remember it. None when it was not one of our plans."""

@@ -91,11 +91,15 @@ class PlannedRound(Generic[D]):
 
 @dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
 class Compared(Generic[D]):
-    """Would a plan made now be worth a rebalance? The reason says why, "" if not."""
+    """Would a plan made now be worth a rebalance? The reason says why, "" if not. The rest is `PlannedRound`'s:
+    a group at rest that is led on is followed from here."""
 
     decision: D
     reason: str
     topics: tuple[str, ...]
+    rack_aware: bool = False
+    watched: tuple[str, ...] = ()
+    objection: Callable[[ClusterView], str] | None = None
 
 
 class PlanError(Exception):

@@ -8,6 +8,7 @@ from typing import Any, Generic
 
 import structlog
 
+from assignors.model import ClusterView
 from assignors.rules import Rule
 from coordinator.cluster import ClusterUnreachableError, MetadataWatch
 from coordinator.commands import (
@@ -34,10 +35,11 @@ from coordinator.events import (
     Wake,
 )
 from coordinator.group import GroupMembership, MembershipConfig, State
-from coordinator.planning import D, GroupPlanner, PlanError, PlannedRound
+from coordinator.planning import Compared, D, GroupPlanner, PlanError, PlannedRound
 from coordinator.transport import Transport, TransportError
 
 EXIT_BUG = 1
+COMPARE_AGAIN_S = 10.0
 
 NoteObserver = Callable[[str, Note], None]
 Relieve = Callable[[str, str], Awaitable[bool]]  # hands a group over for a reason; whether a standby has taken it
@@ -205,8 +207,16 @@ class GroupRunner(Generic[D]):
         except PlanError as error:
             log.warning("comparison_failed", group=self.group_id, generation=command.generation, reason=str(error))
             self.post(ComparisonFailed(command.generation, str(error)))
+            await asyncio.sleep(COMPARE_AGAIN_S)
+            if self._rests_in(command.generation):
+                await self._compare(command)
             return
+        if self._rests_in(command.generation):
+            self._follow(comparison, comparison.decision.cluster)  # a plan of ours may be a long time off
         self.post(ComparisonReady(command.generation, bool(comparison.reason), comparison.reason, comparison.topics))
+
+    def _rests_in(self, generation: int) -> bool:
+        return self.membership.state is State.STABLE and self.membership.generation == generation
 
     async def _rebuild(self, command: RebuildMemory) -> None:
         try:
@@ -230,17 +240,20 @@ class GroupRunner(Generic[D]):
         join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), self._clock() - self._synced_from
         planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
         self.last = planned
+        self._follow(planned, planned.chosen.decision.cluster)
+        for observer in self._on_decision:
+            _told(observer, planned)
+
+    def _follow(self, told: PlannedRound[D] | Compared[D], cluster: ClusterView) -> None:
         if self._watch is not None:
             self._watch.follow(
                 self.group_id,
-                planned.topics,
-                planned.chosen.decision.cluster,
-                rack_aware=planned.rack_aware,
-                kept=planned.watched,
-                objection=planned.objection,
+                told.topics,
+                cluster,
+                rack_aware=told.rack_aware,
+                kept=told.watched,
+                objection=told.objection,
             )
-        for observer in self._on_decision:
-            _told(observer, planned)
 
     def _unfollow_unless_leading(self) -> None:
         state = self.membership.state

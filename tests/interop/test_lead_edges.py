@@ -67,9 +67,12 @@ def test_killed_bellwether_returns_to_lead_and_no_member_notices(kafka: KafkaClu
         assert not rounds(kafka, group, after=generation)
         assert [len(member.events) for member in members] == seen
 
-        members.append(flock.member("confluent", group, [group], ["cooperative-sticky"]))
-        after = wait_settled(members, every, spread=0)
-        assert sum(before[tp] is after[tp] for tp in every) == 4, "only what the newcomer gets has moved"
+        kafka.add_partitions(group, 9)
+        every = partitions_of({group: 9})
+        before = wait_settled(members, every, spread=1)  # it follows the topics of a group that it has not planned for
+        newcomer = flock.member("confluent", group, [group], ["cooperative-sticky"])
+        after = wait_settled([*members, newcomer], every, spread=0)
+        assert sum(before[tp] is not after[tp] for tp in every) == 3, "only what the newcomer gets has moved"
         assert last_round(kafka, group).leader.startswith(f"{INSTANCE}-")
 
 

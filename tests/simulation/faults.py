@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 FUSE_STEPS_MAX = 80
+PARTITIONS_MAX = 40
 
 
 class Faults:
@@ -37,6 +38,7 @@ class Faults:
             (1, self.latency),
             (1, self.slow_plan),
             (1, self.no_metadata),
+            (1, self.topic_grows),
             (1, self.removed),
         )
         self._next()
@@ -196,6 +198,14 @@ class Faults:
         self.world.metadata = False
         self._later(5.0, 30.0, back)
         return "no metadata can be read"
+
+    def topic_grows(self) -> str:
+        """Not of applications, whose internal topics would have to grow with it."""
+        world = self.world
+        if world.streams or world.partitions >= PARTITIONS_MAX:
+            return ""
+        world.grow(world.partitions + self.rng.randint(1, 4))
+        return f"the topic grows to {world.partitions} partitions"
 
     def removed(self) -> str:
         """An administrator removes a member, ours included."""

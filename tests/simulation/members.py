@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NO_GENERATION = -1
 FIND_TIMEOUT_S, SYNC_TIMEOUT_S, BEAT_TIMEOUT_S = 5.0, 30.0, 5.0
 RETRY_S = 0.1
+METADATA_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Member:
         self.process = 0
         self.running = False
         self.paused_until = 0.0
+        self._planned = 0  # partitions that its last plan was made with
         self._beats = 0  # one series of heartbeats at a time
         self._forget()
 
@@ -71,6 +73,7 @@ class Member:
         self.history_generation = NO_GENERATION
         self.state = "down"
         self._node: int | None = None
+        self._leads = False
         self._round = 0  # joins and syncs of earlier rounds are not waited for
 
     @property
@@ -227,6 +230,7 @@ class Member:
         self.protocol = answer.protocol
         self.state = "syncing"
         self._beat_later()
+        self._leads = answer.leader == answer.member_id
         if answer.leader == answer.member_id and not answer.skip_assignment:
             delay_s = self.world.rng.uniform(0.001, 0.05)
             self._after(delay_s, self._of_round(lambda: self._sync(self._plan(answer))))
@@ -237,6 +241,7 @@ class Member:
         """A Java leader knows what the members say, and nothing else."""
         members = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         raw = RawGroup("g", answer.generation, answer.protocol, members, frozenset())
+        self._planned = self.world.partitions
         return decide(raw, self.world.cluster, Memory.empty(), Policy(), 0).assignments
 
     def _sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
@@ -280,6 +285,22 @@ class Member:
         self.world.tell(f"{self.name} gets {sorted(p.partition for p in given)} in generation {self.generation}")
         if revoked and self.kind.cooperative:
             self._rejoin_soon()
+        elif self._leads and not self.world.streams:
+            self._watch_metadata(self.generation)
+
+    def _watch_metadata(self, generation: int) -> None:
+        """A leader among the members rejoins when the topic is not what it has planned with."""
+
+        def look() -> None:
+            if self.state != "stable" or self.generation != generation:
+                return
+            if self.world.metadata and self._planned != self.world.partitions:
+                self.world.tell(f"{self.name} sees that the topic has grown")
+                self._rejoin_soon()
+            else:
+                self._watch_metadata(generation)
+
+        self._after(METADATA_S, look)
 
     def _given(self, assignment: bytes) -> set[TopicPartition]:
         return set(ConsumerProtocolAssignment.decode(assignment).partitions)

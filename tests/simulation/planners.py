@@ -15,6 +15,7 @@ from coordinator.events import DescribedMember as Seen
 from coordinator.fallback import previous_answer
 from coordinator.guard import MESSAGE_BYTES_MAX, inspect
 from coordinator.guard_streams import inspect_streams
+from coordinator.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from coordinator.planner import make_plan, worth_moving
 from coordinator.probing import Facts, Prober
 from tests.simulation import streams
@@ -40,6 +41,9 @@ class Planner(Protocol):
     def wish(self) -> str | None:
         """Why the group should rebalance now; asked while it is at rest under us."""
 
+    def follow(self) -> None:
+        """A group that came back to us at rest, and that no plan is needed for."""
+
     @property
     def unfinished(self) -> bool:
         """A rebalance of ours is planned for some time."""
@@ -55,6 +59,7 @@ class PlainPlanner:
     def forget(self) -> None:
         self.memory = Memory.empty()
         self._previous: Decision | None = None
+        self._watched: WatchState | None = None
 
     def made(self, raw: RawGroup) -> Made:
         return make_plan(Policy(), raw, self.world.cluster, self.memory, 0, 1, MESSAGE_BYTES_MAX)
@@ -74,9 +79,17 @@ class PlainPlanner:
 
     def delivered(self, decision: Decision) -> None:
         self._previous, self.memory = decision, decision.memory
+        self._watched = planned_with(decision.cluster, self.world.subscribed, rack_aware=False)
+
+    def follow(self) -> None:
+        self._watched = planned_with(self.world.cluster, self.world.subscribed, rack_aware=False)
 
     def wish(self) -> str | None:
-        return None
+        """What the watch over metadata finds."""
+        if self._watched is None or not self.world.metadata:
+            return None
+        reason, self._watched = material_change(self._watched, self.world.read(), self.world.clock.now, WatchRules())
+        return reason
 
     @property
     def unfinished(self) -> bool:
@@ -119,6 +132,9 @@ class TaskPlanner:
     def delivered(self, decision: StreamsDecision) -> None:
         self._previous, self.memory, self._arrivals = decision, decision.memory, self._next_arrivals
         self._prober.planned(Facts.of(decision))
+
+    def follow(self) -> None:
+        """Topics of applications do not change here."""
 
     def wish(self) -> str | None:
         return self._prober.due(self.world.wall_ms())

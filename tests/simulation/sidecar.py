@@ -14,6 +14,7 @@ from coordinator import events as e
 from coordinator.group import GroupMembership, MembershipConfig, State
 from coordinator.planner_tasks import StandAsideError
 from coordinator.planning import RESERVE_S, raw_group
+from coordinator.runtime import COMPARE_AGAIN_S
 from tests.simulation.broker import addressed
 from tests.simulation.network import Call
 from tests.simulation.planners import Made, PlainPlanner, Planner, TaskPlanner
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
 
 BUSY = 1_000  # steps without time passing
 LOOK_S = 0.5
+METADATA_S = 5.0
 
 
 class DiedError(Exception):
     """The fuse has burnt down."""
+
+
+def machine_rests(machine: GroupMembership | None, generation: int) -> bool:
+    return machine is not None and machine.state is State.STABLE and machine.generation == generation
 
 
 class Sidecar:
@@ -99,8 +105,7 @@ class Sidecar:
         self.machine = GroupMembership(self.config)
         machine = self.machine
         self._guarded(lambda: self._execute(machine.start(self.now())))
-        if self.config.streams:
-            self._look()
+        self._look()
 
     def crash(self, why: str = "dies") -> None:
         if self.machine is not None:
@@ -277,6 +282,7 @@ class Sidecar:
         raw = raw_group("g", command)
         if not self.world.metadata:
             self.post(e.ComparisonFailed(command.generation, "no metadata"))
+            self._compare_again(command)
             return
         try:
             decision, findings = self._planner.made(raw)
@@ -285,8 +291,17 @@ class Sidecar:
         if findings:
             self.post(e.ComparisonFailed(command.generation, "; ".join(findings)))
             return
+        if machine_rests(self.machine, command.generation):
+            self._planner.follow()
         reason = self._planner.worth_moving(decision)
         self.post(e.ComparisonReady(command.generation, bool(reason), reason, self._planner.topics(raw)))
+
+    def _compare_again(self, command: c.Decide) -> None:
+        def again() -> None:
+            if machine_rests(self.machine, command.generation):
+                self._compare(command)
+
+        self.world.clock.after(COMPARE_AGAIN_S, self._alive(again))
 
     def _delivered(self, generation: int) -> None:
         planned, self._planned = self._planned, None
@@ -294,8 +309,8 @@ class Sidecar:
             self._planner.delivered(planned[1])
 
     def _look(self) -> None:
-        """What the watch over an application does twice a second."""
-        self.world.clock.after(LOOK_S, self._alive(self._look))
+        """What the watch over an application does twice a second, and that over metadata every few seconds."""
+        self.world.clock.after(LOOK_S if self.config.streams else METADATA_S, self._alive(self._look))
         machine = self.machine
         if machine is None or self.world.clock.now < self.paused_until:
             return

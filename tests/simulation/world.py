@@ -5,11 +5,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from assignors.model import ClusterView
 from coordinator import commands as c
 from coordinator.events import Failure
 from coordinator.group import MembershipConfig, check_timing
 from coordinator.group_config import STOCK_PROTOCOLS
+from coordinator.metadata import MetadataRead
 from tests.simulation.broker import Broker
 from tests.simulation.checks import Checks, ViolationError
 from tests.simulation.clock import Clock
@@ -87,6 +90,12 @@ class World:
     def grow(self, partitions: int) -> None:
         self.partitions = partitions
         self.cluster = cluster(partitions) if self.streams else ClusterView.of({TOPIC: [["a"]] * partitions})
+
+    def read(self) -> MetadataRead:
+        """The topic as a reader of metadata sees it."""
+        counts = np.array([self.partitions], dtype=np.int32)
+        codes = np.zeros(self.partitions, dtype=np.int32)
+        return MetadataRead((TOPIC,), counts, codes, ((1, (1,)),), {}, frozenset((1,)), self.clock.now)
 
     # ---- for everybody ---------------------------------------------------------------------------------------------
 
