@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline setup-prove fuzz matrix faults audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: setup setup-pipeline setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -94,6 +94,9 @@ sbom: setup-prove .cache/audit/requirements.txt  ## CycloneDX of the locked run-
 .cache/audit/requirements.txt: uv.lock
 	@mkdir -p $(dir $@)
 	@$(UV) export --frozen --quiet --no-dev --no-emit-project -o $@
+
+machines: setup  ## state machines on the membership and every assignor, EXAMPLES=500 lives of each
+	@BELLWETHER_MACHINE_EXAMPLES=$(or $(EXAMPLES),500) BELLWETHER_MACHINE_STEPS=$(or $(STEPS),50) $(BIN)/python -m pytest -q tests/properties/test_machines.py
 
 coverage: setup-prove  ## branches of protocol, assignors and the state machine that the tests without brokers take
 	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=protocol,assignors,coordinator \

@@ -1,0 +1,471 @@
+"""State machines: the membership under any order of answers, errors, silence and orders, and every assignor through any
+life of a group, with `validate` as the oracle of each plan.
+
+Short here; `make machines EXAMPLES=2000` for longer.
+"""
+
+import os
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from assignors.decide import decide
+from assignors.memory import Memory
+from assignors.model import ClusterView
+from assignors.registry import BUILT_IN, POLICIES, Policy
+from assignors.streams.assign import STREAMS_POLICIES, assign_streams
+from assignors.streams.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, NO_STRATEGY, AssignmentConfigs
+from assignors.streams.validate import validate_plan
+from assignors.validate import validate
+from coordinator import commands as c
+from coordinator import events as e
+from coordinator.group import GroupMembership, MembershipConfig
+from protocol.types import TopicPartition
+from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, random_process_id
+from tests.unit.assignors.wire import LiveMember, given, live_group
+
+EXAMPLES = int(os.environ.get("BELLWETHER_MACHINE_EXAMPLES", "15"))
+STEPS = int(os.environ.get("BELLWETHER_MACHINE_STEPS", "30"))
+RUN = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+LONG_S = 120 + EXAMPLES * STEPS  # for all of one machine, on a slow computer
+
+# ---- the membership --------------------------------------------------------------------------------------------------
+
+NODES = tuple(e.Node(number, f"broker{number}", 9092) for number in (1, 2))
+ORDINARY = (14, 15, 16, 22, 25, 27)
+CODES = (*ORDINARY * 3, 79, 81, -1, 3, 999, 23, 24, 26, 30, 82)  # the last ones end it
+TIMES = st.sampled_from((0.0, 0.001, 0.5, 3.0, 9.9, 11.0, 400.0))
+WAKES_MAX = 200
+
+
+class Membership(RuleBasedStateMachine):
+    """A broker that answers what it likes, when it likes. Nothing it does may raise, make us send a plan that was not
+    made for the generation, or two plans, or keep us busy without time passing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 50.0
+        self.open: dict[int, c.Request] = {}
+        self.asked: list[c.Decide] = []
+        self.ready: dict[int, tuple[tuple[str, bytes], ...]] = {}
+        self.sent: dict[int, tuple[tuple[str, bytes], ...]] = {}
+        self.used: set[int] = set()
+        self.stopped = False
+        self.generation = 0
+
+    @initialize(
+        adopt=st.sampled_from(("when-empty", "succeed", "take-over")),
+        instance=st.sampled_from((None, "bw")),
+        leave=st.booleans(),
+        linger=st.sampled_from((None, 1_000)),
+    )
+    def begin(self, adopt: str, instance: str | None, leave: bool, linger: int | None) -> None:
+        config = MembershipConfig(
+            group_id="g",
+            adopt=adopt,  # type: ignore[arg-type]  # drawn from its literals
+            instance_id=instance,
+            leave_on_stop=leave,
+            linger_ms=linger,
+        )
+        self.machine = GroupMembership(config)
+        self._take(self.machine.start(self.now))
+
+    # ---- what happens ----
+
+    @rule(seconds=TIMES)
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        for _ in range(WAKES_MAX):
+            deadline = self.machine.deadline()
+            if deadline is None or deadline > self.now:
+                return
+            self._tell(e.Wake())
+        raise AssertionError(f"{WAKES_MAX} wakes and still one is due, in {self.machine.state}")
+
+    @rule(others=st.lists(st.sampled_from(("a", "b", "c")), unique=True), leads=st.integers(0, 3))
+    def broker_behaves(self, others: list[str], leads: int) -> None:
+        """Whatever is open is answered as one would wish, and plans are there; so that a life gets somewhere."""
+        for _ in range(12):
+            for number, request in list(self.open.items()):
+                if self.open.pop(number, None) is not None:
+                    self._tell(self._kind_answer(number, request, others, leads=leads > 0))
+            for asked in self.asked[-1:]:
+                if not asked.dry:
+                    self._plan(asked)
+            deadline = self.machine.deadline()
+            if not self.open and deadline is not None:
+                self.now = max(self.now, deadline)
+                self._tell(e.Wake())
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def broker_answers(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(sorted(self.open)))
+        self._tell(self._answer(data, number, self.open.pop(number)))
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), failure=st.sampled_from((*[e.Failure.DISCONNECTED, e.Failure.TIMED_OUT] * 4, *e.Failure)))
+    def connection_fails(self, data: st.DataObject, failure: e.Failure) -> None:
+        number = data.draw(st.sampled_from(sorted(self.open)))
+        del self.open[number]
+        self._tell(e.RequestFailed(number, failure, "drawn"))
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def plan_is_there(self, data: st.DataObject) -> None:
+        """In time, late, or not at all; for the newest question or an old one."""
+        decide_ = data.draw(st.sampled_from(self.asked))
+        if decide_.dry:
+            ready = e.ComparisonReady(decide_.generation, data.draw(st.booleans()), "drawn", ("t",))
+            failed = e.ComparisonFailed(decide_.generation, "drawn")
+            self._tell(data.draw(st.sampled_from((ready, failed))))
+            return
+        if data.draw(st.booleans()):
+            self._plan(decide_, withheld=data.draw(st.booleans()))
+        else:
+            self._tell(e.DecisionFailed(decide_.generation, "drawn"))
+
+    @rule(
+        event=st.sampled_from(
+            (
+                e.RebalanceWanted("drawn"),
+                e.StepAsideWanted("drawn"),
+                e.RoundOrdered("drawn"),
+                e.OrdersStand("", ""),
+                e.OrdersStand("leave", ""),
+                e.OrdersStand("", "pause"),
+                e.TurnChanged(True, ""),
+                e.TurnChanged(False, "drawn"),
+            )
+        )
+    )
+    def somebody_orders(self, event: e.Event) -> None:
+        self._tell(event)
+
+    @rule(luck=st.integers(0, 19))
+    def told_to_stop(self, luck: int) -> None:
+        if luck == 7:  # seldom: it is the end of every life
+            self._tell(e.StopRequested())
+
+    # ---- what must hold ----
+
+    @invariant()
+    def one_parked_request_at_most(self) -> None:
+        """But for a second JoinGroup on a lane of its own, which a take-over needs."""
+        lanes = Counter((type(r) is c.Sync, r.lane if isinstance(r, c.Join) else 0) for r in self._parked())
+        assert all(times == 1 for times in lanes.values()), lanes
+
+    @invariant()
+    def whoever_has_stopped_is_silent(self) -> None:
+        assert not self.stopped or self.machine.deadline() is None
+
+    def teardown(self) -> None:
+        """Told to stop and with a broker that answers nothing, it ends within a session."""
+        if not hasattr(self, "machine"):
+            return
+        self._tell(e.StopRequested())
+        ends_at = self.now + 60.0
+        while not self.stopped and (deadline := self.machine.deadline()) is not None and deadline <= ends_at:
+            self.now = max(self.now, deadline)
+            self._tell(e.Wake())
+        assert self.stopped, f"still {self.machine.state} a minute after it was told to stop"
+
+    # ---- inside ----
+
+    def _parked(self) -> list[c.Join | c.Sync]:
+        return [r for r in self.open.values() if isinstance(r, (c.Join, c.Sync))]
+
+    def _tell(self, event: e.Event) -> None:
+        self._take(self.machine.handle(event, self.now))
+
+    def _take(self, commands: tuple[c.Command, ...]) -> None:
+        assert not (self.stopped and commands), f"commands after the end: {commands}"
+        for command in commands:
+            match command:
+                case c.Abandon():
+                    self.open.pop(command.request_id, None)
+                case c.Decide():
+                    self.asked = [*self.asked[-2:], command]
+                case c.Stopped():
+                    self.stopped = True
+                    self.open.clear()
+                case c.Sync():
+                    self._check_sync(command)
+            if isinstance(command, c.Request):
+                assert command.request_id not in self.used, "a request id was used twice"
+                self.used.add(command.request_id)
+                self.open[command.request_id] = command
+
+    def _check_sync(self, sync: c.Sync) -> None:
+        if not sync.assignments:
+            return
+        assert self.sent.setdefault(sync.generation, sync.assignments) == sync.assignments, "two plans"
+        others = {member for member, _ in sync.assignments} - {sync.member_id}
+        if others:
+            assert sync.assignments == self.ready.get(sync.generation), "a plan that nobody made for this generation"
+
+    def _plan(self, asked: c.Decide, *, withheld: bool = False) -> None:
+        plan = tuple((m.member_id, b"plan for " + m.member_id.encode()) for m in asked.members)
+        self.ready.setdefault(asked.generation, plan)
+        self._tell(e.DecisionReady(asked.generation, self.ready[asked.generation], withheld, ("t",)))
+
+    def _kind_answer(self, number: int, request: c.Request, others: list[str], *, leads: bool) -> e.Answer:
+        match request:
+            case c.FindCoordinator():
+                return e.CoordinatorAnswer(number, 0, NODES[0])
+            case c.Describe():
+                return e.DescribeAnswer(number, 0, "Empty")
+            case c.Join() if not request.member_id and request.instance_id is None:
+                return e.JoinAnswer(number, 79, member_id=f"bw-{number}")
+            case c.Join():
+                self.generation += 1
+                own = request.member_id or f"bw-{number}"
+                ids = others if leads or others else ["a"]
+                members = (
+                    e.JoinedMember(own, request.instance_id, b"own"),
+                    *(e.JoinedMember(m, None, b"x") for m in ids),
+                )
+                leader = own if leads else ids[0]
+                return e.JoinAnswer(number, 0, self.generation, "range", leader, own, False, members if leads else ())
+            case c.Sync():
+                return e.SyncAnswer(number, 0, b"bytes")
+            case c.Heartbeat():
+                return e.HeartbeatAnswer(number, 0)
+            case _:
+                return e.LeaveAnswer(number, 0)
+
+    def _answer(self, data: st.DataObject, number: int, request: c.Request) -> e.Answer:
+        error = data.draw(st.sampled_from((*[0] * len(CODES), *CODES)))
+        match request:
+            case c.FindCoordinator():
+                return e.CoordinatorAnswer(number, error, None if error else data.draw(st.sampled_from(NODES)))
+            case c.Describe():
+                state = data.draw(
+                    st.sampled_from(("Empty", "Stable", "PreparingRebalance", "CompletingRebalance", "Dead"))
+                )
+                ids = data.draw(st.lists(st.sampled_from(("a", "b", "c")), unique=True))
+                members = tuple(e.DescribedMember(m, None, b"metadata", b"assignment", m) for m in ids)
+                kind = data.draw(st.sampled_from(("consumer", "", "connect")))
+                return e.DescribeAnswer(number, error, state, kind if members else "", "range", members)
+            case c.Join():
+                return self._joined(data, number, error, request)
+            case c.Sync():
+                return e.SyncAnswer(number, error, b"" if error else b"bytes")
+            case c.Heartbeat():
+                return e.HeartbeatAnswer(number, error)
+            case _:
+                return e.LeaveAnswer(number, error)
+
+    def _joined(self, data: st.DataObject, number: int, error: int, request: c.Join) -> e.JoinAnswer:
+        own = request.member_id or f"bw-{number}"
+        if error:
+            return e.JoinAnswer(number, error, member_id=own if error == 79 else "")
+        self.generation += 1
+        leads = data.draw(st.booleans())
+        ids = data.draw(st.lists(st.sampled_from(("a", "b", "c")), unique=True, min_size=0 if leads else 1))
+        members = (e.JoinedMember(own, request.instance_id, b"own"), *(e.JoinedMember(m, None, b"x") for m in ids))
+        skip = leads and data.draw(st.booleans())
+        leader = own if leads else ids[0]
+        return e.JoinAnswer(number, 0, self.generation, "range", leader, own, skip, members if leads else ())
+
+
+# ---- plain consumers -------------------------------------------------------------------------------------------------
+
+TOPICS = ("t", "u", "v")
+PLACES = ("az1", "az2", "az3", None)
+
+
+class Consumers(RuleBasedStateMachine):
+    """Members come, go, die, change their minds; topics grow, racks move. Each plan is valid, every partition has one
+    owner once the follow-ups are through, and a round in which nothing happens moves nothing."""
+
+    policy = "kafka"
+    protocol = "range"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes = {"t": 4}
+        self.members: list[LiveMember] = []
+        self.memory = Memory.empty()
+        self.generation = 0
+        self.made = 0
+
+    @rule(data=st.data(), rack=st.sampled_from(PLACES))
+    def joins(self, data: st.DataObject, rack: str | None) -> None:
+        if len(self.members) < 8:
+            self.made += 1
+            topics = tuple(data.draw(st.lists(st.sampled_from(TOPICS), unique=True, min_size=1)))
+            cooperative = BUILT_IN[self.protocol].cooperative
+            self.members.append(LiveMember(f"m{self.made}", topics, rack, cooperative))
+            self._rounds()
+
+    @precondition(lambda self: len(self.members) > 1)
+    @rule(data=st.data())
+    def goes(self, data: st.DataObject) -> None:
+        self.members.remove(data.draw(st.sampled_from(self.members)))
+        self._rounds()
+
+    @rule(topic=st.sampled_from(TOPICS), size=st.integers(1, 9))
+    def topic_grows(self, topic: str, size: int) -> None:
+        if size > self.sizes.get(topic, 0):
+            self.sizes[topic] = size
+            self._rounds()
+
+    @rule(topic=st.sampled_from(TOPICS))
+    def topic_vanishes(self, topic: str) -> None:
+        if self.sizes.pop(topic, None):
+            gone = set(self.sizes)
+            self.members = [
+                LiveMember(
+                    m.member_id,
+                    m.topics,
+                    m.rack,
+                    m.cooperative,
+                    tuple(p for p in m.owned if p.topic in gone),
+                    m.generation,
+                )
+                for m in self.members
+            ]
+            self._rounds()
+
+    @rule()
+    def nothing_happens(self) -> None:
+        if self.members:
+            before = {m.member_id: sorted(m.owned) for m in self.members}
+            self._rounds()
+            if self.protocol in ("sticky", "cooperative-sticky") or self.policy == "sticky-min-churn":
+                assert {m.member_id: sorted(m.owned) for m in self.members} == before
+
+    def _cluster(self) -> ClusterView:
+        return ClusterView.of({t: [[PLACES[p % 3]] for p in range(n)] for t, n in self.sizes.items()})
+
+    def _rounds(self) -> None:
+        """Until nothing is withheld any more."""
+        cluster = self._cluster()
+        for _ in range(4):
+            self.generation += 1
+            raw = live_group(self.members, self.generation, self.protocol)
+            decision = decide(raw, cluster, self.memory, Policy(self.policy), 0)
+            holds = decision.group.protocol != "sticky"
+            assert validate(decision.group, decision.cluster, decision.plan, holds_claims=holds) == ()
+            self._one_owner(given(decision))
+            self.members = [m.after(decision) for m in self.members]
+            self.memory = decision.memory
+            if not decision.followup:
+                break
+        else:
+            raise AssertionError("four rounds and still something is withheld")
+        wanted = {TopicPartition(t, p) for t, n in self.sizes.items() if self._subscribed(t) for p in range(n)}
+        assert {p for m in self.members for p in m.owned} == wanted
+
+    def _subscribed(self, topic: str) -> bool:
+        return any(topic in m.topics for m in self.members)
+
+    def _one_owner(self, sent: dict[str, tuple[TopicPartition, ...]]) -> None:
+        counts = Counter(p for partitions in sent.values() for p in partitions)
+        assert not [p for p, times in counts.items() if times > 1]
+        if not BUILT_IN[self.protocol].cooperative:
+            return
+        for member in self.members:  # they consume on while they rebalance
+            taken = {p for other, partitions in sent.items() if other != member.member_id for p in partitions}
+            assert not taken & set(member.owned), "sent to one while another consumes it"
+
+
+# ---- Streams ---------------------------------------------------------------------------------------------------------
+
+
+class Tasks(RuleBasedStateMachine):
+    """Instances with racks come, go, and come back with their state, with standbys and warm-ups; every plan is valid,
+    warm-ups are no more than allowed, and left alone the application comes to rest."""
+
+    policy = "streams-ha"
+
+    @initialize(
+        seed=st.integers(0, 1 << 30),
+        standbys=st.integers(0, 2),
+        warmups=st.integers(1, 3),
+        strategy=st.sampled_from((NO_STRATEGY, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)),
+        sizes=st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=4),
+    )
+    def begin(self, seed: int, standbys: int, warmups: int, strategy: str, sizes: list[tuple[int, bool]]) -> None:
+        self.random = Random(seed)
+        self.configs = AssignmentConfigs(
+            acceptable_recovery_lag=100,
+            max_warmup_replicas=warmups,
+            num_standby_replicas=standbys,
+            rack_aware_assignment_strategy=strategy,
+        )
+        total = sum(count for count, _ in sizes)
+        replicas = [self.random.randrange(len(RACKS)) for _ in range(total)]
+        told = [(count, 150_000 if stateful else None) for count, stateful in sizes]
+        self.tasks = sum(count for count, stateful in sizes if stateful)
+        self.application = Application(told, replicas=replicas)
+        self.away: list[Instance] = []
+        self.joins()
+
+    @rule()
+    def joins(self) -> None:
+        if len(self.application.instances) < 6:
+            self.application.instances.append(Instance(random_process_id(self.random), rack=self.random.choice(RACKS)))
+            self._round()
+
+    @precondition(lambda self: len(self.application.instances) > 1)
+    @rule(keeps=st.booleans())
+    def goes(self, keeps: bool) -> None:
+        instances = self.application.instances
+        gone = instances.pop(self.random.randrange(len(instances)))
+        if keeps:
+            self.away.append(gone)
+        self._round()
+
+    @precondition(lambda self: self.away)
+    @rule()
+    def comes_back_with_its_state(self) -> None:
+        self.application.instances.append(self.away.pop())
+        self._round()
+
+    @rule()
+    def left_alone(self) -> None:
+        """Within what KIP-441's own test grants, and one for a probe that finds everything done."""
+        for _ in range(2 * self.tasks * (1 + self.configs.num_standby_replicas) + 2):
+            if not self._round():
+                return
+        raise AssertionError("it never comes to rest")
+
+    def _round(self) -> bool:
+        view = self.application.view()
+        plan = assign_streams(view, self.configs, self.policy)
+        assert validate_plan(view, plan) == ()
+        assert int((plan.warmup != 0).sum()) <= self.configs.max_warmup_replicas
+        self.application.settle(plan)
+        return bool(plan.probing)
+
+
+MACHINES = [
+    pytest.param(Membership, id="membership"),
+    *(
+        pytest.param(
+            type("Consumers", (Consumers,), {"policy": policy, "protocol": protocol}), id=f"{policy}-{protocol}"
+        )
+        for policy in POLICIES
+        for protocol in ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-affinity")
+    ),
+    *(pytest.param(type("Tasks", (Tasks,), {"policy": policy}), id=f"tasks-{policy}") for policy in STREAMS_POLICIES),
+]
+
+
+@pytest.mark.timeout(LONG_S)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_any_life(machine: type[RuleBasedStateMachine]) -> None:
+    case = machine.TestCase
+    case.settings = RUN
+    case("runTest").runTest()
