@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from protocol.columns import BoolArray, IntArray, LongArray, Packed, Pieces, TopicLists, read_lists, read_topics
+from protocol.columns import BoolArray, IntArray, LongArray, Packed, Pieces, read_topics
 from protocol.consumer import (
     HIGHEST_VERSION,
     NO_GENERATION,
@@ -20,6 +20,7 @@ from protocol.consumer import (
 )
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.layout import header, lay_out
+from protocol.lists import TopicLists, read_lists
 from protocol.sticky import STICKY, read_generation
 
 _NONE = -1
@@ -156,7 +157,7 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
 
     row = np.flatnonzero((version >= 1) & (at < end))
     owned = read_lists(packed, at[row], end[row])
-    at[row] = owned.entries.after
+    at[row] = owned.after
     bad[row[owned.bad]] = True
     at[bad] = end[bad]
 
@@ -338,7 +339,7 @@ def _assignment_lists(packed: Packed) -> tuple[LongArray, TopicLists, BoolArray,
     version = packed.int16(packed.start)
     lists = read_lists(packed, packed.start + 2, packed.end)
     bad = lists.bad | (version < 0)
-    return version, lists, bad, lists.entries.after.copy()
+    return version, lists, bad, lists.after.copy()
 
 
 def _read_dialects(packed: Packed, *, only_lists: bool) -> tuple[TopicLists, BoolArray, LongArray]:
@@ -348,15 +349,15 @@ def _read_dialects(packed: Packed, *, only_lists: bool) -> tuple[TopicLists, Boo
     """
     start, end = packed.start, packed.end
     lists = read_lists(packed, start, end)
-    fits = ~lists.bad & (lists.entries.after + 4 == end)
+    fits = ~lists.bad & (lists.after + 4 == end)
     prefixed: LongArray = np.flatnonzero(~fits & (packed.int16(start) == 1))
     if len(prefixed):
         shifted = read_lists(packed, start[prefixed] + 2, end[prefixed])
         begin = start.copy()
-        begin[prefixed[~shifted.bad & (shifted.entries.after + 4 == end[prefixed])]] += 2
+        begin[prefixed[~shifted.bad & (shifted.after + 4 == end[prefixed])]] += 2
         lists = read_lists(packed, begin, end)
-        fits = ~lists.bad & (lists.entries.after + 4 == end)
-    alone = ~lists.bad & (lists.entries.after == end)
+        fits = ~lists.bad & (lists.after + 4 == end)
+    alone = ~lists.bad & (lists.after == end)
     dated = fits if only_lists else fits | (end - start == 4)
     generation = np.where(dated, np.maximum(packed.int32(end - 4), NO_GENERATION), NO_GENERATION)
     return lists, fits | alone, generation

@@ -1,10 +1,8 @@
 """Parsing many blobs at once with numpy: the machinery behind `protocol.bulk`.
 
-All blobs lie in one buffer, and their lists of (topic, partitions) are walked in lock step: in each step every blob
-moves on by one entry. Nothing here decides what an error means: rows that do not fit are marked.
+All blobs lie in one buffer; their lists of topics are told apart here, and so are names anywhere in it.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
@@ -17,17 +15,13 @@ LongArray = npt.NDArray[np.int64]
 WordArray = npt.NDArray[np.uint64]
 BoolArray = npt.NDArray[np.bool_]
 
-_ENTRY_BYTES = 6
 _INT8_MAX = 0x7F
 _HEAD_BYTES = 64
 _PREFIXES_PER_HEAD = 4
 # A list of topics is looked for in all members as long as the last one was found in this part of them (one in ...).
 _PREFIX_SHARE = 8
-_MAX_STRING_BYTES = 0x7FFF
-# A read may start at the end of the last blob and jump over one string of any uint16 length before it is checked.
-_PADDING = bytes(0xFFFF + 16)
-# With fewer blobs than this in step, plain Python is faster per entry than a handful of numpy calls.
-_NARROW = 32
+# A read may start at the end of the last blob. No more than a word: copying more costs small groups most of their time.
+_PADDING = bytes(16)
 _HASH_BITS_MAX = 17
 # Names are told apart in chunks that fit in a processor cache.
 _CHUNK = 1 << 15
@@ -35,14 +29,12 @@ _LONGEST_HASHED = 256
 # Odd multipliers; each round hashes what the round before left unresolved. What the last one leaves, and names longer
 # than any valid topic, go to a dict one by one, so that names made to collide cost no more than linear time.
 _ROUNDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
-_ENTRY_NAME = struct.Struct(">H")
-_ENTRY_COUNT = struct.Struct(">I")
 
 
 class Packed:
     """Blobs end to end in one buffer, readable at any (unaligned) position; `start` and `end` delimit each blob.
 
-    Reads are unchecked but never leave the buffer for positions up to `end + 65,549`; compare with `end` before use.
+    Reads are unchecked but never leave the buffer for positions up to `end + 8`; compare with `end` before use.
     """
 
     __slots__ = ("_int16", "_int32", "_word", "end", "raw", "start", "uint16_at", "uint32_at")
@@ -99,69 +91,6 @@ class Pieces(Sequence[bytes | None]):
             return tuple(self)[m]
         begin = self._begin[m]
         return None if begin < 0 else self._raw[begin : self._end[m]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Entries:
-    """The (topic, partitions) entries of many lists, list by list, entries in the order of the wire.
-
-    `row` is the list that an entry belongs to; names and items (partitions) are positions in the buffer and sizes in
-    bytes and in items. `after` is where each list ends; `bad` marks lists that do not fit in their blob: what `after`
-    says of them means nothing and they have no entries.
-    """
-
-    row: LongArray
-    name_at: LongArray
-    name_size: LongArray
-    items_at: LongArray
-    items: LongArray
-    after: LongArray
-    bad: BoolArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TopicLists:
-    """Entries whose topics have been read: `topic` is an index into the distinct `names`, per entry."""
-
-    entries: Entries
-    topic: IntArray
-    names: tuple[str, ...]
-    bad: BoolArray
-
-    def select(self, packed: Packed, usable: BoolArray) -> tuple[LongArray, LongArray, IntArray]:
-        """(row, index into names, partition) of every partition in the usable lists."""
-        e = self.entries
-        row, topic, at, items = e.row, self.topic, e.items_at, e.items
-        if not usable.all():
-            kept = usable[row]
-            row, topic, at, items = row[kept], topic[kept], at[kept], items[kept]
-        if (items == 1).all():
-            return row, topic.astype(np.int64), packed.int32(at).astype(np.int32)
-        begin = np.cumsum(items) - items
-        spread = np.repeat(at - 4 * begin, items)
-        spread += 4 * np.arange(len(spread))
-        return np.repeat(row, items), np.repeat(topic, items).astype(np.int64), packed.int32(spread).astype(np.int32)
-
-
-def read_lists(packed: Packed, at: LongArray, end: LongArray) -> TopicLists:
-    """Reads one list of (topic, partitions) per row; a list with a name that is not UTF-8 is bad too."""
-    entries = walk(packed, at, end)
-    if not len(entries.row):
-        return TopicLists(entries, np.zeros(0, dtype=np.int32), (), entries.bad)
-    topic, raw_names = distinct_names(packed, entries.name_at, entries.name_size)
-    names = [_text(raw) for raw in raw_names]
-    bad = entries.bad.copy()
-    if None in names:
-        no_text = np.array([name is None for name in names])
-        bad[entries.row[no_text[topic]]] = True
-    return TopicLists(entries, topic, tuple(name or "" for name in names), bad)
-
-
-def _text(raw: bytes) -> str | None:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,95 +186,9 @@ def _parse_topics(blob: bytes, names: dict[bytes, str]) -> tuple[tuple[str, ...]
     return tuple(map(names.__getitem__, raw)), at
 
 
-def walk(packed: Packed, at: LongArray, end: LongArray) -> Entries:
-    """Finds the entries of one list per row: int32 count, then {int16-string topic, int32 count, partitions}.
-
-    Bounded by the bytes: a count that cannot be in its blob is bad before anything of its size is allocated.
-    """
-    count = packed.int32(at)
-    bad = (count < 0) | (at + 4 + count * _ENTRY_BYTES > end)
-    count[bad] = 0
-    first = np.cumsum(count) - count
-    total = int(count.sum())
-    name_at = np.empty(total, dtype=np.int64)
-    items_at = np.empty(total, dtype=np.int64)
-    following = np.empty(total, dtype=np.int64)
-    after = at + 4
-
-    row: LongArray = np.flatnonzero(count)
-    here, stop, slot, left = after[row], end[row], first[row], count[row]
-    while len(row) > _NARROW:
-        steps = int(left.min())
-        begins, sizes, thens = _walk_together(packed, here, stop, steps)
-        slots = slot + np.arange(steps)[:, None]
-        name_at[slots] = begins + 2
-        items_at[slots] = begins + sizes + 6
-        following[slots] = thens
-        broken = ((thens > stop) | (sizes > _MAX_STRING_BYTES)).any(axis=0)
-        bad[row[broken]] = True
-        here = thens[-1]
-        slot += steps
-        left -= steps
-        left[broken] = 0
-        done = left == 0
-        after[row[done]] = here[done]
-        row, here, stop, slot, left = row[~done], here[~done], stop[~done], slot[~done], left[~done]
-    for r, begin, position, entries in zip(row.tolist(), slot.tolist(), here.tolist(), left.tolist(), strict=True):
-        found = _walk_one(packed.raw, position, int(end[r]), entries)
-        if found is None:
-            bad[r] = True
-            continue
-        mine = slice(begin, begin + entries)
-        name_at[mine], items_at[mine], following[mine] = found
-        after[r] = found[2][-1]
-
-    rows = np.repeat(np.arange(len(at)), count)
-    if bad.any():
-        kept = ~bad[rows]
-        rows, name_at, items_at, following = rows[kept], name_at[kept], items_at[kept], following[kept]
-    return Entries(rows, name_at, items_at - name_at - 4, items_at, (following - items_at) >> 2, after, bad)
-
-
-def _walk_together(
-    packed: Packed, here: LongArray, stop: LongArray, steps: int
-) -> tuple[LongArray, LongArray, LongArray]:
-    """So many entries of every list, [step, list]: where they begin, the sizes of their names, where they end.
-
-    Checked by the caller: a list that leaves its blob stands still there, so that no read leaves the buffer.
-    """
-    begins, sizes, thens = np.empty((3, steps, len(here)), dtype=np.int64)
-    for begin, size, then in zip(begins, sizes, thens, strict=True):
-        begin[:] = here
-        size[:] = packed.uint16_at[here]
-        items = here + size
-        items += 6
-        then[:] = items + 4 * packed.uint32_at[items - 4].astype(np.int64)
-        here = np.minimum(then, stop)
-    return begins, sizes, thens
-
-
-def _walk_one(raw: bytes, here: int, end: int, count: int) -> tuple[list[int], list[int], list[int]] | None:
-    """The same walk for one list; None if it does not fit."""
-    name_at, items_at, following = [], [], []
-    for _ in range(count):
-        (size,) = _ENTRY_NAME.unpack_from(raw, here)
-        items = here + size + 6
-        if items > end or size > _MAX_STRING_BYTES:
-            return None
-        then = items + 4 * _ENTRY_COUNT.unpack_from(raw, items - 4)[0]
-        if then > end:
-            return None
-        name_at.append(here + 2)
-        items_at.append(items)
-        following.append(then)
-        here = then
-    return name_at, items_at, following
-
-
-def distinct_names(packed: Packed, at: LongArray, size: LongArray) -> tuple[IntArray, list[bytes]]:
-    """Gives equal byte strings equal numbers: per string the index of its text in the list of distinct texts."""
+def numbered(packed: Packed, at: LongArray, size: LongArray, known: dict[bytes, int]) -> IntArray:
+    """Gives equal byte strings equal numbers, those of `known`, which grows by what is new."""
     ids = np.empty(len(at), dtype=np.int32)
-    known: dict[bytes, int] = {}
     for begin in range(0, len(at), _CHUNK):
         part = slice(begin, begin + _CHUNK)
         twin = _twins(packed, at[part], size[part])
@@ -357,7 +200,7 @@ def distinct_names(packed: Packed, at: LongArray, size: LongArray) -> tuple[IntA
             for a, b in zip(where.tolist(), (where + size[part][first]).tolist(), strict=True)
         ]
         ids[part] = number[twin]
-    return ids, list(known)
+    return ids
 
 
 def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
