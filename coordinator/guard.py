@@ -35,7 +35,7 @@ def inspect(raw: RawGroup, decision: Decision, *, message_bytes_max: int = MESSA
 
 def outer_findings(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> tuple[str, ...]:
     """What is wrong whatever the bytes mean: who gets some, and how many they are."""
-    return (*_ids(raw, assignments), *_size(raw, assignments, message_bytes_max))
+    return (*_ids(raw, assignments), *oversized(raw, assignments, message_bytes_max))
 
 
 def record_bytes(raw: RawGroup, assignments: Assignments) -> int:
@@ -58,13 +58,13 @@ def _ids(raw: RawGroup, assignments: Assignments) -> Iterable[str]:
         yield f"an assignment for {_some(strange)}, not in this generation"
 
 
-def _size(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> Iterable[str]:
+def oversized(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> tuple[str, ...]:
+    """What is wrong with the size of the group's record, if anything is."""
     projected, allowed = record_bytes(raw, assignments), int(message_bytes_max * RECORD_SHARE)
-    if projected > allowed:
-        yield (
-            f"the group's record would have {projected} bytes, more than {RECORD_SHARE:.0%} of message_bytes_max"
-            f" ({message_bytes_max})"
-        )
+    if projected <= allowed:
+        return ()
+    limit = f"{RECORD_SHARE:.0%} of message_bytes_max ({message_bytes_max})"
+    return (f"the group's record would have {projected} bytes, more than {limit}",)
 
 
 def _content(raw: RawGroup, decision: Decision) -> Iterable[str]:

@@ -11,9 +11,11 @@ from assignors.streams.decide import Assignors, decide_streams
 from assignors.streams.memory import StreamsMemory
 from assignors.streams.offsets import EndOffsets
 from assignors.streams.result import Cause, StepAside, StreamsDecision
+from assignors.streams.slimming import without_host_maps
 from assignors.streams.topology import Topology
 from assignors.views import RawGroup
 from coordinator.attestation import LEARNED, Arrivals, distrust
+from coordinator.guard import oversized
 from coordinator.guard_streams import inspect_streams
 from coordinator.streams_config import StreamsConfig
 from coordinator.topology_settle import settle
@@ -87,6 +89,8 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
     )
     if isinstance(decision, StepAside):
         raise DecisionError(decision.reason) if decision.cause is Cause.PLAN else StandAsideError(decision.reason)
+    for finding in oversized(world.raw, decision.assignments, asked.message_bytes_max):
+        decision = without_host_maps(decision, finding) or decision
     return decision, inspect_streams(world.raw, decision, message_bytes_max=asked.message_bytes_max), arrived
 
 

@@ -14,6 +14,7 @@ from coordinator.attestation import TAG, tag_value
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer, DescribedMember
 from coordinator.fallback import Source
+from coordinator.guard import RECORD_SHARE, record_bytes
 from coordinator.planner_streams import OFFSETS_FAILURES_MAX, PlannedTasks
 from coordinator.planning import PlanError
 from coordinator.solver import Solver
@@ -415,3 +416,16 @@ def test_the_plan_of_an_application_can_be_made_in_another_process() -> None:
         assert elsewhere.planner.delivered(1) is not None
 
     run(story())
+
+
+def test_a_record_that_is_too_large_goes_without_host_maps_before_the_group_is_given_up() -> None:
+    threads = [Thread(name, n, endpoint=f"{name}.example:8080") for n, name in enumerate(("a", "b", "c"), 1)]
+    app = App()
+    full = run(app.planner.plan(order(app, 1, *threads)))
+    size = record_bytes(full.chosen.decision.raw, full.chosen.decision.assignments)
+    app.planner._message_bytes_max = int(size / RECORD_SHARE) - 2
+    slim = run(app.planner.plan(order(app, 2, *threads)))
+    assert slim.chosen.source is Source.PLAN
+    (warning,) = [w for w in slim.chosen.decision.warnings if "interactive queries" in w]
+    assert f"would have {size} bytes" in warning
+    assert record_bytes(slim.chosen.decision.raw, slim.chosen.decision.assignments) < size
