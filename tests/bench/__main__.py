@@ -13,8 +13,6 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from assignors.model import IntArray
-from protocol.bulk import owner_of
 from protocol.errors import ProtocolError
 from tests.bench import streams
 from tests.bench.jvm import run_franz, run_jvm
@@ -143,8 +141,7 @@ def _scenario(shape: Shape) -> Scenario:
         plan = run_jvm(start, warm_s=0, measure_s=0, once=True)
     else:
         plan = run_ours(start, warm_s=0, measure_s=0)
-    settled: IntArray = start.numbers[owner_of(plan.assignments, start.cluster.topics, start.cluster.first)]
-    return disturbed(shape, settled)
+    return disturbed(shape, start.owners(plan.assignments))
 
 
 def _said(row: Figures) -> str:

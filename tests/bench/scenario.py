@@ -8,6 +8,7 @@ uint16 length + UTF-8, a count or a blob length is int32, a replica count or a n
 import random
 import struct
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from assignors.model import NOBODY, ClusterView, IntArray
-from protocol.bulk import write_assignments
+from protocol.bulk import owner_of, write_assignments
 from protocol.consumer import ConsumerProtocolSubscription
 
 RACKS = ("az1", "az2", "az3")
@@ -103,6 +104,11 @@ class Scenario:
                 for name, partitions in zip(_topic_names(self.shape), self.replicas, strict=True)
             }
         )
+
+    def owners(self, assignments: Sequence[bytes]) -> IntArray:
+        """The number of the member that each flat partition goes to; every one goes to somebody."""
+        owners: IntArray = self.numbers[owner_of(assignments, self.cluster.topics, self.cluster.first)]
+        return owners
 
     def write(self, path: Path) -> None:
         """Writes the file for Java."""

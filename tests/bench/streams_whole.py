@@ -35,7 +35,7 @@ CONFIGS = AssignmentConfigs(rack_aware_assignment_strategy=MIN_TRAFFIC)
 
 def whole_row_figures(processes: int, tasks: int, joining: int, standbys: int) -> tuple[float, str]:
     """(milliseconds of the best run, what was decided)."""
-    topology, cluster, ends = _application(tasks)
+    topology, cluster, ends = application(tasks)
     raw = _group(processes, processes - joining, tasks, standbys, topology)
     configs = replace(CONFIGS, num_standby_replicas=standbys)
     least, median, decision = _measured(raw, cluster, ends, topology, configs)
@@ -66,7 +66,8 @@ def _measured(
     return runs[0], runs[len(runs) // 2], decision
 
 
-def _application(tasks: int) -> tuple[Topology, ClusterView, EndOffsets]:
+def application(tasks: int) -> tuple[Topology, ClusterView, EndOffsets]:
+    """So many stateful tasks in ten subtopologies, replicas in two of three racks."""
     each = tasks // SUBTOPOLOGIES
     subtopologies = tuple(
         Subtopology(s, (f"orders-{s:04d}",), changelogs=(f"shop-store-{s:04d}-changelog",))
