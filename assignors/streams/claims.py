@@ -3,6 +3,10 @@
 A thread owns what it says it owns. Where it cannot have said anything (static and not back yet, or unreadable), it owns
 what was last delivered to it; and where it says, in the generation that memory knows, that it owns what was never
 delivered to it, memory is right: such a claim would only keep tasks from everybody.
+
+Unless it owned that already when the plan of this generation was made. A consumer counts itself to a generation from
+its JoinGroup on; where the next rebalance begins before it gets that plan, it joins again with what it had before, and
+runs it (the Java leader believes such claims, too: it ignores generations, streams-protocol reference §1.2).
 """
 
 from dataclasses import dataclass
@@ -44,7 +48,8 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
     silent = _silent(decoded, memory)
     known = np.array([m.key in memory.plan.index for m in decoded.members], dtype=np.bool_)
     dated = known & (generation == memory.generation) & (memory.generation >= 0)
-    false_claim = dated[member] & (remembered[flat] != member)
+    had = memory.owned.owner_in(cluster, [m.key for m in decoded.members])
+    false_claim = dated[member] & (remembered[flat] != member) & (had[flat] != member)
     refused = distinct(member[false_claim & ~silent[member]])
     kept = ~false_claim & ~silent[member]
     given: LongArray = np.flatnonzero((remembered != NOBODY) & silent[remembered] if silent.any() else False)

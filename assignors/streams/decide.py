@@ -260,7 +260,7 @@ def _sent(
         moves=moves(before, plan.active),
         probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
         warnings=(*work.warnings, *plan.notes),
-        memory=remember(decoded, tasks, out, work.memory, work.now_ms, past.homes, held),
+        memory=remember(decoded, tasks, out, work.memory, work.now_ms, past.homes, held, claims),
     )
 
 

@@ -5,13 +5,15 @@ needs: the process of every thread, when it last joined, and how many standbys t
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+import numpy as np
+
 from assignors.memory import Memory, digest
-from assignors.model import BoolArray, ClusterView, IntArray
+from assignors.model import NOBODY, BoolArray, ClusterView, IntArray
 from assignors.views import DescribedMember, recall
-from protocol.bulk import read_subscriptions
+from protocol.bulk import SubscriptionColumns, read_subscriptions
 from protocol.consumer import ConsumerProtocolAssignment
 from protocol.errors import RemoteProtocolError
 from protocol.streams_assignment import AssignmentInfo
@@ -71,6 +73,7 @@ class StreamsMemory:
     topology: str = ""
     homes: Mapping[TaskId, Home] = field(default_factory=dict)
     held: Mapping[ProcessId, Held] = field(default_factory=dict)
+    owned: Memory = field(default_factory=Memory.empty)
 
     @classmethod
     def empty(cls) -> "StreamsMemory":
@@ -111,7 +114,8 @@ def recall_streams(
 
     Nothing says when these members joined, so their reports count as old as the epoch.
     """
-    infos = read_infos(read_subscriptions([d.metadata for d in described]).user_data)
+    columns = read_subscriptions([d.metadata for d in described])
+    infos = read_infos(columns.user_data)
     threads: dict[str, ThreadRecord] = {}
     copies: dict[TaskId, set[ProcessId]] = {}
     for m, (member, process) in enumerate(zip(described, infos.process, strict=True)):
@@ -125,12 +129,26 @@ def recall_streams(
             copies.setdefault(task, set())
         for task, _ in given.standby_tasks:
             copies.setdefault(task, set()).add(process)
+    plan = recall(generation, protocol, cluster, described)
     return StreamsMemory(
-        plan=recall(generation, protocol, cluster, described),
+        plan=plan,
         threads=MappingProxyType(threads),
         standbys=MappingProxyType({task: len(held) for task, held in copies.items()}),
         processes=len({record.process_id for record in threads.values()}),
+        owned=replace(plan, owner=_owned(columns, cluster)),
     )
+
+
+def _owned(columns: SubscriptionColumns, cluster: ClusterView) -> IntArray:
+    """The row of a member that said when it joined that it has each flat partition, NOBODY where nobody did."""
+    owner: IntArray = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    if cluster.topics and len(columns.owned_member):
+        index = np.array([cluster.index.get(name, NOBODY) for name in columns.topic_names], dtype=np.int64)
+        topic, number = index[columns.owned_topic], columns.owned_partition
+        real = (topic != NOBODY) & (number >= 0) & (number < cluster.counts[topic])
+        owner[cluster.first[topic[real]] + number[real]] = columns.owned_member[real]
+    owner.flags.writeable = False
+    return owner
 
 
 def assignment_info(assignment: bytes) -> AssignmentInfo | None:

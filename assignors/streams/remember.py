@@ -1,10 +1,14 @@
 """From a decision to the memory of it: what each thread was sent, and who these threads are."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
+import numpy as np
+
 from assignors.memory import Memory, digest
-from assignors.model import MemberView
+from assignors.model import NOBODY, IntArray, MemberView
+from assignors.streams.claims import Claims
 from assignors.streams.crew import DecodedStreams
 from assignors.streams.encode import Outgoing
 from assignors.streams.memory import Held, Home, StreamsMemory, ThreadRecord
@@ -20,18 +24,30 @@ def remember(
     now_ms: int,
     homes: Mapping[TaskId, Home],
     held: Mapping[ProcessId, Held],
+    claims: Claims,
 ) -> StreamsMemory:
     """The memory of what `out` sends; to be kept once it has been delivered."""
     threads = _records(decoded, last, now_ms)
+    plan = Memory.of(decoded.raw.generation, tasks.cluster, out.owner(tasks), _members(decoded, last))
     return StreamsMemory(
-        plan=Memory.of(decoded.raw.generation, tasks.cluster, out.owner(tasks), _members(decoded, last)),
+        plan=plan,
         threads=MappingProxyType(threads),
         led=True,
         processes=len({record.process_id for record in threads.values()}),
         topology=tasks.topology.digest,
         homes=homes,
         held=held,
+        owned=replace(plan, owner=_claimed(claims, tasks)),
     )
+
+
+def _claimed(claims: Claims, tasks: TaskMap) -> IntArray:
+    """The row of the member that owns each flat partition by the latest claim, NOBODY where nobody does."""
+    owner: IntArray = np.full(tasks.cluster.partition_total, NOBODY, dtype=np.int32)
+    order = np.argsort(claims.generation[claims.member], kind="stable")
+    owner[claims.flat[order]] = claims.member[order]
+    owner.flags.writeable = False
+    return owner
 
 
 def _members(decoded: DecodedStreams, last: StreamsMemory) -> list[MemberView]:

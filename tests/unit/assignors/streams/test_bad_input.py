@@ -357,6 +357,16 @@ def test_standbys_that_the_present_plan_does_not_have_are_refused(seen: int, con
     assert f"keeps {seen} standbys" in step.reason
 
 
+def test_recalled_memory_knows_what_threads_had_when_they_joined() -> None:
+    first = led(group(A, B))
+    threads = [A.after(first), B.after(first)]
+    gone = (TopicPartition("orders", 99), TopicPartition("elsewhere", 0))
+    threads[0] = replace(threads[0], owned=(*threads[0].owned, *gone))
+    described = [DescribedMember(t.member_id, None, t.raw.metadata, b"") for t in threads]
+    owned = recall_streams(2, "stream", first.cluster, described).owned
+    assert owned.owner.tolist() == first.memory.plan.owner.tolist()
+
+
 def test_recalled_memory_knows_threads_and_what_they_hold() -> None:
     memory = described(1)
     assert memory.threads["a"].process_id == ProcessId(0, 1)
