@@ -57,6 +57,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
         weights=weights,
         control=settings.control,
         watch_interval_ms=settings.metadata_interval_ms,
+        message_bytes_max=settings.message_bytes_max,
     )
     server = HttpServer(Web(metrics.registry, lambda: not_ready(service), lambda: statuses(settings, service), rounds))
     try:

@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.ghosts import GhostOptions
 from coordinator.group import check_timing
+from coordinator.guard import MESSAGE_BYTES_MAX
 from coordinator.orders import ControlSettings
 from coordinator.settings import Settings, SettingsError, load
 
@@ -249,3 +250,10 @@ def test_cost_needs_weights(tmp_path: Path) -> None:
     assert declared.cost is not None
     assert declared.cost.follower_fetching is True
     assert "price_per_gb" in complaint(tmp_path, weights + rest.replace("0.02", "-1"))
+
+
+def test_the_record_of_a_group_is_limited_as_brokers_limit_it(tmp_path: Path) -> None:
+    rest = '[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "orders"\n'
+    assert from_toml(tmp_path, rest).message_bytes_max == MESSAGE_BYTES_MAX
+    assert from_toml(tmp_path, "message_bytes_max = 4_000_000\n" + rest).message_bytes_max == 4_000_000
+    assert "message_bytes_max" in complaint(tmp_path, "message_bytes_max = 0\n" + rest)
