@@ -3,7 +3,7 @@ evacuation of a rack of a Streams application."""
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,9 @@ def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_o
         assert line.overlaps() == []
         waited = {task: rounds_without(common, line, task, began_ms) for task in held}
         assert waited
+        print(
+            f"handed over in {max(waited.values())} round, {longest_gap_ms(line, held, began_ms)} ms at most: {waited}"
+        )
         assert max(waited.values()) == 1, waited
         warmed = [entry["warmups"] for entry in lead.log("streams_decision") if entry["warmups"]]
         assert warmed, "tasks with state have moved without a warm-up"
@@ -110,6 +113,15 @@ def rounds_without(app: Application, line: Timeline, task: str, since_ms: int) -
         _generation(app, line, task, after, "assigned") - _generation(app, line, task, before, "revoked")
         for before, after in itertools.pairwise(spans)
         if before.instance != after.instance
+    )
+
+
+def longest_gap_ms(line: Timeline, tasks: Iterable[str], since_ms: int) -> int:
+    """The longest time without an owner of any of these tasks, by the members' own words."""
+    return max(
+        after.start_ms - before.end_ms
+        for task in tasks
+        for before, after in itertools.pairwise([span for span in line.spans[task] if span.end_ms >= since_ms])
     )
 
 
