@@ -19,6 +19,8 @@ from coordinator.metrics_cost import CostMetrics
 from coordinator.metrics_observed import ObservedMetrics
 from coordinator.metrics_streams import StreamsMetrics
 
+pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may be busy
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME = re.compile(r"\bbellwether_\w+")
 BUILT_IN = {"__rate_interval", "__interval", "__range"}
@@ -126,7 +128,7 @@ def test_the_rules_do_what_their_tests_say() -> None:
     for command in ("check rules rules.yml", "check config prometheus.yml", "test rules rules_test.yml"):
         told = [promtool, *command.split()]
         where = DEPLOY / "prometheus"
-        done = subprocess.run(told, check=False, cwd=where, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(told, check=False, cwd=where, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stdout + done.stderr
     tested = yaml.safe_load((DEPLOY / "prometheus" / "rules_test.yml").read_text())["tests"]
     fired = {t["alertname"] for test in tested for t in test["alert_rule_test"] if t["exp_alerts"]}

@@ -10,22 +10,23 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may be busy
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
-@pytest.mark.timeout(300)
 def test_the_install_steps_make_a_service_that_starts(tmp_path: Path) -> None:
     target = tmp_path / "bellwether"
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     install = ["sh", "deploy/image/install.sh", str(target)]
-    done = subprocess.run(install, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(install, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr
     # Isolated from this environment: only what was installed can be imported.
     code = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + [{str(target)!r}]\n"
     code += "from coordinator.cli import main; sys.argv = ['bellwether', *sys.argv[1:]]; main()"
     run = [sys.executable, "-I", "-c", code, "version"]
-    told = subprocess.run(run, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    told = subprocess.run(run, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=500)
     assert (told.returncode, told.stdout.split()[0]) == (0, "bellwether"), told.stderr
     assert not list(target.glob("pyspark")), "the pipeline's packages do not belong into the service"
 
@@ -63,6 +64,6 @@ def test_the_composition_is_one_that_docker_compose_would_load() -> None:
         pytest.skip("Go is not installed")
     load = ["go", "run", ".", str(ROOT / "docker-compose.yml")]
     here = Path(__file__).parent / "compose"
-    done = subprocess.run(load, check=False, cwd=here, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(load, check=False, cwd=here, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr
     assert "bellwether" in done.stdout.split()
