@@ -244,6 +244,7 @@ def measure(
             member.stop()
     row = Row(fault, took_s, promised_s, leader, broken, os.getloadavg()[0])
     print(row, flush=True)
+    keep([row])
     return row
 
 
@@ -395,7 +396,6 @@ def main() -> int:
     parser.add_argument("rows", nargs="*", help="only these")
     options = parser.parse_args()
     found = run(options.rows)
-    keep(found)
     for row in found:
         took = f"{row.took_s:6.2f} s of {row.promised_s:5.1f} s"
         print(f"{'kept' if row.passed else 'BROKEN':<6} {took}  {row.fault}; then led by {row.then_led_by}")

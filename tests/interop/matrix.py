@@ -195,6 +195,7 @@ def run(release: str, chosen: Sequence[Line], at_once: int) -> list[Outcome]:
         found = []
         for outcome in pool.map(lambda line: Life(cluster, flock, lead, line).run(), able):
             print(release, outcome.line, outcome.cells, *outcome.failed, flush=True)
+            keep(release, [outcome])
             found.append(outcome)
         return found
 
@@ -272,7 +273,6 @@ def main() -> int:
             chosen = [line for line in LINES if _chosen(line, options.client)]
             streams = [line for line in STREAMS_LINES if _chosen(line, options.client)]
             outcomes = run(release, chosen, options.at_once) if any(not line.why_not for line in chosen) else []
-            keep(release, outcomes)
             for line in streams:
                 found = run_streams(release, line)
                 print(release, found.line, found.cells, *found.failed, flush=True)
