@@ -23,7 +23,7 @@ from tests.interop.jvm import Java, MissingToolError, java
 from tests.unit.assignors.wire import given, raw_group, sticky_v1, subscription
 from tests.unit.assignors.wire import java as subscribed
 
-INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))
+INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))
 GENERATION = 7
 TIMEOUT_S = 300
 RACKS = ("az1", "az2", "az3")
