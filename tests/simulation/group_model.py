@@ -386,12 +386,13 @@ class Group:
 
     def describe(self) -> DescribeAnswer:
         stable = self.state == STABLE
+        shown = stable or self.hooks.order is Order.JAVA  # up to 3.9 assignments are shown in Stable only
         members = tuple(
             DescribedMember(
                 s.member_id,
                 s.instance_id,
                 s.metadata(self.protocol) if stable else b"",
-                s.assignment,
+                s.assignment if shown else b"",
                 s.client_id,
                 "host",
             )

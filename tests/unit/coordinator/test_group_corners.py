@@ -14,14 +14,15 @@ from protocol.streams_subscription import SubscriptionInfo
 from protocol.types import ProcessId
 from tests.unit.coordinator.playbook import ME, Play
 from tests.unit.coordinator.test_takeover import (
+    BAD,
+    GROUP,
     LEADER,
-    OTHER,
-    THIRD,
     client,
     dynamic_until_named,
     evicted,
     given,
     ids,
+    parked,
     rehearsed,
     seeing,
     stable,
@@ -134,7 +135,17 @@ def test_a_batch_without_a_good_id_is_given_back_before_it_asks_on() -> None:
     assert evicted(play).kinds() == ["Join"]
 
 
-def test_a_leader_that_has_gone_by_itself_is_nobodys_obstacle() -> None:
+def test_an_order_that_no_broker_of_ours_has_ends_the_attempt_while_all_can_go_on() -> None:
+    play = parked()
+    us = client(BAD, "bw", "bellwether")
+    play.wake().described("PreparingRebalance", GROUP[2], GROUP[0], us, GROUP[1])
+    assert play.state is not State.APPROACHING
+    assert any("in an order that we do not know" in reason for _, reason in play.notes())
+    assert "barrier" in play.sent(c.Evict).member_ids, "nothing of ours stays in their way"
+
+
+@pytest.mark.parametrize("people", [GROUP, GROUP[1:]], ids=["it is still there", "it has gone by itself"])
+def test_a_leader_that_did_not_make_way_is_no_obstacle_for_ever(people: tuple[e.DescribedMember, ...]) -> None:
     play = dynamic_until_named()
     evicted(play, 29)
     play.left()
@@ -145,7 +156,7 @@ def test_a_leader_that_has_gone_by_itself_is_nobodys_obstacle() -> None:
         if any(isinstance(x, c.FindCoordinator) for x in play.last):
             play.found()
         if any(isinstance(x, c.Describe) for x in play.last):
-            stable(play, client(OTHER, "other"), client(THIRD, "third"))
+            stable(play, *people)
     assert play.sent(c.Decide).generation == REHEARSAL
 
 
