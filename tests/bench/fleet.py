@@ -40,7 +40,7 @@ class Processor:
         self.clock = clock
         self.spent_s = 0.0
         self._since: float | None = None
-        self._free_at = 0.0
+        self.free_at = 0.0
         self._waiting: deque[Callable[[], None]] = deque()
 
     @property
@@ -52,7 +52,7 @@ class Processor:
         """Does it now, or after all that is under way and waits."""
         self._waiting.append(work)
         if len(self._waiting) == 1 and self._since is None:
-            self.clock.at(self._free_at, self._serve)
+            self.clock.at(self.free_at, self._serve)
 
     def _serve(self) -> None:
         work = self._waiting.popleft()
@@ -63,9 +63,9 @@ class Processor:
             spent = time.thread_time() - self._since
             self._since = None
             self.spent_s += spent
-            self._free_at = self.clock.now + spent
+            self.free_at = self.clock.now + spent
         if self._waiting:
-            self.clock.at(self._free_at, self._serve)
+            self.clock.at(self.free_at, self._serve)
 
 
 class Leader(Sidecar):
