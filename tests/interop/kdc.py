@@ -25,7 +25,7 @@ def missing_program() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Kdc:
-    """`environment` is for whoever logs in: where the KDC is, and a ticket cache of its own."""
+    """`environment` is for whoever logs in: where the KDC is. Tickets go where KRB5CCNAME says."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -65,7 +65,6 @@ def kdc(folder: Path) -> Iterator[Kdc]:
     environment = {
         "KRB5_CONFIG": str(folder / "krb5.conf"),
         "KRB5_KDC_PROFILE": str(folder / "kdc.conf"),
-        "KRB5CCNAME": f"FILE:{folder}/tickets",
     }
     made = Kdc(folder, environment)
     made.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "for-tests")

@@ -52,7 +52,8 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
 
 
 @pytest.fixture
-def no_tickets(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_tickets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own."""
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/tickets")
 
 
