@@ -213,8 +213,8 @@ def keep(release: str, outcomes: Sequence[Outcome]) -> None:
     path = CELLS / f"{release}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     cells = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    stamp = f"{time.strftime('%Y-%m-%d', time.gmtime())}, load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
-    cells |= {outcome.line: {**outcome.cells, "when": stamp} for outcome in outcomes}
+    stamp = {"when": time.strftime("%Y-%m-%d", time.gmtime()), "load": f"{os.getloadavg()[0]:.0f}"}
+    cells |= {outcome.line: {**outcome.cells, **stamp} for outcome in outcomes}
     path.write_text(json.dumps(cells, indent=1), encoding="utf-8")
 
 
@@ -231,8 +231,11 @@ def document() -> str:
             failed += cells.count("FAILED")
             parts.append(f"| {line.client} | {line.way} | {' | '.join(cells)} |")
         parts.append("")
-    stamps = sorted({cells["when"] for kept in told.values() for cells in kept.values()})
-    parts += [f"{measured} cells measured, {failed} failed. Runs: {'; '.join(stamps)}.", ""]
+    lines = [cells for kept in told.values() for cells in kept.values()]
+    days = " and ".join(sorted({cells["when"][:10] for cells in lines}))
+    loads = sorted(int(cells.get("load", "0")) for cells in lines) or [0]
+    machine = f"{os.cpu_count()} cores at a load average of {loads[0]} to {loads[-1]}"
+    parts += [f"{measured} cells measured, {failed} failed; {days}, {machine}.", ""]
     return "\n".join(parts)
 
 

@@ -374,7 +374,7 @@ class Group:
         if member_id in self.pending:
             at_rest = self.state in (COMPLETING, STABLE)
             self._drop_pending(member_id)
-            if at_rest:
+            if at_rest and self.hooks.order is Order.JAVA:
                 self._prepare()  # a broker of 4.3 makes no difference between ids and members here
             return 0
         error = self._stranger(member_id, instance_id)
