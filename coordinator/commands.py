@@ -96,7 +96,8 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """LeaveGroup for other members, by member id: they find out by their next request."""
+    """LeaveGroup for other members, by member id: they find out by their next request. With a lane it waits behind the
+    JoinGroup that is parked there: brokers read the next request of a connection when they have answered the last."""
 
     connection: ClassVar[Connection] = Connection.CONTROL
     request_id: int
@@ -105,6 +106,7 @@ class Evict:
     member_ids: tuple[str, ...]
     reason: str
     timeout_ms: int
+    lane: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class GroupMembership(Newcomer):
                 self._found(event)
             case DescribeAnswer():
                 self._described(event)
-            case JoinAnswer():
+            case JoinAnswer() if kind is not Kind.BARRIER:  # that is about a member of ours that has done its work
                 self._joined(event)
             case SyncAnswer():
                 self._synced(event)

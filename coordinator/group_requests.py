@@ -172,6 +172,7 @@ class Requests:
         member_id: str | None = None,
         static: bool = True,
         besides: tuple[str, ...] = (),
+        lane: int | None = None,
     ) -> None:
         """As the member that we are unless told otherwise. `besides`: names to offer last."""
         config = self.config
@@ -189,7 +190,7 @@ class Requests:
                 session_timeout_ms=config.session_timeout_ms,
                 rebalance_timeout_ms=config.rebalance_timeout_ms,
                 timeout_ms=config.join_timeout_ms,
-                lane=LANE[kind],
+                lane=LANE[kind] if lane is None else lane,
             ),
         )
 
@@ -225,11 +226,15 @@ class Requests:
             ),
         )
 
-    def evict(self, member_ids: tuple[str, ...], reason: str, *, kind: Kind = Kind.EVICT) -> None:
-        """LeaveGroup of members that are not this one: a leader whose place we take, or pending ids of ours."""
+    def evict(
+        self, member_ids: tuple[str, ...], reason: str, *, kind: Kind = Kind.EVICT, lane: int | None = None
+    ) -> None:
+        """LeaveGroup of members that are not this one: a leader whose place we take, or pending ids of ours. With a
+        lane: as soon as the JoinGroup that is parked there has been answered."""
         config = self.config
         text = reason[:REASON_LENGTH_MAX]
-        self._send(kind, lambda rid, node: Evict(rid, node, config.group_id, member_ids, text, config.leave_ms_max))
+        limit_ms = config.leave_ms_max if lane is None else config.join_timeout_ms
+        self._send(kind, lambda rid, node: Evict(rid, node, config.group_id, member_ids, text, limit_ms, lane))
 
     def leave(self, reason: str) -> None:
         self._send(Kind.LEAVE, lambda rid, node: self._leave(rid, node, reason))

@@ -64,7 +64,7 @@ def _exists(admin: AdminClient, topic: str) -> bool:
     found = admin.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
     if found.error is not None:
         if found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise ControlTopicError(_forbidden(topic, "DESCRIBE, READ and WRITE"))
+            raise ControlTopicError(_forbidden(topic))
         return False
     if len(found.partitions) != 1:
         raise ControlTopicError(
@@ -80,8 +80,12 @@ def _create(admin: AdminClient, topic: str) -> None:
     admin.create_topics([new], operation_timeout=METADATA_TIMEOUT_S)[topic].result(timeout=2 * METADATA_TIMEOUT_S)
 
 
-def _forbidden(topic: str, what: str) -> str:
-    return f"Our principal may not use the control topic '{topic}'; {grant(what, 'Topic', topic)}."
+def _forbidden(topic: str) -> str:
+    """Nobody who may not describe a topic learns whether it exists, so all that may be missing is named."""
+    return (
+        f"Our principal may not use the control topic '{topic}'; {grant('READ', 'Topic', topic)}, WRITE on Topic"
+        f" '{topic}', and CREATE on Topic '{topic}' if it does not exist."
+    )
 
 
 class ControlTopic:
@@ -243,7 +247,8 @@ def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: byte
         return
     refusal = outcome[0] if outcome else None
     if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        raise ControlTopicError(_forbidden(topic, "DESCRIBE and WRITE"))
+        remedy = grant("WRITE", "Topic", topic)
+        raise ControlTopicError(f"The order may not be written to the control topic '{topic}'; {remedy}.")
     why = refusal.str() if refusal is not None else "no answer"
     raise ControlTopicError(f"The order could not be written to the control topic '{topic}': {why}.")
 

@@ -8,15 +8,16 @@ A group is led by the first member in the order of the broker's hash table once 
 2. The answer to that JoinGroup names the leader. If that is us: done. If it is another and we may remove nobody: leave.
 3. Remove the leader by LeaveGroup, but never while its SyncGroup may be with the broker: the broker answers a parked
    JoinGroup of a removed member (UNKNOWN_MEMBER_ID), and forgets a parked SyncGroup, so that the client waits for its
-   request timeout. Hence, so that as few as possible notice:
-   - members that keep their partitions in a round (cooperative): come back at once with a changed list of protocols,
-     which answers every SyncGroup with REBALANCE_IN_PROGRESS, and hold that round open with another pending id.
-     Remove the leader when members have had as long as they needed for the first round, and let the round end as
-     soon as it has come back under another id.
-   - Streams: remove it at once. Its leaders are Java's, whose plans take longer than we do; the round that this opens
-     ends when we join it, which we do when it is back.
-   - members that stop for a round (eager): let the leader's assignment stand first, so that everybody works between
-     the rounds; then remove it. The round that this opens ends when we join it, which we do when it is back.
+   request timeout. Hence a second round, which answers every SyncGroup with REBALANCE_IN_PROGRESS, opened before the
+   first has been assigned: the barrier comes into the first round as a member, and its LeaveGroup waits behind its
+   JoinGroup on one connection, so that the broker reads it as soon as that round has ended, before any leader can have
+   planned. Members come straight from one round into the other. It ends when we join it, which we do when the removed
+   leader is back under another id.
+   - Members that keep their partitions in a round (cooperative) are given as long as they needed for the first round
+     before the leader is removed: only the leader is without work, and only until the round ends.
+   - Members that stop for a round (eager) stop once. The leader is removed as soon as the second round is open.
+   - Streams: remove it at once, which opens the round. Its leaders are Java's, whose plans take longer than we do.
+   Where there is no barrier to spare, we open the second round by a changed list of protocols, held by another barrier.
 4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
 
 What is left behind is left by whoever runs this: `debts` are pending ids that must be given back.
@@ -25,11 +26,11 @@ What is left behind is left by whoever runs this: `debts` are pending ids that m
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from coordinator.events import Answer, DescribeAnswer, DescribedMember, JoinAnswer, LeaveAnswer, SyncAnswer
+from coordinator.events import Answer, DescribeAnswer, DescribedMember, JoinAnswer, LeaveAnswer
 from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig
 from coordinator.group_errors import Code, name_of
 from coordinator.group_requests import Kind, Requests
-from coordinator.leadership import Approach
+from coordinator.leadership import PREPARING, Approach
 from coordinator.succession import rivals, sorts_first, tables
 
 POLL_S = 0.02
@@ -64,7 +65,6 @@ class Step(Enum):
     PARKING = auto()  # in the round, own id not seen yet
     REPLACING = auto()  # in the round, under the next id
     PARKED = auto()  # waits for the answer
-    WORKING = auto()  # has synced as a follower: the leader's assignment is to stand first
     REOPENING = auto()  # parked in a second round with a barrier, which the others are coming into
     HOLDING = auto()  # the leader has been removed, and we keep the round open
     RETURNING = auto()  # waits for the answer after that
@@ -87,6 +87,8 @@ class Takeover:
         self._evictions = approach.evictions
         self._barrier = ""
         self._released = ""  # a barrier whose LeaveGroup has not been answered
+        self._opens_next = False  # that one comes into the round first, and opens the next one when it leaves
+        self._awaited = False  # the second round waits for us
         self._given: list[str] = []  # ids that were not good
         self._good = ""
         self._lane = 0
@@ -123,8 +125,6 @@ class Takeover:
                 return self._join_answered(kind, event)
             case LeaveAnswer():
                 return self._given_back() if kind is Kind.GIVE_BACK else self._evicted(event)
-            case SyncAnswer():
-                return self._worked(event)
             case DescribeAnswer() if event.error:
                 return Failed(f"DESCRIBE was answered with {name_of(event.error)}", event.error)
             case DescribeAnswer():
@@ -135,12 +135,9 @@ class Takeover:
         self._now = now
         self.due = None
         match self._step:
-            case Step.REOPENING if not self._barrier:
+            case Step.REOPENING if not (self._awaited or self._barrier):
                 self._look_later()
-            case Step.REOPENING:
-                self._evict()
-            case Step.WORKING:  # it plans for so long that its SyncGroup will come after this
-                self._requests.abandon(Kind.SYNC)
+            case Step.REOPENING if self._requests.protocol == COOPERATIVE:
                 self._evict()
             case _:
                 self._requests.describe()
@@ -159,6 +156,8 @@ class Takeover:
             self._given.append(member_id)
             if self._now > self._limit:
                 return Failed(f"none of {self.tries} member ids sorts first")
+        if self._good and self._given and self._reopens():
+            self._barrier = self._given.pop()
         if self._given and (self._good or len(self._given) >= BATCH):
             self._step = Step.CLEARING
             self._requests.evict(tuple(self._given), "not needed", kind=Kind.GIVE_BACK)
@@ -180,6 +179,8 @@ class Takeover:
         self._parked_at = self._now
         self._requests.member_id = member_id
         self._requests.join(self._metadata, REASON)
+        if self._barrier:
+            self._release()
 
     def _park(self) -> None:
         self._step = Step.PARKING
@@ -224,6 +225,8 @@ class Takeover:
             if self._step is Step.BARRING:
                 self._park()
             return None
+        if kind is Kind.BARRIER:
+            return None  # it came for the end of the round only
         if kind is not LANES[self._lane] and answer.error == Code.FENCED_INSTANCE_ID:
             if self._step is Step.REPLACING:  # the id before has gone, so the next one is there
                 self._step = Step.PARKING
@@ -252,10 +255,8 @@ class Takeover:
             return Failed(f"{answer.leader} leads the group, and {ahead[0]} would be next")
         if answer.protocol == STREAMS_PROTOCOL:
             self._evict()
-        elif answer.protocol == COOPERATIVE:
-            self._reopen()
         else:
-            self._work()
+            self._reopen()
         return None
 
     def _ahead(self, own: str, leader: str) -> tuple[str, ...]:
@@ -268,45 +269,49 @@ class Takeover:
 
     # ---- removing the leader -----------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        self._step = Step.WORKING
-        self._requests.sync(())
-        self.due = self._now + self._config.hold_ms_max / 1000
-
-    def _worked(self, answer: SyncAnswer) -> Outcome:
-        self._alive_at = self._now
-        if answer.error not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
-            return Failed(f"SYNC was answered with {name_of(answer.error)}", answer.error)
-        self._evict()
-        return None
+    def _reopens(self) -> bool:
+        return bool(self._evictions) and not self._config.streams
 
     def _reopen(self) -> None:
-        """A member with a name more on its list has changed, which opens a round; no member uses the name."""
         self._step = Step.REOPENING
+        self._awaited, self._opens_next = self._opens_next, False
+        if not self._awaited:
+            self._come_again()
+        first_s = min(self._now - self._parked_at, self._config.roll_ms_max / 1000)
+        self.due = self._now + (first_s if self._requests.protocol == COOPERATIVE else POLL_S)
+
+    def _come_again(self) -> None:
+        """A member with a name more on its list has changed, which opens a round; no member uses the name."""
         self._reopened += 1
         self._lane = 0
         self._requests.abandon(*LANES)
         self._requests.join(self._metadata, REASON, besides=(f"{REASON} {self._reopened}",))
         if not self._barrier:
             self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
-        self.due = self._now + min(self._now - self._parked_at, self._config.roll_ms_max / 1000)
 
     def _evict(self) -> None:
-        # In a round that a barrier holds open members wait already; in the other they are yet to hear of it, which
-        # takes their heartbeat's interval, while our session runs. The timing's arithmetic allows for both.
-        config = self._config
-        hold_s, both_s = config.hold_ms_max / 1000, (config.hold_ms_max + config.roll_ms_max) / 1000
-        self._limit = self._now + hold_s if self._step is Step.REOPENING else self._alive_at + both_s
+        self._limit = self._longest()
         self.due = None
         self._step = Step.HOLDING
         self._evictions -= 1
         self.evicted = (*self.evicted, self.leader)
         self._requests.evict((self.leader,), "another member takes the lead")
 
+    def _longest(self) -> float:
+        """Until when the second round may last: our session runs, and a barrier's, since the first one ended. The
+        timing's arithmetic allows for both."""
+        return self._alive_at + (self._config.roll_ms_max + self._config.hold_ms_max) / 1000
+
     def _release(self) -> None:
-        """The answer to our JoinGroup may come before the one to this, on the other connection."""
+        """The round may end, and where a leader is to be removed, the next one begins with its end. The answer to our
+        JoinGroup may come before the one to this, on another connection."""
         self._released, self._barrier = self._barrier, ""
-        self._requests.evict((self._released,), "the round may end", kind=Kind.GIVE_BACK)
+        self._opens_next = self._step is Step.PARKED and self._reopens()
+        lane = 1 - self._lane if self._opens_next else None
+        if lane is not None:
+            kind, barrier = Kind.BARRIER, self._released
+            self._requests.join(self._metadata, REASON, kind=kind, member_id=barrier, static=False, lane=lane)
+        self._requests.evict((self._released,), "the round may end", kind=Kind.GIVE_BACK, lane=lane)
 
     def _given_back(self) -> Outcome:
         if self._step is not Step.CLEARING:
@@ -331,10 +336,14 @@ class Takeover:
         match self._step:
             case Step.PARKING:
                 return self._seen(answer)
+            case Step.REOPENING if answer.state == PREPARING:
+                self._evict()
+            case Step.REOPENING if self._now > self._longest():
+                return Failed("no second round began")
             case Step.HOLDING if self._is_back(answer) or self._now > self._limit:
                 self._listing = answer.members
                 self._let_go()
-            case Step.HOLDING:
+            case Step.REOPENING | Step.HOLDING:
                 self._look_later()
         return None
 
@@ -344,6 +353,7 @@ class Takeover:
             self._release()
             return
         self._lane = 0
+        self._requests.abandon(*LANES)
         self._requests.join(self._metadata, REASON)
 
     def _is_back(self, answer: DescribeAnswer) -> bool:

@@ -27,7 +27,7 @@ from coordinator.client_config import (
     client_config,
     librdkafka_properties,
 )
-from coordinator.commands import Connection, Describe, FindCoordinator, Join, Request, Sync
+from coordinator.commands import Connection, Describe, Evict, FindCoordinator, Join, Request, Sync
 from coordinator.events import Answer, CoordinatorAnswer, DescribeAnswer, Failure, Node, RequestFailed
 from coordinator.group_errors import Code
 from coordinator.tokens import TokenError, TokenKeeper
@@ -283,8 +283,8 @@ class Transport:
         return await outcome
 
     def _key(self, command: Request | Extra) -> str:
-        if command.connection is Connection.JOIN:
-            lane = command.lane if isinstance(command, Join) else 0
+        lane = command.lane if isinstance(command, (Join, Evict)) else 0
+        if lane is not None and (command.connection is Connection.JOIN or isinstance(command, Evict)):
             return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
         if isinstance(command, FindCoordinator):
             return ""

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -115,6 +116,11 @@ def longest_ms(found: Sequence[Pause]) -> int:
     return max((pause.pause_ms for pause in found), default=0)
 
 
+def stops(found: Sequence[Pause]) -> int:
+    """How often the member stopped that did so most often."""
+    return max(Counter(pause.member for pause in found).values(), default=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What a take-over did. `ordinary_ms`: the longest pause as one member more comes, and as it goes again."""
@@ -189,13 +195,15 @@ def row(number: int, assignor: str, leader: str, taken: Taken, usual: tuple[int,
         str(taken.moved),
         f"{taken.removed_ms}",
         f"{taken.others_ms} ({taken.others})",
+        str(stops(taken.each)),
         f"{usual[0]} / {usual[1]}",
         "; ".join(taken.broken(assignor)) or "kept",
     )
 
 
 def measure(runs: int, assignors: Sequence[str], *, dynamic: bool) -> bool:
-    grid = Grid("run", "assignor", "leader", "rounds", "moves", "removed ms", "others ms", "ordinary ms", "promises")
+    columns = ("run", "assignor", "leader", "rounds", "moves", "removed ms", "others ms", "stops", "ordinary ms")
+    grid = Grid(*columns, "promises")
     console, topic, kept = Console(width=160), "takeovers", True
     kinds = [kind for kind in MIXED if why_unavailable(kind) is None]
     with KafkaCluster() as kafka:
@@ -208,7 +216,7 @@ def measure(runs: int, assignors: Sequence[str], *, dynamic: bool) -> bool:
                 )
                 with Flock(kafka.bootstrap) as flock:
                     members = start(kafka, flock, group, kinds * 3, assignor, topic, leader)
-                    usual = ordinary(flock, group, members, assignor, topic) if number < 4 else (0, 0)
+                    usual = ordinary(flock, group, members, assignor, topic)
                     taken = take_over(kafka, members, config, topic)
                 kept = kept and not taken.broken(assignor)
                 print(*row(number, assignor, leader, taken, usual), taken.said, taken.each, flush=True)

@@ -33,7 +33,7 @@ NODE = e.Node(1, "broker1", 9092)
 CLIENT_ID = "duel"
 ANSWER_LIMIT_S = float(os.environ.get("BELLWETHER_DUEL_LIMIT_S", "60"))
 Story = list[str]
-NOISE = re.compile(r"request_id=0, |node=Node\(.*?\), |group_id='.*?', |, timeout_ms=0(, lane=0)?")
+NOISE = re.compile(r"request_id=0, |node=Node\(.*?\), |group_id='.*?', |, timeout_ms=0(, lane=(0|None))?")
 
 VERSIONS: dict[type[Any], tuple[int, Any]] = {
     c.Join: (9, JoinGroupResponse),

@@ -1,4 +1,6 @@
-"""The wires: latency, cut connections, black holes, dead nodes. Requests of one connection arrive in their order."""
+"""The wires: latency, cut connections, black holes, dead nodes. Requests of one connection arrive in their order and
+are read one after the other: what is behind a parked one waits for its answer (reliability reference M16).
+"""
 
 import random
 from collections import Counter
@@ -19,6 +21,8 @@ class Call:
         self.client, self.node = client, node
         self._answered, self._failed = answered, failed
         self.over = False
+        self.read = False  # by the broker
+        self.behind: list[Callable[[], None]] = []  # what waits for the answer
         self.deadline: Handle | None = None
 
     def drop(self) -> None:
@@ -48,6 +52,7 @@ class Network:
         self._injected = injected
         self._calls: list[Call] = []
         self._arrival: dict[tuple[str, int], float] = {}
+        self._last: dict[tuple[str, int, int], Call] = {}  # of each connection
 
     def call(
         self,
@@ -69,8 +74,17 @@ class Network:
             return call
         at = max(self._arrival.get((client, lane), 0.0), self.clock.now + self._latency())
         self._arrival[client, lane] = at
-        self.clock.at(at, lambda: self._arrive(call, serve, fate))
+        self.clock.at(at, lambda: self._queue((client, lane, node), call, lambda: self._arrive(call, serve, fate)))
         return call
+
+    def _queue(self, connection: tuple[str, int, int], call: Call, arrive: Callable[[], None]) -> None:
+        """Whoever has given a request up has given up its connection too, so the next one does not wait for it."""
+        before = self._last.get(connection)
+        self._last[connection] = call
+        if before is None or before.read or before.over:
+            arrive()
+        else:
+            before.behind.append(arrive)
 
     def drop_client(self, client: str) -> None:
         """The process is gone: nothing reaches it any more. What it has sent arrives all the same."""
@@ -110,7 +124,14 @@ class Network:
             serve(lambda _: None)
             self.clock.after(self._latency(), lambda: call.fail(Failure.DISCONNECTED))
             return
-        serve(lambda answer: self.clock.after(self._latency(), lambda: self._deliver(call, answer)))
+        serve(lambda answer: self._reply(call, answer))
+
+    def _reply(self, call: Call, answer: Any) -> None:
+        call.read = True
+        self.clock.after(self._latency(), lambda: self._deliver(call, answer))
+        for arrive in call.behind:
+            self.clock.after(0.0, arrive)
+        call.behind.clear()
 
     def _deliver(self, call: Call, answer: Any) -> None:
         if call.node in self.down:

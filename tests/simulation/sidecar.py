@@ -228,7 +228,9 @@ class Sidecar:
 
     def _send(self, command: c.Request) -> None:
         at = self.world.rng.choice((1, 2, 3)) if isinstance(command, c.FindCoordinator) else command.node.node_id
-        lane = command.lane if isinstance(command, c.Join) else 0 if isinstance(command, c.Sync) else 9
+        lane = 0 if isinstance(command, c.Sync) else 9
+        if isinstance(command, (c.Join, c.Evict)) and command.lane is not None:
+            lane = command.lane
         number = command.request_id
         self._calls[number] = self.world.send(
             self.client,

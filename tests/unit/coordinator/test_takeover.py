@@ -24,7 +24,7 @@ def ids(bucket: int, count: int, *, prefix: str = "m") -> list[str]:
     return list(islice(found, count))
 
 
-GOOD, BAD = ids(0, 1, prefix="bellwether")[0], ids(15, 1, prefix="bellwether")[0]
+GOOD, (BAD, ALSO_BAD) = ids(0, 1, prefix="bellwether")[0], ids(15, 2, prefix="bellwether")
 LEADER, OTHER, THIRD = ids(3, 1)[0], ids(7, 1)[0], ids(11, 1)[0]
 
 
@@ -60,9 +60,22 @@ def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5
     return play.joined(*members, generation=generation, leader=leader, member_id=member_id, protocol=protocol)
 
 
+def reopened(play: Play, *, barrier: str = "barrier-2") -> Play:
+    """An answer has named the leader: a second round begins, and a barrier holds it open. Next comes what is seen."""
+    again, _ = (command for command in play.last if isinstance(command, c.Join))
+    given(play, barrier)
+    play.requests[c.Join] = again.request_id  # the other one has been answered
+    return play
+
+
+def removing(play: Play, *members: e.DescribedMember) -> Play:
+    """The second round is seen to be open, whereupon the leader is removed."""
+    return reopened(play).wake().described("PreparingRebalance", *(members or GROUP))
+
+
 def dynamic_until_named(**settings: object) -> Play:
-    """Parked with a good id when the round ends and names the old leader, whose assignment then stands."""
-    return answered(given(rehearsed(**settings), GOOD), LEADER).synced()
+    """Parked with a good id when the round ends and names the old leader, which is removed in a second one."""
+    return removing(answered(given(rehearsed(**settings), GOOD), LEADER))
 
 
 # ---- before anything is done ---------------------------------------------------------------------------------------
@@ -131,8 +144,17 @@ def test_ids_that_do_not_sort_first_are_given_back_before_it_joins() -> None:
     play = rehearsed()
     assert (play.sent(c.Join).member_id, play.sent(c.Join).instance_id) == ("", None)
     assert given(play, BAD).sent(c.Join).member_id == ""
+    assert given(play, ALSO_BAD).sent(c.Join).member_id == ""
     assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
-    assert evicted(play).sent(c.Join).member_id == GOOD
+    assert [command.member_id for command in evicted(play).last if isinstance(command, c.Join)] == [GOOD, ALSO_BAD]
+
+
+def test_an_id_that_is_to_spare_opens_the_second_round() -> None:
+    play = given(given(rehearsed(), BAD), GOOD)
+    own, spare = (command for command in play.last if isinstance(command, c.Join))
+    assert (own.member_id, spare.member_id) == (GOOD, BAD)
+    assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((BAD,), spare.lane)
+    assert spare.lane != own.lane
 
 
 def test_the_leader_is_removed_once_and_we_come_back_when_it_has() -> None:
@@ -143,7 +165,7 @@ def test_the_leader_is_removed_once_and_we_come_back_when_it_has() -> None:
     play.described("PreparingRebalance", *without)
     assert play.kinds() == [], "the round stays open"
     play.wake().described("PreparingRebalance", *without, client("m-new", "leader"))
-    assert play.sent(c.Join).member_id == GOOD
+    assert play.sent(c.Evict).member_ids == ("barrier-2",)
     answered(play, GOOD, generation=6)
     assert play.state is State.DECIDING
     decide = play.sent(c.Decide)
@@ -155,22 +177,23 @@ def test_it_does_not_wait_for_ever_for_the_leader() -> None:
     play = evicted(dynamic_until_named(roll_ms_max=250, hold_ms_max=250))
     for _ in range(60):
         play.described("PreparingRebalance", *GROUP[1:])
-        if "Join" in play.kinds():
+        if play.kinds():
             break
         play.wake()
-    assert play.sent(c.Join).member_id == GOOD
+    assert play.sent(c.Evict).member_ids == ("barrier-2",)
 
 
 def test_it_gives_up_when_it_cannot_see_who_is_there() -> None:
     play = evicted(dynamic_until_named())
     play.described("", error=16)
-    assert play.kinds() == ["Leave"]
+    assert play.sent(c.Leave).member_id == GOOD
     assert play.left().state is State.WATCHING
 
 
 def test_another_leader_again_is_left_at_once() -> None:
     play = evicted(dynamic_until_named())
     play.described("PreparingRebalance", *GROUP[1:], client("m-new", "leader"))
+    evicted(play)
     answered(play, OTHER, generation=6)
     assert play.kinds() == ["Leave"]
     assert play.sent(c.Leave).member_id == GOOD
@@ -192,7 +215,8 @@ def test_the_first_of_all_is_removed_if_it_leads() -> None:
     first = client(ids(0, 1)[0], "first")
     play = stable(Play(adopt="take-over").found(), first, *GROUP)
     play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
-    assert answered(given(play, GOOD), first.member_id).synced().sent(c.Evict).member_ids == (first.member_id,)
+    removing(answered(given(play, GOOD), first.member_id), first, *GROUP)
+    assert play.sent(c.Evict).member_ids == (first.member_id,)
 
 
 def test_attempts_are_bounded() -> None:
@@ -229,26 +253,47 @@ def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
     play.wake().described("PreparingRebalance", *GROUP)
     play.wake().described("PreparingRebalance", *with_us(BAD))
     assert (play.sent(c.Join).member_id, play.sent(c.Join).lane) == ("", 1)
+    again = play.sent(c.Join)
     play.tell(e.JoinAnswer(first, FENCED, member_id=BAD))
     assert play.kinds() == ["Describe"]
     play.described("PreparingRebalance", *with_us(GOOD))
-    assert play.sent(c.Evict).member_ids == ("barrier",)
-    evicted(play)
-    assert answered(play, LEADER).synced().sent(c.Evict).member_ids == (LEADER,)
+    comes, goes = play.sent(c.Join), play.sent(c.Evict)
+    assert (comes.member_id, comes.instance_id, comes.lane) == ("barrier", None, 0)
+    assert (goes.member_ids, goes.lane) == (("barrier",), 0), "read when the round has ended"
+    play.requests[c.Join] = again.request_id
+    assert answered(play, LEADER).kinds() == [], "the barrier opens the second round"
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((LEADER,), None)
     evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
     join = play.sent(c.Join)
     assert (join.member_id, join.instance_id, join.lane) == (GOOD, "bellwether", 0)
     assert answered(play, GOOD).state is State.DECIDING
 
 
-def test_the_answer_may_overtake_the_one_about_the_barrier() -> None:
+def test_answers_about_the_barrier_may_come_at_any_time() -> None:
     play = parked()
+    own = play.requests[c.Join]
     play.wake().described("PreparingRebalance", *with_us(GOOD))
-    barrier = play.requests[c.Evict]
-    assert answered(play, LEADER).kinds() == ["Sync"]
-    play.tell(e.LeaveAnswer(barrier, 0))
+    came, left = play.requests[c.Join], play.requests[c.Evict]
+    play.tell(e.JoinAnswer(own, 0, generation=5, protocol="range", leader=LEADER, member_id=GOOD))
+    play.tell(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=LEADER, member_id="barrier"))
     assert play.kinds() == []
-    assert play.synced().sent(c.Evict).member_ids == (LEADER,)
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    assert play.sent(c.Evict).member_ids == (LEADER,)
+    leader = play.requests[c.Evict]
+    assert play.tell(e.LeaveAnswer(left, 0)).kinds() == []
+    assert play.tell(e.LeaveAnswer(leader, 0)).kinds() == ["Describe"]
+
+
+def test_who_leads_already_when_the_round_ends_goes_on_from_there() -> None:
+    play = parked()
+    own = play.requests[c.Join]
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    came, play.requests[c.Join] = play.requests[c.Join], own
+    assert answered(play, GOOD).state is State.DECIDING
+    play.tell(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=GOOD, member_id="barrier"))
+    assert play.machine.member_id == GOOD, "the barrier is not us, and leaves by itself"
+    assert play.state is State.DECIDING
 
 
 def test_no_good_id_in_time_gives_everything_back() -> None:
@@ -276,21 +321,29 @@ def test_whatever_ends_it_leaves_nothing_behind(story: str) -> None:
 # ---- when the leader is removed: never while its SyncGroup may be parked, because the broker forgets it -------------
 
 
-def test_an_eager_leaders_assignment_stands_before_it_is_removed() -> None:
+def test_an_eager_leader_is_removed_as_soon_as_a_second_round_is_open() -> None:
+    """Members come into it straight from the first, so that they stop once; nothing is ever synced in between."""
     play = answered(given(rehearsed(), GOOD), LEADER)
-    assert play.kinds() == ["Sync"]
-    assert play.sent(c.Sync).assignments == ()
-    assert play.synced(IN_PROGRESS).sent(c.Evict).member_ids == (LEADER,), "somebody else has opened a round"
-
-
-def test_a_follower_whose_sync_is_refused_gives_up() -> None:
-    assert answered(given(rehearsed(), GOOD), LEADER).synced(UNKNOWN).kinds() == ["Leave"]
-
-
-def test_an_eager_leader_that_plans_for_ever_is_removed_all_the_same() -> None:
-    play = answered(given(rehearsed(), GOOD), LEADER).wake()
-    assert play.kinds() == ["Abandon", "Evict"]
+    again, barrier = (command for command in play.last if isinstance(command, c.Join))
+    assert [name for name, _ in again.protocols][:-1] == [name for name, _ in barrier.protocols]
+    began = play.now
+    reopened(play).wake().described("CompletingRebalance", *GROUP)
+    assert play.kinds() == [], "a SyncGroup of its may be with the broker"
+    play.wake().described("PreparingRebalance", *GROUP)
     assert play.sent(c.Evict).member_ids == (LEADER,)
+    assert play.now - began < 0.1
+    assert not [command for command in play.seen if isinstance(command, c.Sync)]
+
+
+def test_a_second_round_that_never_begins_is_not_waited_for() -> None:
+    play = reopened(answered(given(rehearsed(roll_ms_max=250, hold_ms_max=250), GOOD), LEADER))
+    for _ in range(60):
+        play.wake().described("Stable", *GROUP)
+        if play.kinds():
+            break
+    assert play.sent(c.Leave).member_id == GOOD
+    assert play.sent(c.Evict).member_ids == ("barrier-2",), "only what is ours"
+    assert "no second round began" in play.notes()[-1][1]
 
 
 def test_a_leader_of_streams_is_removed_before_it_has_planned() -> None:
@@ -298,16 +351,24 @@ def test_a_leader_of_streams_is_removed_before_it_has_planned() -> None:
     assert play.sent(c.Evict).member_ids == (LEADER,)
 
 
-def cooperative() -> Play:
-    """In the second round, after a first one for which members needed 0.7 s."""
-    play = rehearsed(instance_id="bellwether")
-    given(play, "barrier")
+def test_a_cooperative_leader_is_removed_when_members_have_had_the_time_of_the_first_round() -> None:
+    play = parked()
+    own = play.requests[c.Join]
     play.wake().described("PreparingRebalance", *with_us(GOOD))
-    evicted(play).later(0.7)
-    return answered(play, LEADER, protocol="cooperative-sticky")
+    play.requests[c.Join] = own
+    answered(play.later(0.7), LEADER, protocol="cooperative-sticky")
+    assert play.kinds() == []
+    began = play.now
+    assert play.wake().sent(c.Evict).member_ids == (LEADER,)
+    assert 0.6 < play.now - began < 0.9
 
 
-def test_a_cooperative_leader_is_removed_when_everybody_has_come_into_a_second_round() -> None:
+def cooperative() -> Play:
+    """In the second round, after a first one for which members needed 0.7 s; the first id was good: none is spare."""
+    return answered(given(rehearsed(), GOOD).later(0.7), LEADER, protocol="cooperative-sticky")
+
+
+def test_a_second_round_without_a_spare_id_is_opened_by_a_changed_list_and_held_by_a_barrier() -> None:
     play = cooperative()
     again, barrier = (command for command in play.last if isinstance(command, c.Join))
     assert (again.member_id, again.lane, barrier.member_id, barrier.lane) == (GOOD, 0, "", 1)
@@ -324,17 +385,6 @@ def test_a_cooperative_leader_is_removed_when_everybody_has_come_into_a_second_r
     assert answered(play, GOOD, generation=6, protocol="cooperative-sticky").state is State.DECIDING
     play.tell(e.LeaveAnswer(release, 0))
     assert play.state is State.DECIDING, "the answer about the barrier is not about us"
-
-
-def test_a_second_round_has_a_barrier_of_its_own_however_late_the_answer_about_the_first() -> None:
-    play = rehearsed(instance_id="bellwether")
-    given(play, "barrier")
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
-    release = play.requests[c.Evict]
-    answered(play, LEADER, protocol="cooperative-sticky")
-    assert play.kinds() == ["Join", "Join"]
-    given(play, "barrier-2").tell(e.LeaveAnswer(release, 0))
-    assert play.wake().sent(c.Evict).member_ids == (LEADER,)
 
 
 def test_nobody_is_removed_before_the_second_round_is_held_open() -> None:
