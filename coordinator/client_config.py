@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinator import kerberos, tokens
+from coordinator.group_config import CLIENT_ID
 from coordinator.kerberos import GSSAPI, KerberosError
 from coordinator.tokens import AWS_MSK_IAM, OAUTHBEARER
 
@@ -67,7 +68,7 @@ def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
 
     Raises ClientConfigError naming a property that is missing, unknown or unusable.
     """
-    config: dict[str, Any] = {"client_id": "bellwether", "receive_message_max_bytes": RECEIVE_BYTES_MAX}
+    config: dict[str, Any] = {"client_id": CLIENT_ID, "receive_message_max_bytes": RECEIVE_BYTES_MAX}
     for name, value in properties.items():
         config.update(_translated(name, str(value)))
     if not config.get("bootstrap_servers"):

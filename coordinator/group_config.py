@@ -7,6 +7,7 @@ from typing import Literal
 # Every name that members may use must be on our list: a name missing here locks those members out of the group, while
 # a name too many costs nothing. The order is our vote (consumer-protocol reference §4.5).
 STREAMS_PROTOCOL = "stream"
+CLIENT_ID = "bellwether"  # ours, unless "client.id" says otherwise
 STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "RoundRobinAssigner", "rack-affinity")
 
 
@@ -26,6 +27,7 @@ class MembershipConfig:
     mode: Mode = "lead"  # a membership is for leading; the settings that people write begin with "observe"
     adopt: Adopt = "when-empty"
     instance_id: str | None = None
+    client_id: str | None = None  # ours, by which members under our instance id are told from the application's
     standby: bool = False  # other sidecars share our instance id: join only when told that it is our turn
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()

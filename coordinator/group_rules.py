@@ -103,9 +103,9 @@ def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
 
 
 def _taken(answer: DescribeAnswer, config: MembershipConfig) -> str:
-    """A member with our instance id that has work is no process of ours, and joining would throw it out."""
+    """A member with our instance id that is no process of ours would be thrown out if we joined."""
     for member in answer.members if config.instance_id is not None else ():
-        if member.instance_id == config.instance_id and _works(member):
+        if member.instance_id == config.instance_id and (_works(member) or _is_foreign(member, config)):
             return (
                 f"Group '{config.group_id}': the group.instance.id '{config.instance_id}' belongs to the application's"
                 f" member {member.member_id}; set another instance_id."
@@ -118,6 +118,28 @@ def _works(member: DescribedMember) -> bool:
         return bool(member.assignment) and bool(ConsumerProtocolAssignment.decode(member.assignment).partitions)
     except RemoteProtocolError:
         return False
+
+
+def _is_foreign(member: DescribedMember, config: MembershipConfig) -> bool:
+    """Whether a member that has no work, and the instance id that we are to use, has come from another program.
+
+    Brokers show subscriptions of groups at rest only. An earlier process of ours may have listed other topics.
+    """
+    if not member.metadata:
+        return not _same_client(member, config)
+    if member.metadata == subscription(config.topics, streams=config.streams):
+        return False
+    try:
+        listed = ConsumerProtocolSubscription.decode(member.metadata).topics
+    except RemoteProtocolError:
+        return True
+    ours = _is_sidecar(member.metadata) if config.streams else member.metadata == subscription(tuple(listed))
+    return not (ours and _same_client(member, config))
+
+
+def _same_client(member: DescribedMember, config: MembershipConfig) -> bool:
+    """Sidecars of one set may have client ids of their own, and tell each other who has the seat."""
+    return config.standby or config.client_id is None or member.client_id in ("", config.client_id)
 
 
 def is_missing(answer: DescribeAnswer) -> bool:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,8 @@ DELIVERY_TIMEOUT_MS = 30_000
 ROOM_WAIT_S = 1.0  # how long the thread waits for room in the producer before it drops
 REGISTRY_RETRY_S = 30.0
 ADMIN_TIMEOUT_S = 10.0
+REVIVAL_S = 5.0  # after the death of a producer, until the next one is tried
+FLUSH_S = 2.0
 TOPIC_PARTITIONS = 6
 RETENTION_MS = 7 * 24 * 3_600_000
 SENT, DELIVERED, FAILED, DROPPED, TOO_LARGE = "sent", "delivered", "failed", "dropped", "too large"
@@ -125,9 +128,24 @@ class EventPublisher:
         except (KafkaException, ValueError) as error:
             log.warning("events_off", reason=f"no producer can be made: {error}; correct the properties under [kafka]")
             return
-        while not (self._closing.is_set() and self._queue.empty()):
-            self._step(producer)
-        producer.flush(2.0)
+        while not self._produced(producer):
+            self._closing.wait(REVIVAL_S)
+            producer = Producer(producer_config(self._properties))
+
+    def _produced(self, producer: Producer) -> bool:
+        """Until the end, or until the producer has died: an idempotent one does for good when a broker tells it that
+        it may write nowhere, and the library raises that from whatever is called next."""
+        try:
+            while not (self._closing.is_set() and self._queue.empty()):
+                self._step(producer)
+            producer.flush(FLUSH_S)
+        except KafkaException as died:
+            self._trouble("the producer has died", told(died.args[0], "WRITE", self._config.topic))
+            producer.purge()
+            with suppress(KafkaException):
+                producer.flush(FLUSH_S)  # counts what it held
+            return self._closing.is_set()
+        return True
 
     def _step(self, producer: Producer) -> None:
         producer.poll(0)
@@ -138,6 +156,9 @@ class EventPublisher:
         try:
             for name, record in work():
                 self._publish(producer, name, record)
+        except KafkaException:
+            self._count(event, FAILED)
+            raise
         except Exception:
             self._count(event, FAILED)
             log.exception("event_failed", kind=event)

@@ -39,7 +39,15 @@ from pydantic_settings import (
 
 from assignors.streams.assign import STREAMS_HA
 from coordinator.ghosts import GhostOptions
-from coordinator.group_config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, Adopt, MembershipConfig, Mode, check_timing
+from coordinator.group_config import (
+    CLIENT_ID,
+    STOCK_PROTOCOLS,
+    STREAMS_PROTOCOL,
+    Adopt,
+    MembershipConfig,
+    Mode,
+    check_timing,
+)
 from coordinator.orders import ControlSettings
 from coordinator.settings_pipeline import CostSettings, EventSettings, WeightSettings
 from coordinator.settings_streams import STREAMS_FIELDS, StreamsSettings, trouble_for_stateful, trouble_for_streams
@@ -229,7 +237,9 @@ class Settings(BaseSettings):
 
     @property
     def memberships(self) -> tuple[MembershipConfig, ...]:
-        return tuple(replace(group.membership(self.instance_id), standby=self.standby) for group in self.groups)
+        client_id = self.properties.get("client.id", CLIENT_ID)
+        made = (group.membership(self.instance_id) for group in self.groups)
+        return tuple(replace(config, standby=self.standby, client_id=client_id) for config in made)
 
     @property
     def control(self) -> ControlSettings | None:

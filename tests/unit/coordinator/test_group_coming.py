@@ -15,9 +15,11 @@ from coordinator.commands import (
 from coordinator.events import (
     ComparisonReady,
     DescribedMember,
+    TurnChanged,
 )
 from coordinator.group import EMPTY_ASSIGNMENT, State
 from coordinator.group_config import STOCK_PROTOCOLS
+from coordinator.group_rules import subscription as own_subscription
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.types import TopicPartition
 from tests.unit.coordinator.playbook import ME, Play, member, seen
@@ -131,6 +133,38 @@ def test_an_instance_id_that_belongs_to_the_application_is_refused() -> None:
         ours = DescribedMember("pay-1-x", "pay-1", b"", own)
         returning = Play(instance_id="pay-1").found().described("Stable", seen("a"), ours, protocol="range")
         assert returning.kinds() == ["Join"]
+
+
+def static(client_id: str, metadata: bytes) -> DescribedMember:
+    return DescribedMember("pay-1-x", "pay-1", metadata, EMPTY_ASSIGNMENT, client_id, "/10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("member", "refused"),
+    [
+        (static("payments", ConsumerProtocolSubscription(version=1, topics=("t",)).encode()), True),
+        (static("payments", own_subscription(("t",))), True),  # a client that writes what we write
+        (static("payments", b""), True),  # in a round nobody's subscription is shown
+        (static("payments", b"\x00"), True),
+        (static("bellwether", own_subscription(("t",))), False),  # ours, when it was alone
+        (static("bellwether", b""), False),
+        (static("renamed", own_subscription(())), False),  # no member of an application lists nothing
+    ],
+)
+def test_a_member_of_the_application_that_has_no_work_keeps_its_instance_id(
+    member: DescribedMember, refused: bool
+) -> None:
+    play = Play(instance_id="pay-1", client_id="bellwether").found()
+    play.described("Stable", seen("a"), member, protocol="range")
+    assert play.kinds() == (["Fatal", "Stopped"] if refused else ["Join"])
+
+
+def test_sidecars_of_one_set_may_have_client_ids_of_their_own() -> None:
+    play = Play(instance_id="pay-1", client_id="pod-2", standby=True).found()
+    play.tell(TurnChanged(ours=True, reason="it hands over")).described(
+        "Stable", seen("a"), static("pod-1", b""), protocol="range"
+    )
+    assert play.kinds() == ["Join"]
 
 
 # ---- somebody else leads ---------------------------------------------------------------------------------------------
