@@ -111,18 +111,19 @@ def test_group_of_the_consumer_protocol_is_left_alone(kafka: KafkaCluster, tmp_p
         watched.check()
 
 
-@pytest.mark.proof
-def test_an_instance_id_of_the_application_is_refused(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """To join under it would throw the member out."""
-    kafka.create_topic("refused-instance", 4)
+@pytest.mark.parametrize("kind", ["confluent", "kafka-python"])
+def test_an_instance_id_of_the_application_is_refused(kafka: KafkaCluster, tmp_path: Path, kind: str) -> None:
+    """To join under it would throw the member out, also one that has nothing to do; kafka-python's subscriptions look
+    like ours."""
+    name = f"refused-instance-{kind}"
+    kafka.create_topic(name, 1)
     with Flock(kafka.bootstrap) as flock:
-        members = [
-            flock.member("confluent", "refused-instance", ["refused-instance"], instance=f"pod-{n}") for n in "ab"
-        ]
-        wait_settled(members, partitions_of({"refused-instance": 4}), spread=0)
+        members = [flock.member(kind, name, [name], instance=f"pod-{n}") for n in "ab"]
+        wait_settled(members, partitions_of({name: 1}))
         watched = Undisturbed(kafka, members)
-        group = {"name": "refused-instance", "instance_id": "pod-b", "adopt": "take-over"}
-        refused(run(tmp_path, plain(kafka), group), "refused-instance", "pod-b", "instance_id")
+        for instance in ("pod-a", "pod-b"):
+            group = {"name": name, "instance_id": instance, "adopt": "take-over"}
+            refused(run(tmp_path, plain(kafka), group), name, instance, "instance_id")
         watched.check()
 
 
