@@ -30,6 +30,7 @@ pytestmark = pytest.mark.broker
 TOPIC = "adoption-orders"
 SLOW_MS = 10_000  # for a removed leader to be back, on whatever machine; measured elsewhere
 EXPECTED = partitions_of({TOPIC: PARTITIONS})
+STEPS = ("lost", "revoked", "suspended", "assigned", "restored", "running")  # of a task that comes back
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +153,9 @@ def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path
             adopted = [entry["reason"] for entry in lead.log("membership", what="ADOPTED")]
             rounds_since = rounds(kafka, group, led_before.generation)
             print(adopted, {task: ms for task, ms in unowned.items() if ms}, restored, rounds_since)
+            steps = (h for h in line.ordered if began_ms <= h.t_ms <= ended_ms and h.event in STEPS)
+            print([(h.t_ms - began_ms, h.instance, h.event, h.said.get("task", "")) for h in steps])
+            print([(entry["timestamp"], entry["what"]) for entry in lead.log("membership")], began_ms)
             assert after == before, "no task has moved"
             assert max(unowned.values()) < application.session_timeout_ms, (
                 "nobody waited for the session of the removed thread"
