@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from coordinator.events import DescribeAnswer, DescribedMember
 from coordinator.group_config import MembershipConfig
 from coordinator.group_rules import holds_instance, subscription
-from coordinator.succession import Table, tables, unavoidable
+from coordinator.succession import Table, grown, tables, unavoidable
 
 PROVEN_FROM = (3, 9)  # see tests/interop/succession
 # A round that is open for so long waits for somebody: members of an ordinary one hear of it by their next heartbeat,
@@ -91,7 +91,8 @@ class Ambition:
         ids = [m.member_id for m in answer.members]
         if self.leader not in ids:
             return ""
-        ahead = max((unavoidable([m for m in ids if m != self.leader], table) for table in known), key=len)
+        others = [m for m in ids if m != self.leader]
+        ahead = max((unavoidable(others, table) for table in grown(known, len(ids) + 1)), key=len)
         if len(ahead) < config.evictions_max:
             return ""
         return f"{ahead[0]} would lead after {self.leader}, whatever our member id; it passes when one of them restarts"

@@ -50,6 +50,11 @@ def buckets_for(members: int, order: Order) -> int:
     return buckets
 
 
+def grown(known: Iterable[Table], members: int) -> tuple[Table, ...]:
+    """These tables when they have come to hold so many members."""
+    return tuple(Table(table.order, max(table.buckets, buckets_for(members, table.order))) for table in known)
+
+
 def tables(listing: Sequence[str]) -> tuple[Table, ...]:
     """Every table that lists these members in this order; none: the broker's order is not known to us.
 

@@ -31,7 +31,7 @@ from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig
 from coordinator.group_errors import Code, name_of
 from coordinator.group_requests import Kind, Requests
 from coordinator.leadership import PREPARING, Approach
-from coordinator.succession import rivals, sorts_first, tables
+from coordinator.succession import grown, rivals, sorts_first, tables
 
 POLL_S = 0.02
 BATCH = 64  # ids that are given back together
@@ -168,7 +168,10 @@ class Takeover:
         return None
 
     def _is_good(self, member_id: str) -> bool:
-        return sorts_first([m.member_id for m in self._listing if not self._is_ours(m)], member_id, self._tables)
+        others = [m.member_id for m in self._listing if not self._is_ours(m)]
+        # With us, and with us and a barrier that comes into the round.
+        coming = (1, 2) if self._reopens() else (1,)
+        return sorts_first(others, member_id, [t for n in coming for t in grown(self._tables, len(others) + n)])
 
     def _is_ours(self, member: DescribedMember) -> bool:
         instance = self._config.instance_id
@@ -262,9 +265,10 @@ class Takeover:
     def _ahead(self, own: str, leader: str) -> tuple[str, ...]:
         """Who would lead before us once the leader is gone."""
         ids = [m.member_id for m in self._listing]
-        if own in ids:
+        now_known = grown(self._tables, len({*ids, own}) + self._opens_next)
+        if own in ids and not (self._opens_next and now_known != self._tables):
             return tuple(m for m in ids[: ids.index(own)] if m != leader)
-        found = (rivals([m for m in ids if m != leader], own, table) for table in self._tables)
+        found = (rivals([m for m in ids if m != leader], own, table) for table in now_known)
         return max(found, key=len, default=())
 
     # ---- removing the leader -----------------------------------------------------------------------------------

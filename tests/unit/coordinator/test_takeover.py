@@ -230,6 +230,15 @@ def test_attempts_are_bounded() -> None:
     assert "tried 2 times within an hour" in play.notes()[-1][1]
 
 
+def test_an_id_must_sort_first_in_the_table_that_our_coming_makes_grow() -> None:
+    """Twelve members fill a table of sixteen buckets; the thirteenth doubles it, and bucket 0 becomes two."""
+    crowd = tuple(client(member_id, member_id) for bucket in range(3, 15) for member_id in ids(bucket, 1))
+    late = ids(16, 1, prefix="late")[0]
+    play = stable(Play(adopt="take-over").found(), *crowd).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    assert given(play, late).sent(c.Join).member_id == "", "another one is asked for"
+    assert given(play, GOOD).kinds() == ["Join", "Join", "Evict"]
+
+
 # ---- with an instance id -------------------------------------------------------------------------------------------
 
 
