@@ -73,6 +73,7 @@ def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
         "rd_kafka_mock_set_controller_id": ([pointer, number], ctypes.c_int),
         "rd_kafka_mock_set_apiversion": ([pointer, ctypes.c_int16, ctypes.c_int16, ctypes.c_int16], ctypes.c_int),
         "rd_kafka_mock_group_initial_rebalance_delay_ms": ([pointer, number], None),
+        "rd_kafka_mock_push_request_errors_array": ([pointer, ctypes.c_int16, ctypes.c_size_t, pointer], None),
     }
     for name, (arguments, result) in signatures.items():
         function = getattr(library, name)
@@ -123,6 +124,11 @@ class EmbeddedCluster:
     def set_topic_error(self, name: str, code: int) -> None:
         """Metadata answers this error code for the topic from now on; 0 heals it."""
         self._library.rd_kafka_mock_topic_set_error(self._cluster, name.encode(), code)
+
+    def push_errors(self, api_key: int, *codes: int) -> None:
+        """The next requests of this kind, of whomever, are answered with these error codes."""
+        errors = (ctypes.c_int * len(codes))(*codes)
+        self._library.rd_kafka_mock_push_request_errors_array(self._cluster, api_key, len(codes), errors)
 
     def set_rack(self, broker: int, rack: str) -> None:
         self._call("broker_set_rack", broker, rack.encode())

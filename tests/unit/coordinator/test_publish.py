@@ -2,7 +2,12 @@
 
 import time
 
-from coordinator.publish import DROPPED, FAILED, EventPublisher, PublishConfig
+import pytest
+from structlog.testing import capture_logs
+
+from coordinator.embedded import EmbeddedCluster
+from coordinator.publish import DELIVERED, DROPPED, FAILED, EventPublisher, PublishConfig
+from tests.patience import PATIENCE
 
 NOBODY_LISTENS = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
 RECORD = {
@@ -56,3 +61,24 @@ def test_a_registry_that_does_not_answer_costs_events_and_nothing_else() -> None
         time.sleep(0.02)
     publisher.close()
     assert publisher.counts == {("membership", DROPPED): 3}
+
+
+INIT_PRODUCER_ID, CLUSTER_AUTHORIZATION_FAILED = 22, 31
+
+
+@pytest.mark.embedded
+def test_a_producer_that_died_for_want_of_a_right_is_told_and_replaced() -> None:
+    """An idempotent producer asks for an id first. To who may write nowhere a broker answers that with a word about the
+    cluster, and librdkafka gives the producer up for good."""
+    with EmbeddedCluster(brokers=1) as brokers, capture_logs() as logs:
+        brokers.create_topic("events", 1)
+        brokers.push_errors(INIT_PRODUCER_ID, CLUSTER_AUTHORIZATION_FAILED)
+        publisher = EventPublisher(brokers.properties, PublishConfig("events", create_topic=False))
+        publisher.start()
+        deadline = time.monotonic() + 60 * PATIENCE
+        while not publisher.counts["membership", DELIVERED] and time.monotonic() < deadline:
+            publisher.offer("membership", RECORD)
+            time.sleep(0.1)
+        publisher.close()
+    assert publisher.counts["membership", DELIVERED], logs
+    assert [entry for entry in logs if "grant our principal the ACL WRITE on Topic 'events'" in entry.get("reason", "")]
