@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from coordinator.orders import Record, RecordError, decode, encode
-from coordinator.rights import DENIED, grant, told
+from coordinator.rights import DENIED, NO_READERS_BUSINESS, grant, told
 
 POLL_S = 0.2
 RETRY_S = 1.0
@@ -27,10 +27,6 @@ TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleana
 # Of consumers librdkafka wants a group, though nothing here joins one or commits.
 READER_GROUP = "bellwether-control"
 
-# It looks for the coordinator node of that group all the same, which is no trouble of ours.
-NO_READERS_BUSINESS = frozenset(
-    {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
-)
 HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 log = structlog.get_logger(__name__)

@@ -9,6 +9,11 @@ DENIED = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
+# librdkafka wants a group of everybody who reads, and looks for its coordinator node even if none is joined and nothing
+# committed: whoever reads so needs no right to the group, and no node.
+NO_READERS_BUSINESS = frozenset(
+    {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
 
 
 def grant(operations: str, resource: str, name: str) -> str:

@@ -19,7 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 from assignors.weights import Weight, Weights, heaviest
 from coordinator.client_config import librdkafka_properties
 from coordinator.publish import create_topic
-from coordinator.rights import told
+from coordinator.rights import NO_READERS_BUSINESS, told
 from pipeline.codec import EventError, SchemaSet
 from protocol.types import TopicPartition as Partition
 
@@ -156,6 +156,8 @@ class WeightReader:
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
+            if error.code() in NO_READERS_BUSINESS:
+                return
             if error.fatal() or not error.retriable():
                 raise KafkaException(error)
             return
