@@ -1,10 +1,18 @@
 """Weights from the compacted topic: taken, replaced, dropped; what is no weight is counted and never used."""
 
+import time
+
+import pytest
+from confluent_kafka import Producer
+
 from coordinator.cli_pipeline import weights_in_words
+from coordinator.embedded import EmbeddedCluster
 from coordinator.weights import WeightConfig, WeightReader, key_of
 from pipeline.codec import SchemaSet
 from protocol.types import TopicPartition
+from tests.patience import PATIENCE
 
+FIND_COORDINATOR, GROUP_AUTHORIZATION_FAILED = 10, 30
 NOW_MS = 1_000_000_000
 SCHEMAS = SchemaSet.load()
 
@@ -83,3 +91,21 @@ def test_records_that_are_no_weights_are_counted_by_reason() -> None:
         "unknown schema": 1,
         "not a weight": 1,
     }
+
+
+@pytest.mark.embedded
+def test_weights_are_read_without_any_right_to_a_group() -> None:
+    """librdkafka looks for the node of the group that it wants of every consumer, and is told off."""
+    with EmbeddedCluster(brokers=1) as brokers:
+        brokers.create_topic("weights", 1)
+        brokers.push_errors(FIND_COORDINATOR, *[GROUP_AUTHORIZATION_FAILED] * 1_000)
+        producer = Producer({"bootstrap.servers": brokers.bootstrap})
+        producer.produce("weights", b"no weight", b"orders-0")
+        producer.flush(30)
+        read = WeightReader(brokers.properties, WeightConfig("weights", create_topic=False))
+        read.start()
+        deadline = time.monotonic() + 60 * PATIENCE
+        while not read.refused.total() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        read.close()
+    assert read.refused.total() == 1
