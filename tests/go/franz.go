@@ -40,7 +40,7 @@ func franz(ctx context.Context, m member) error {
 		kgo.ConsumeTopics(m.list("topics")...),
 		kgo.Balancers(balancers...),
 		kgo.SessionTimeout(m.session()),
-		kgo.HeartbeatInterval(500 * time.Millisecond),
+		kgo.HeartbeatInterval(m.heartbeat()),
 		kgo.RebalanceTimeout(30 * time.Second),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.AutoCommitInterval(500 * time.Millisecond),

@@ -88,6 +88,18 @@ func (m member) session() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
+func (m member) heartbeat() time.Duration {
+	told, found := m.fields["heartbeat_ms"]
+	if !found {
+		return 500 * time.Millisecond
+	}
+	ms, err := strconv.Atoi(told)
+	if err != nil {
+		panic(err)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
 // extend adds an offset to the spans of one partition, gapless ones growing in place.
 func extend(spans []span, p partition, offset int64) []span {
 	if n := len(spans); n > 0 && spans[n-1].partition == p && spans[n-1].last == offset-1 {

@@ -22,7 +22,7 @@ func saramaGroup(ctx context.Context, m member) error {
 	config.Version = sarama.V3_2_0_0
 	config.Consumer.Group.InstanceId = m.fields["instance"]
 	config.Consumer.Group.Session.Timeout = m.session()
-	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+	config.Consumer.Group.Heartbeat.Interval = m.heartbeat()
 	config.Consumer.Group.Rebalance.Timeout = 30 * time.Second
 	config.Consumer.Group.Rebalance.GroupStrategies = nil
 	for _, name := range m.list("assignors") {

@@ -26,7 +26,7 @@ func segmentio(ctx context.Context, m member) error {
 		Topics:            m.list("topics"),
 		GroupBalancers:    balancers,
 		SessionTimeout:    m.session(),
-		HeartbeatInterval: 500 * time.Millisecond,
+		HeartbeatInterval: m.heartbeat(),
 		RebalanceTimeout:  30 * time.Second,
 		JoinGroupBackoff:  500 * time.Millisecond,
 		StartOffset:       kafka.FirstOffset,

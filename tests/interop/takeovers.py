@@ -47,12 +47,13 @@ def start(
     assignor: str,
     topic: str,
     leader_kind: str = "",
+    heartbeat_ms: int = 500,
 ) -> list[Member]:
     """Settled members, none of which stands where nobody can pass it except the leader (see `succession`).
 
     The leader is of `leader_kind`; "" for any.
     """
-    members = [flock.member(kind, group, [topic], [assignor]) for kind in kinds]
+    members = [flock.member(kind, group, [topic], [assignor], heartbeat_ms=str(heartbeat_ms)) for kind in kinds]
     without_rival(kafka, members, group, partitions_of({topic: PARTITIONS}), leader_kind)
     return members
 
@@ -147,10 +148,12 @@ class Taken:
         return found
 
 
-def ordinary(flock: Flock, group: str, members: list[Member], assignor: str, topic: str) -> tuple[int, int]:
+def ordinary(
+    flock: Flock, group: str, members: list[Member], assignor: str, topic: str, heartbeat_ms: int
+) -> tuple[int, int]:
     """The longest pause as one member more comes, and as it goes again."""
     came_ms = int(time.time() * 1000)
-    more = flock.member("confluent", group, [topic], [assignor])
+    more = flock.member("confluent", group, [topic], [assignor], heartbeat_ms=str(heartbeat_ms))
     wait_settled([*members, more], partitions_of({topic: PARTITIONS}), spread=1, limit_s=90)
     went_ms = int(time.time() * 1000)
     # Whom it took partitions from gets them back when it goes: only who stopped for the round is counted.
@@ -201,7 +204,7 @@ def row(number: int, assignor: str, leader: str, taken: Taken, usual: tuple[int,
     )
 
 
-def measure(runs: int, assignors: Sequence[str], *, dynamic: bool) -> bool:
+def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, *, dynamic: bool) -> bool:
     columns = ("run", "assignor", "leader", "rounds", "moves", "removed ms", "others ms", "stops", "ordinary ms")
     grid = Grid(*columns, "promises")
     console, topic, kept = Console(width=160), "takeovers", True
@@ -215,8 +218,8 @@ def measure(runs: int, assignors: Sequence[str], *, dynamic: bool) -> bool:
                     group, "lead", "take-over", None if dynamic else "bellwether", watch_interval_ms=500
                 )
                 with Flock(kafka.bootstrap) as flock:
-                    members = start(kafka, flock, group, kinds * 3, assignor, topic, leader)
-                    usual = ordinary(flock, group, members, assignor, topic)
+                    members = start(kafka, flock, group, kinds * 3, assignor, topic, leader, heartbeat_ms)
+                    usual = ordinary(flock, group, members, assignor, topic, heartbeat_ms)
                     taken = take_over(kafka, members, config, topic)
                 kept = kept and not taken.broken(assignor)
                 print(*row(number, assignor, leader, taken, usual), taken.said, taken.each, flush=True)
@@ -231,8 +234,9 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--assignors", nargs="+", default=[COOPERATIVE, "range"])
     parser.add_argument("--dynamic", action="store_true", help="without an instance id")
+    parser.add_argument("--heartbeat-ms", type=int, default=500, help="of the members; most clients' default is 3000")
     options = parser.parse_args()
-    return 0 if measure(options.runs, options.assignors, dynamic=options.dynamic) else 1
+    return 0 if measure(options.runs, options.assignors, options.heartbeat_ms, dynamic=options.dynamic) else 1
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class AioMember(HostedMember):
             group_instance_id=fields.get("instance"),
             partition_assignment_strategy=[ASSIGNORS[name] for name in fields["assignors"].split(",")],
             session_timeout_ms=int(fields["session_ms"]),
-            heartbeat_interval_ms=500,
+            heartbeat_interval_ms=int(fields.get("heartbeat_ms", "500")),
             max_poll_interval_ms=30_000,
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,

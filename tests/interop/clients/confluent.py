@@ -58,7 +58,7 @@ class ConfluentMember(HostedMember):
             "client.id": self.name,
             "partition.assignment.strategy": fields["assignors"],
             "session.timeout.ms": int(fields["session_ms"]),
-            "heartbeat.interval.ms": 500,
+            "heartbeat.interval.ms": int(fields.get("heartbeat_ms", "500")),
             "max.poll.interval.ms": 30_000,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 500,

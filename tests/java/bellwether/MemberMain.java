@@ -220,7 +220,7 @@ public final class MemberMain {
                 properties.put("group.protocol", "consumer");
             } else {
                 properties.put("session.timeout.ms", fields.get("session_ms"));
-                properties.put("heartbeat.interval.ms", "500");
+                properties.put("heartbeat.interval.ms", fields.getOrDefault("heartbeat_ms", "500"));
                 List<Class<?>> chosen = new ArrayList<>();
                 for (String assignor : fields.get("assignors").split(",")) {
                     chosen.add(ASSIGNORS.get(assignor));
