@@ -32,6 +32,7 @@ class Kind(Enum):
     JOIN_AGAIN = auto()  # under the same instance id, while the first is parked
     BARRIER = auto()  # a JoinGroup that is only for the pending id
     GIVE_BACK = auto()  # LeaveGroup of pending ids of ours
+    OPEN = auto()  # LeaveGroup of a member of ours, behind its JoinGroup: it opens the next round
     EVICT = auto()  # LeaveGroup of another member
     SYNC = auto()
     HEARTBEAT = auto()

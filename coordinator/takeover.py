@@ -9,15 +9,15 @@ A group is led by the first member in the order of the broker's hash table once 
 3. Remove the leader by LeaveGroup, but never while its SyncGroup may be with the broker: the broker answers a parked
    JoinGroup of a removed member (UNKNOWN_MEMBER_ID), and forgets a parked SyncGroup, so that the client waits for its
    request timeout. Hence a second round, which answers every SyncGroup with REBALANCE_IN_PROGRESS, opened before the
-   first has been assigned: the barrier comes into the first round as a member, and its LeaveGroup waits behind its
-   JoinGroup on one connection, so that the broker reads it as soon as that round has ended, before any leader can have
-   planned. Members come straight from one round into the other. It ends when we join it, which we do when the removed
-   leader is back under another id.
+   first has been assigned: another reserved id comes into the first round as a member, and its LeaveGroup waits behind
+   its JoinGroup on one connection, so that the broker reads it as soon as that round has ended, before any leader can
+   have planned. The barrier goes when both have been sent. Members come straight from one round into the other, which
+   ends when we join it: when the removed leader is back under another id.
    - Members that keep their partitions in a round (cooperative) are given as long as they needed for the first round
      before the leader is removed: only the leader is without work, and only until the round ends.
    - Members that stop for a round (eager) stop once. The leader is removed as soon as the second round is open.
    - Streams: remove it at once, which opens the round. Its leaders are Java's, whose plans take longer than we do.
-   Where there is no barrier to spare, we open the second round by a changed list of protocols, held by another barrier.
+   Where there is no id to spare, we open the second round by a changed list of protocols, held by another barrier.
 4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
 
 What is left behind is left by whoever runs this: `debts` are pending ids that must be given back.
@@ -87,7 +87,8 @@ class Takeover:
         self._evictions = approach.evictions
         self._barrier = ""
         self._released = ""  # a barrier whose LeaveGroup has not been answered
-        self._opens_next = False  # that one comes into the round first, and opens the next one when it leaves
+        self._opener = ""  # comes into the round, and opens the next one when it leaves
+        self._opens_next = False  # it has been sent
         self._awaited = False  # the second round waits for us
         self._given: list[str] = []  # ids that were not good
         self._good = ""
@@ -101,8 +102,8 @@ class Takeover:
 
     @property
     def debts(self) -> tuple[str, ...]:
-        """Pending ids of ours that the broker still waits for."""
-        return (*self._given, *(barrier for barrier in (self._barrier, self._released) if barrier))
+        """Ids of ours that the broker may still wait for."""
+        return (*self._given, *(ours for ours in (self._barrier, self._released, self._opener) if ours))
 
     @property
     def joined(self) -> bool:
@@ -116,13 +117,15 @@ class Takeover:
             self._ask()
         else:
             self._step = Step.BARRING
-            self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
+            self._reserve()
 
     def answered(self, kind: Kind, event: Answer, now: float) -> Outcome:
         self._now = now
         match event:
             case JoinAnswer():
                 return self._join_answered(kind, event)
+            case LeaveAnswer() if kind is Kind.OPEN:
+                self._opener = ""
             case LeaveAnswer():
                 return self._given_back() if kind is Kind.GIVE_BACK else self._evicted(event)
             case DescribeAnswer() if event.error:
@@ -156,8 +159,9 @@ class Takeover:
             self._given.append(member_id)
             if self._now > self._limit:
                 return Failed(f"none of {self.tries} member ids sorts first")
-        if self._good and self._given and self._reopens():
-            self._barrier = self._given.pop()
+        if self._good and self._reopens():
+            self._opener = self._given.pop() if self._given else ""
+            self._barrier = self._given.pop() if self._given else ""
         if self._given and (self._good or len(self._given) >= BATCH):
             self._step = Step.CLEARING
             self._requests.evict(tuple(self._given), "not needed", kind=Kind.GIVE_BACK)
@@ -182,14 +186,15 @@ class Takeover:
         self._parked_at = self._now
         self._requests.member_id = member_id
         self._requests.join(self._metadata, REASON)
-        if self._barrier:
-            self._release()
+        self._release()
 
     def _park(self) -> None:
         self._step = Step.PARKING
         self._parked_at = self._now
         self.tries += 1
         self._requests.join(self._metadata, REASON, member_id="")
+        if self._reopens():
+            self._reserve()
         self._look_later()
 
     def _seen(self, answer: DescribeAnswer) -> Outcome:
@@ -208,7 +213,8 @@ class Takeover:
         if self._is_good(ours.member_id):
             self._step = Step.PARKED
             self._requests.member_id = ours.member_id
-            self._release()
+            if not self._requests.waits_for(Kind.BARRIER):
+                self._release()
             return None
         if self._now > self._limit:
             return Failed(f"none of {self.tries} member ids sorts first")
@@ -224,10 +230,7 @@ class Takeover:
         if answer.error == Code.MEMBER_ID_REQUIRED:
             if kind is not Kind.BARRIER:
                 return self._given_id(answer.member_id)
-            self._barrier = answer.member_id
-            if self._step is Step.BARRING:
-                self._park()
-            return None
+            return self._reserved(answer.member_id)
         if kind is Kind.BARRIER:
             return None  # it came for the end of the round only
         if kind is not LANES[self._lane] and answer.error == Code.FENCED_INSTANCE_ID:
@@ -291,7 +294,7 @@ class Takeover:
         self._requests.abandon(*LANES)
         self._requests.join(self._metadata, REASON, besides=(f"{REASON} {self._reopened}",))
         if not self._barrier:
-            self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
+            self._reserve()
 
     def _evict(self) -> None:
         self._limit = self._longest()
@@ -306,16 +309,39 @@ class Takeover:
         timing's arithmetic allows for both."""
         return self._alive_at + (self._config.roll_ms_max + self._config.hold_ms_max) / 1000
 
+    def _reserve(self) -> None:
+        self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
+
+    def _reserved(self, member_id: str) -> Outcome:
+        """A round that is open stays open as long as the broker waits for this id."""
+        if self._barrier:
+            self._opener = member_id
+        else:
+            self._barrier = member_id
+        if self._step is Step.BARRING:
+            self._park()
+        elif self._step is Step.PARKED:
+            self._release()
+        return None
+
     def _release(self) -> None:
-        """The round may end, and where a leader is to be removed, the next one begins with its end. The answer to our
-        JoinGroup may come before the one to this, on another connection."""
-        self._released, self._barrier = self._barrier, ""
-        self._opens_next = self._step is Step.PARKED and self._reopens()
-        lane = 1 - self._lane if self._opens_next else None
-        if lane is not None:
-            kind, barrier = Kind.BARRIER, self._released
-            self._requests.join(self._metadata, REASON, kind=kind, member_id=barrier, static=False, lane=lane)
-        self._requests.evict((self._released,), "the round may end", kind=Kind.GIVE_BACK, lane=lane)
+        """The round may end. The answer to our JoinGroup may come before those to these, on other connections."""
+        if self._step is Step.PARKED and self._reopens() and not self._opens_next:
+            self._open_next()
+        if self._barrier:
+            self._released, self._barrier = self._barrier, ""
+            self._requests.evict((self._released,), "the round may end", kind=Kind.GIVE_BACK)
+
+    def _open_next(self) -> None:
+        """Where there is one id only, the round may end between the two requests, which gives its leader time."""
+        if not self._opener:
+            self._opener, self._barrier = self._barrier, ""
+        if not self._opener:
+            return
+        self._opens_next = True
+        kind, lane = Kind.BARRIER, 1 - self._lane
+        self._requests.join(self._metadata, REASON, kind=kind, member_id=self._opener, static=False, lane=lane)
+        self._requests.evict((self._opener,), "the next round may begin", kind=Kind.OPEN, lane=lane)
 
     def _given_back(self) -> Outcome:
         if self._step is not Step.CLEARING:

@@ -24,7 +24,7 @@ def ids(bucket: int, count: int, *, prefix: str = "m") -> list[str]:
     return list(islice(found, count))
 
 
-GOOD, (BAD, ALSO_BAD) = ids(0, 1, prefix="bellwether")[0], ids(15, 2, prefix="bellwether")
+GOOD, (BAD, ALSO_BAD, WORSE) = ids(0, 1, prefix="bellwether")[0], ids(15, 3, prefix="bellwether")
 LEADER, OTHER, THIRD = ids(3, 1)[0], ids(7, 1)[0], ids(11, 1)[0]
 
 
@@ -76,6 +76,11 @@ def removing(play: Play, *members: e.DescribedMember) -> Play:
 def dynamic_until_named(**settings: object) -> Play:
     """Parked with a good id when the round ends and names the old leader, which is removed in a second one."""
     return removing(answered(given(rehearsed(**settings), GOOD), LEADER))
+
+
+def evictions(play: Play) -> list[tuple[tuple[str, ...], int | None]]:
+    """Who is removed by the last answer, and on which lane."""
+    return [(command.member_ids, command.lane) for command in play.last if isinstance(command, c.Evict)]
 
 
 # ---- before anything is done ---------------------------------------------------------------------------------------
@@ -145,8 +150,11 @@ def test_ids_that_do_not_sort_first_are_given_back_before_it_joins() -> None:
     assert (play.sent(c.Join).member_id, play.sent(c.Join).instance_id) == ("", None)
     assert given(play, BAD).sent(c.Join).member_id == ""
     assert given(play, ALSO_BAD).sent(c.Join).member_id == ""
+    assert given(play, WORSE).sent(c.Join).member_id == ""
     assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
-    assert [command.member_id for command in evicted(play).last if isinstance(command, c.Join)] == [GOOD, ALSO_BAD]
+    evicted(play)
+    assert [command.member_id for command in play.last if isinstance(command, c.Join)] == [GOOD, WORSE]
+    assert evictions(play) == [((WORSE,), 1), ((ALSO_BAD,), None)], "the last one held the round open until then"
 
 
 def test_an_id_that_is_to_spare_opens_the_second_round() -> None:
@@ -246,8 +254,10 @@ def parked() -> Play:
     """With a barrier, and the first static id in the round."""
     play = rehearsed(instance_id="bellwether")
     assert play.sent(c.Join).instance_id is None
-    given(play, "barrier")
-    assert (play.sent(c.Join).instance_id, play.sent(c.Join).lane) == ("bellwether", 0)
+    own, opener = (command for command in given(play, "barrier").last if isinstance(command, c.Join))
+    assert (own.instance_id, own.lane, opener.instance_id, opener.lane) == ("bellwether", 0, None, 1)
+    given(play, "opener")
+    play.requests[c.Join] = own.request_id  # the other one has been answered
     return play
 
 
@@ -266,11 +276,11 @@ def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
     play.tell(e.JoinAnswer(first, FENCED, member_id=BAD))
     assert play.kinds() == ["Describe"]
     play.described("PreparingRebalance", *with_us(GOOD))
-    comes, goes = play.sent(c.Join), play.sent(c.Evict)
-    assert (comes.member_id, comes.instance_id, comes.lane) == ("barrier", None, 0)
-    assert (goes.member_ids, goes.lane) == (("barrier",), 0), "read when the round has ended"
+    comes = play.sent(c.Join)
+    assert (comes.member_id, comes.instance_id, comes.lane) == ("opener", None, 0)
+    assert evictions(play) == [(("opener",), 0), (("barrier",), None)], "the first one is read when the round has ended"
     play.requests[c.Join] = again.request_id
-    assert answered(play, LEADER).kinds() == [], "the barrier opens the second round"
+    assert answered(play, LEADER).kinds() == [], "the opener opens the second round"
     play.wake().described("PreparingRebalance", *with_us(GOOD))
     assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((LEADER,), None)
     evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
@@ -283,14 +293,16 @@ def test_answers_about_the_barrier_may_come_at_any_time() -> None:
     play = parked()
     own = play.requests[c.Join]
     play.wake().described("PreparingRebalance", *with_us(GOOD))
-    came, left = play.requests[c.Join], play.requests[c.Evict]
+    came = play.requests[c.Join]
+    opened, released = (command.request_id for command in play.last if isinstance(command, c.Evict))
     play.tell(e.JoinAnswer(own, 0, generation=5, protocol="range", leader=LEADER, member_id=GOOD))
-    play.tell(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=LEADER, member_id="barrier"))
+    play.tell(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=LEADER, member_id="opener"))
     assert play.kinds() == []
     play.wake().described("PreparingRebalance", *with_us(GOOD))
     assert play.sent(c.Evict).member_ids == (LEADER,)
     leader = play.requests[c.Evict]
-    assert play.tell(e.LeaveAnswer(left, 0)).kinds() == []
+    assert play.tell(e.LeaveAnswer(opened, 0)).kinds() == []
+    assert play.tell(e.LeaveAnswer(released, 0)).kinds() == []
     assert play.tell(e.LeaveAnswer(leader, 0)).kinds() == ["Describe"]
 
 
@@ -300,15 +312,24 @@ def test_who_leads_already_when_the_round_ends_goes_on_from_there() -> None:
     play.wake().described("PreparingRebalance", *with_us(GOOD))
     came, play.requests[c.Join] = play.requests[c.Join], own
     assert answered(play, GOOD).state is State.DECIDING
-    play.tell(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=GOOD, member_id="barrier"))
-    assert play.machine.member_id == GOOD, "the barrier is not us, and leaves by itself"
+    play.tell(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=GOOD, member_id="opener"))
+    assert play.machine.member_id == GOOD, "the opener is not us, and leaves by itself"
     assert play.state is State.DECIDING
+
+
+def test_the_round_is_held_until_there_is_an_opener() -> None:
+    play = rehearsed(instance_id="bellwether")
+    given(play, "barrier")
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    assert play.kinds() == []
+    given(play, "opener")
+    assert evictions(play) == [(("opener",), 1), (("barrier",), None)]
 
 
 def test_no_good_id_in_time_gives_everything_back() -> None:
     play = parked()
     play.later(3).wake().described("PreparingRebalance", *with_us(BAD))
-    assert play.sent(c.Evict).member_ids == ("barrier",)
+    assert play.sent(c.Evict).member_ids == ("barrier", "opener")
     leave = play.sent(c.Leave)
     assert (leave.member_id, leave.instance_id) == ("", "bellwether")
     assert play.left().state is State.WATCHING
@@ -322,7 +343,7 @@ def test_whatever_ends_it_leaves_nothing_behind(story: str) -> None:
     else:
         play.failed(c.Join)
     assert "Evict" in play.kinds()
-    assert play.sent(c.Evict).member_ids == ("barrier",)
+    assert play.sent(c.Evict).member_ids == ("barrier", "opener")
     assert play.sent(c.Leave).instance_id == "bellwether"
     assert play.left().state is (State.STOPPED if story == "stopped" else State.WATCHING)
 
