@@ -234,7 +234,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--assignors", nargs="+", default=[COOPERATIVE, "range"])
     parser.add_argument("--dynamic", action="store_true", help="without an instance id")
-    parser.add_argument("--heartbeat-ms", type=int, default=500, help="of the members; most clients' default is 3000")
+    parser.add_argument("--heartbeat-ms", type=int, default=3_000, help="of the members; the default is most clients'")
     options = parser.parse_args()
     return 0 if measure(options.runs, options.assignors, options.heartbeat_ms, dynamic=options.dynamic) else 1
 
