@@ -21,7 +21,7 @@ class Call:
         self.client, self.node = client, node
         self._answered, self._failed = answered, failed
         self.over = False
-        self.read = False  # by the broker
+        self.parked = False  # at the broker, which has not answered
         self.behind: list[Callable[[], None]] = []  # what waits for the answer
         self.deadline: Handle | None = None
 
@@ -78,10 +78,10 @@ class Network:
         return call
 
     def _queue(self, connection: tuple[str, int, int], call: Call, arrive: Callable[[], None]) -> None:
-        """Whoever has given a request up has given up its connection too, so the next one does not wait for it."""
+        """Who has given a request up has given up its connection too, and what has vanished holds up nobody."""
         before = self._last.get(connection)
         self._last[connection] = call
-        if before is None or before.read or before.over:
+        if before is None or before.over or not before.parked:
             arrive()
         else:
             before.behind.append(arrive)
@@ -124,10 +124,11 @@ class Network:
             serve(lambda _: None)
             self.clock.after(self._latency(), lambda: call.fail(Failure.DISCONNECTED))
             return
+        call.parked = True
         serve(lambda answer: self._reply(call, answer))
 
     def _reply(self, call: Call, answer: Any) -> None:
-        call.read = True
+        call.parked = False
         self.clock.after(self._latency(), lambda: self._deliver(call, answer))
         for arrive in call.behind:
             self.clock.after(0.0, arrive)
