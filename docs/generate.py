@@ -62,7 +62,7 @@ COUNTS = {
     "kind": 4,
     "proof": len(Proof),
     "plan": len(PLANS),
-    "event": 6,
+    "event": 7,
     "outcome": 5,
     "version": 1,
 }
