@@ -1,14 +1,17 @@
 """Groups in several languages that are taken over, and what each member was without: for the tests, and measured by
-`python -m tests.interop.takeovers --runs 10`. Exit code 1 if a promise was broken.
+`python -m tests.interop.takeovers --runs 10`, which then takes Streams applications over. Exit code 1 if a promise was
+broken.
 """
 
 import argparse
 import os
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table as Grid
@@ -18,10 +21,19 @@ from coordinator.group import State
 from coordinator.group_config import MembershipConfig
 from coordinator.succession import Order, Table, buckets_for, unavoidable
 from tests.interop.brokers import KafkaCluster
-from tests.interop.members import Flock, Member, TopicPartition, partitions_of, wait_settled, why_unavailable
+from tests.interop.members import (
+    Flock,
+    Member,
+    TopicPartition,
+    partitions_of,
+    wait_settled,
+    wait_until,
+    why_unavailable,
+)
 from tests.interop.raw import describe
 from tests.interop.rounds import last_round
 from tests.interop.sidecar import Sidecar
+from tests.interop.takeover_streams import take_over_application
 
 MIXED = ("java", "confluent", "franz-go", "kafka-python")
 PARTITIONS = 26  # two for each of thirteen members
@@ -70,6 +82,9 @@ def without_rival(
     Member ids are the broker's, and one in sixteen stands there.
     """
     for _ in range(CHANGES_MAX):
+        wait_until(
+            lambda: len(describe(kafka.bootstrap, group).members) == len(members), 60, lambda: f"{group} is incomplete"
+        )
         wait_settled(members, expected)
         ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
         leader = last_round(kafka, group).leader
@@ -204,7 +219,7 @@ def row(number: int, assignor: str, leader: str, taken: Taken, usual: tuple[int,
     )
 
 
-def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, *, dynamic: bool) -> bool:
+def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, applications: int, *, dynamic: bool) -> bool:
     columns = ("run", "assignor", "leader", "rounds", "moves", "removed ms", "others ms", "stops", "ordinary ms")
     grid = Grid(*columns, "promises")
     console, topic, kept = Console(width=160), "takeovers", True
@@ -224,6 +239,12 @@ def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, *, dynamic: 
                 kept = kept and not taken.broken(assignor)
                 print(*row(number, assignor, leader, taken, usual), taken.said, taken.each, flush=True)
                 grid.add_row(*row(number, assignor, leader, taken, usual))
+        for number in range(applications):
+            with tempfile.TemporaryDirectory(prefix="takeovers-") as folder:
+                name = f"takeovers-streams-{number}"
+                application = take_over_application(kafka, name, Path(folder), 10_000, PATIENT_WITH_APPLICATIONS)
+            print(application, flush=True)
+            kept = kept and application.moved == 0 and max(application.unowned_ms.values()) <= BACK_MS_MAX
     console.print(grid)
     console.print(f"load average {os.getloadavg()[0]:.1f}")
     return kept
@@ -235,8 +256,10 @@ def main() -> int:
     parser.add_argument("--assignors", nargs="+", default=[COOPERATIVE, "range"])
     parser.add_argument("--dynamic", action="store_true", help="without an instance id")
     parser.add_argument("--heartbeat-ms", type=int, default=3_000, help="of the members; the default is most clients'")
-    options = parser.parse_args()
-    return 0 if measure(options.runs, options.assignors, options.heartbeat_ms, dynamic=options.dynamic) else 1
+    parser.add_argument("--applications", type=int, default=3)
+    told = parser.parse_args()
+    kept = measure(told.runs, told.assignors, told.heartbeat_ms, told.applications, dynamic=told.dynamic)
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":

@@ -8,21 +8,18 @@ import pytest
 from coordinator.commands import NoteKind
 from coordinator.group import State
 from coordinator.group_config import Adopt, MembershipConfig
-from tests.interop.bellwether import INSTANCE, Bellwether
+from tests.interop.bellwether import INSTANCE
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import (
     Flock,
     double_ownership,
     partitions_of,
     wait_settled,
-    wait_until,
     why_unavailable,
 )
-from tests.interop.rounds import last_round, rounds
+from tests.interop.rounds import last_round
 from tests.interop.sidecar import Sidecar
-from tests.interop.streams_app import Application, StreamsApp
-from tests.interop.streams_load import Load
-from tests.interop.streams_stage import bellwether_options, create_topics, write_topology
+from tests.interop.takeover_streams import take_over_application
 from tests.interop.takeovers import COOPERATIVE, MIXED, PARTITIONS, PATIENT, PATIENT_WITH_APPLICATIONS, start, take_over
 
 pytestmark = pytest.mark.broker
@@ -30,7 +27,6 @@ pytestmark = pytest.mark.broker
 TOPIC = "adoption-orders"
 SLOW_MS = 10_000  # for a removed leader to be back, on whatever machine; measured elsewhere
 EXPECTED = partitions_of({TOPIC: PARTITIONS})
-STEPS = ("lost", "revoked", "suspended", "assigned", "restored", "running")  # of a task that comes back
 
 
 @pytest.fixture(scope="module")
@@ -111,59 +107,13 @@ def test_twelve_members_in_four_languages_are_taken_over(kafka: KafkaCluster, to
 
 
 def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path) -> None:
-    # The removed thread comes back with its last checkpoint. How far that is behind depends on the machine; where it is
-    # further behind than what is acceptable, its tasks rightly go to their standbys.
-    application = Application(
-        "adoption-streams",
-        ("adoption-streams-in",),
-        "adoption-streams-out",
-        4,
-        standbys=1,
-        session_timeout_ms=10_000,
-        acceptable_recovery_lag=1_000_000,
-    )
-    create_topics(kafka, application)
-    with StreamsApp(kafka, application) as app, Load(kafka, application.topics[0], keys=300) as load:
-        load.produce(3_000)
-        app.add("one", "az1")
-        app.add("two", "az2")
-        before = app.wait_settled(spread=1)
-        app.wait_counted(load.expected)
-        load.start(500)
-        time.sleep(2)
-        led_before = last_round(kafka, application.application_id)
-        began_ms = int(time.time() * 1000)
-        options = bellwether_options(application, write_topology(application, tmp_path)) | {
-            "adopt": "take-over",
-            "stores": "persistent",
-            "evictions_max": 2,
-            **PATIENT_WITH_APPLICATIONS,
-        }
-        with Bellwether(kafka, [application.application_id], options=options) as lead:
-            group = application.application_id
-            wait_until(lambda: last_round(kafka, group).leader.startswith(INSTANCE), 60, lambda: lead.said_of(group))
-            after = app.wait_settled()
-            ended_ms = int(time.time() * 1000)
-            load.stop()
-            # The removed thread gives its tasks up without a commit: what it had not committed is read again.
-            app.wait_counted(load.expected, exactly_once=False)
-            line = app.timeline()
-            unowned = line.unowned_ms(application.tasks, began_ms, ended_ms)
-            restored = line.restored(began_ms, ended_ms)
-            adopted = [entry["reason"] for entry in lead.log("membership", what="ADOPTED")]
-            rounds_since = rounds(kafka, group, led_before.generation)
-            print(adopted, {task: ms for task, ms in unowned.items() if ms}, restored, rounds_since)
-            steps = (h for h in line.ordered if began_ms <= h.t_ms <= ended_ms and h.event in STEPS)
-            print([(h.t_ms - began_ms, h.instance, h.event, h.said.get("task", "")) for h in steps])
-            print([(entry["timestamp"], entry["what"]) for entry in lead.log("membership")], began_ms)
-            assert after == before, "no task has moved"
-            assert max(unowned.values()) < application.session_timeout_ms, (
-                "nobody waited for the session of the removed thread"
-            )
-            # A thread that is removed writes no checkpoint: it reads what it wrote since the last one.
-            assert restored < load.expected.distinct // 10, "local state was kept"
-            # A probing rebalance of the application's own may come before Bellwether does.
-            with_it = [found for found in rounds_since if found.members > len(app.instances)]
-            assert with_it[-1].leader.startswith(INSTANCE)
-            assert len(with_it) <= 2, "one to come in, which its leader may still have assigned, and one to lead"
-            assert line.overlaps() == []
+    session_ms = 10_000
+    taken = take_over_application(kafka, "adoption-streams", tmp_path, session_ms, PATIENT_WITH_APPLICATIONS)
+    print(taken)
+    assert taken.moved == 0
+    assert max(taken.unowned_ms.values()) < session_ms, "nobody waited for the session of the removed thread"
+    # A thread that is removed writes no checkpoint: it reads what it wrote since the last one.
+    assert taken.restored < taken.written // 10, "local state was kept"
+    assert taken.rounds[-1].leader.startswith(INSTANCE)
+    assert len(taken.rounds) <= 2, "one to come in, which its leader may still have assigned, and one to lead"
+    assert taken.overlaps == ()
