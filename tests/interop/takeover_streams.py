@@ -1,5 +1,5 @@
-"""A running Streams application of two instances that is taken over, and what its tasks were without: for the tests, and
-measured by `python -m tests.interop.takeovers`.
+"""A running Streams application of two instances that is taken over, and what its tasks were without: for the tests,
+and measured by `python -m tests.interop.takeovers`.
 """
 
 import time
@@ -19,8 +19,8 @@ from tests.interop.streams_timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class TakenApplication:
-    """What it did. `unowned_ms` by task; `closing_ms`, `parted_ms` and `opening_ms` are the removed thread's own: from the
-    first task that it gave up to the loss of all, from there to its assignment, and from there to its last task's work.
+    """What it did. `unowned_ms` by task. `closing_ms`, `parted_ms` and `opening_ms` are the removed thread's own: from
+    the first task that it gave up to the loss of all, from there to its assignment, from there to its last task's work.
     """
 
     adopted: tuple[str, ...]
