@@ -1,5 +1,5 @@
 """Groups in several languages that are taken over, and what each member was without: for the tests, and measured by
-`python -m tests.interop.takeovers --runs 10`, which then takes Streams applications over. Exit code 1 if a promise was
+`python -m tests.interop.takeovers --runs 10`, which takes Streams applications over first. Exit code 1 if a promise was
 broken.
 """
 
@@ -226,6 +226,12 @@ def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, applications
     kinds = [kind for kind in MIXED if why_unavailable(kind) is None]
     with KafkaCluster() as kafka:
         kafka.create_topic(topic, PARTITIONS, rf=3)
+        for number in range(applications):
+            with tempfile.TemporaryDirectory(prefix="takeovers-") as folder:
+                name = f"takeovers-streams-{number}"
+                application = take_over_application(kafka, name, Path(folder), 10_000, PATIENT_WITH_APPLICATIONS)
+            print(application, flush=True)
+            kept = kept and application.moved == 0 and max(application.unowned_ms.values()) <= BACK_MS_MAX
         for assignor in assignors:
             for number in range(runs):
                 group, leader = f"takeovers-{assignor}-{number}", kinds[number % len(kinds)]
@@ -239,12 +245,6 @@ def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, applications
                 kept = kept and not taken.broken(assignor)
                 print(*row(number, assignor, leader, taken, usual), taken.said, taken.each, flush=True)
                 grid.add_row(*row(number, assignor, leader, taken, usual))
-        for number in range(applications):
-            with tempfile.TemporaryDirectory(prefix="takeovers-") as folder:
-                name = f"takeovers-streams-{number}"
-                application = take_over_application(kafka, name, Path(folder), 10_000, PATIENT_WITH_APPLICATIONS)
-            print(application, flush=True)
-            kept = kept and application.moved == 0 and max(application.unowned_ms.values()) <= BACK_MS_MAX
     console.print(grid)
     console.print(f"load average {os.getloadavg()[0]:.1f}")
     return kept
