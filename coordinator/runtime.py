@@ -209,7 +209,7 @@ class GroupRunner(Generic[D]):
             self.post(ComparisonFailed(command.generation, str(error)))
             await asyncio.sleep(COMPARE_AGAIN_S)
             if self._rests_in(command.generation):
-                await self._compare(command)
+                self._start(self._compare(command))
             return
         if self._rests_in(command.generation):
             self._follow(comparison, comparison.decision.cluster)  # a plan of ours may be a long time off
