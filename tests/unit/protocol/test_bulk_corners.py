@@ -48,6 +48,17 @@ def test_assignments_that_are_alike_in_being_broken_are_all_refused() -> None:
     assert read_assignments([broken] * 60).errors.keys() == set(range(60))
 
 
+def test_assignments_of_which_no_two_are_alike_are_read_as_well() -> None:
+    each = [
+        ConsumerProtocolAssignment(partitions=tuple(TopicPartition(f"t{n}-{'x' * n}", p) for p in range(n % 7 + 1)))
+        for n in range(80)
+    ]
+    columns = read_assignments([one.encode() for one in each])
+    assert not columns.errors
+    assert len(columns.topic_names) == len(each)
+    assert np.bincount(columns.member).tolist() == [len(one.partitions) for one in each]
+
+
 # ---- Streams -------------------------------------------------------------------------------------------------------
 
 
