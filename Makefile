@@ -105,7 +105,7 @@ coverage: setup-prove  ## branches of protocol, assignors and the state machine 
 		--include="protocol/*,assignors/*,coordinator/group*.py,coordinator/leadership.py,coordinator/takeover.py,coordinator/succession.py"
 
 conformance: setup  ## the model of the simulation against a real broker, SEEDS=500 RELEASE=4.3 or 3.9; needs a JDK
-	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3)
+	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3) $(if $(LIMIT_S),--limit-s $(LIMIT_S))
 
 matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/interoperability.md; RELEASE=4.3 for a piece; half an hour
 	$(BIN)/python -m tests.interop.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))

@@ -326,6 +326,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--release", choices=list(RELEASES), default="4.3")
+    parser.add_argument("--limit-s", type=float, default=float("inf"), help="begin no script after so long")
     parser.add_argument("--bootstrap", help="a broker that runs already, of this release and without an initial delay")
     options = parser.parse_args()
     release, order = RELEASES[options.release]
@@ -340,15 +341,18 @@ def _all(bootstrap: str, options: argparse.Namespace, order: Order) -> int:
     scripts: list[tuple[str, Script]] = [("by hand", by_hand)]
     scripts += [(work.__name__, work) for work in TIMED] if not options.first else []
     scripts += [(f"seed {seed}", drawn(seed, done)) for seed in range(options.first, options.first + options.seeds)]
-    failed = answers = 0
+    failed = answers = played = 0
     began = time.monotonic()
     for name, script in scripts:
+        if time.monotonic() - began > options.limit_s:
+            break
+        played += 1
         try:
             answers += play(bootstrap, f"duel-{time.time_ns()}", script, DELAY_MS / 1000, order).answers
         except MismatchError as mismatch:
             failed += 1
             print(f"==== {name}\n{mismatch}", flush=True)
-    print(f"broker {options.release}: {len(scripts)} scripts, {answers} answers compared, {failed} differ")
+    print(f"broker {options.release}: {played} scripts, {answers} answers compared, {failed} differ")
     print(f"steps by seed: {dict(done)}; {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 
