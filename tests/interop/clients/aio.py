@@ -38,8 +38,8 @@ class AioMember(HostedMember):
             auto_commit_interval_ms=500,
         )
         consumer.subscribe(topics=fields["topics"].split(","), listener=_Listener(self))
-        await consumer.start()
         emit("joined", self.name)
+        await consumer.start()  # and that is when it has a plan
         try:
             while not self.stopping.is_set():
                 batches = await consumer.getmany(timeout_ms=100)
