@@ -35,6 +35,7 @@ from coordinator.rights import grant
 
 ONE_BY_ONE_LIMIT = 200
 READER_THREADS = 4
+VIEWED_AT_ONCE = 10_000  # partitions of which a view takes less time than the way to a thread and back
 REQUEST_TIMEOUT_S = 10.0
 JITTER = 0.2
 DEFAULT_RULES = WatchRules()
@@ -118,6 +119,8 @@ class ClusterReader:
         Topics that do not exist are left out; topics that cannot be read are named in `unreadable`.
         """
         read = await self.read(topics, age_ms_max)
+        if len(read.codes) <= VIEWED_AT_ONCE:
+            return cluster_view(read)
         return await self._in_thread(cluster_view, read)
 
     def close(self) -> None:

@@ -35,6 +35,7 @@ from coordinator.planning import (
     in_thread,
     raw_group,
     seconds_left,
+    topics_of,
 )
 from coordinator.solver import Solver
 
@@ -186,7 +187,7 @@ class Planner:
 
     async def _metadata(self, raw: RawGroup, limit_s: float) -> tuple[tuple[str, ...], ClusterView]:
         async with asyncio.timeout(limit_s):
-            topics = await asyncio.to_thread(topics_wanted, raw)
+            topics = await topics_of(raw)
             return topics, await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
 
     def _attempts(

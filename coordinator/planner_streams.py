@@ -24,7 +24,7 @@ from assignors.streams.memory import StreamsMemory, recall_streams
 from assignors.streams.offsets import EndOffsets, wanted_offsets
 from assignors.streams.result import StreamsDecision
 from assignors.streams.topology import Topology, TopologyError
-from assignors.views import DescribedMember, RawGroup, topics_wanted
+from assignors.views import DescribedMember, RawGroup
 from coordinator.attestation import LEARNED, Arrivals
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer
@@ -43,6 +43,7 @@ from coordinator.planning import (
     Timings,
     raw_group,
     seconds_left,
+    topics_of,
 )
 from coordinator.solver import Solver
 from coordinator.streams_config import StreamsConfig
@@ -275,7 +276,7 @@ class StreamsPlanner:
             raise StandAsideError("its topology is not known; name a topology file, or let a Java member lead it once")
         if self._topologies.mismatch:
             raise StandAsideError(self._topologies.mismatch)
-        topics = tuple(sorted({*topology.topics, *await asyncio.to_thread(topics_wanted, raw)}))
+        topics = tuple(sorted({*topology.topics, *await topics_of(raw)}))
         cluster = await self._snapshot(topics, self._left(command) * METADATA_SHARE)
         self._refuse_strangers(cluster)
         created = await self._complete(topology, cluster, topics, self._left(command) * METADATA_SHARE)

@@ -15,7 +15,7 @@ from assignors.cost import Moves
 from assignors.decide import DecisionError
 from assignors.model import ClusterView
 from assignors.rules import Rule
-from assignors.views import RawGroup, RawMember
+from assignors.views import RawGroup, RawMember, topics_wanted
 from coordinator.causes import Cause, Kind
 from coordinator.commands import Decide, RebuildMemory
 from coordinator.events import DescribeAnswer, JoinedMember
@@ -24,6 +24,7 @@ from coordinator.fallback import Chosen
 METADATA_AGE_MS_MAX = 1_000
 RESERVE_S = 0.1  # kept back for the way to the broker
 RUNNING_PLANS_MAX = 4
+READ_AT_ONCE_BYTES = 1 << 16
 UNDELIVERED = Cause(Kind.AGAIN, "not delivered yet")
 
 Value = TypeVar("Value")
@@ -178,6 +179,13 @@ class PlanThreads:
 def raw_group(group_id: str, command: Decide) -> RawGroup:
     members = tuple(map(_raw_member, command.members))
     return RawGroup(group_id, command.generation, command.protocol, members, frozenset({command.own_member_id}))
+
+
+async def topics_of(raw: RawGroup) -> tuple[str, ...]:
+    """All subscribed topics, sorted. The way to a thread and back takes longer than reading what a small group says."""
+    if sum(len(m.metadata) for m in raw.members) <= READ_AT_ONCE_BYTES:
+        return topics_wanted(raw)
+    return await asyncio.to_thread(topics_wanted, raw)
 
 
 def seconds_left(command: Decide, now: float) -> float:
