@@ -20,12 +20,13 @@ _HEAD_BYTES = 64
 _PREFIXES_PER_HEAD = 4
 # A list of topics is looked for in all members as long as the last one was found in this part of them (one in ...).
 _PREFIX_SHARE = 8
-# A read may start at the end of the last blob. No more than a word: copying more costs small groups most of their time.
-_PADDING = bytes(16)
+# Names of up to so many bytes are told apart by hashes; all are read to the length of the longest one.
+_LONGEST_HASHED = 256
+# Reads may so go beyond the end of the last blob. No more than that: small groups would copy little else.
+_PADDING = bytes(_LONGEST_HASHED + 16)
 _HASH_BITS_MAX = 17
 # Names are told apart in chunks that fit in a processor cache.
 _CHUNK = 1 << 15
-_LONGEST_HASHED = 256
 # Odd multipliers; each round hashes what the round before left unresolved. What the last one leaves, and names longer
 # than any valid topic, go to a dict one by one, so that names made to collide cost no more than linear time.
 _ROUNDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
@@ -34,7 +35,7 @@ _ROUNDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB
 class Packed:
     """Blobs end to end in one buffer, readable at any (unaligned) position; `start` and `end` delimit each blob.
 
-    Reads are unchecked but never leave the buffer for positions up to `end + 8`; compare with `end` before use.
+    Reads are unchecked but never leave the buffer for positions up to `end + 264`; compare with `end` before use.
     """
 
     __slots__ = ("_int16", "_int32", "_word", "end", "raw", "start", "uint16_at", "uint32_at")

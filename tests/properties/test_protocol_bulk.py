@@ -56,7 +56,43 @@ def plain(decode: Callable[[bytes], Message], blobs: list[bytes]) -> tuple[dict[
 
 @given(SUBSCRIPTION_BLOBS, COPIES, READERS)
 def test_subscriptions(blobs: list[bytes], copies: int, reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
-    blobs = blobs * copies
+    agrees(blobs * copies, reader)
+
+
+@given(st.data(), st.lists(st.tuples(TOPICS, st.integers(0, 3)), min_size=1, max_size=4), st.integers(0, 4))
+def test_lists_that_differ_in_partitions_only_and_some_that_do_not(
+    data: st.DataObject, owned: list[tuple[str, int]], others: int
+) -> None:
+    """The stencil: alike, nearly alike, and cut short in the middle."""
+    seeded = data.draw(st.randoms(use_true_random=False))
+
+    def member(shape: list[tuple[str, int]]) -> bytes:
+        partitions = [TopicPartition(t, seeded.randrange(-(1 << 31), 1 << 31)) for t, n in shape for _ in range(n)]
+        return ConsumerProtocolSubscription(
+            version=3, topics=("t",), owned_partitions=tuple(partitions), generation_id=seeded.randrange(9), rack_id="r"
+        ).encode()
+
+    blobs = [member(owned) for _ in range(30)]
+    for _ in range(others):
+        name, items = owned[0]
+        strange = data.draw(
+            st.sampled_from(
+                [
+                    [(name, items + 1), *owned[1:]],
+                    [(name[:-1] + "x", items), *owned[1:]],
+                    owned[1:],
+                    [*owned, ("last", 1)],
+                ]
+            )
+        )
+        blobs.append(member(strange))
+    blobs += [blob[: data.draw(st.integers(0, len(blob)))] for blob in blobs[-3:]]
+    seeded.shuffle(blobs)
+    agrees(blobs, read_many)
+
+
+def agrees(blobs: list[bytes], reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
+    """The columns say what the plain decoder says of each blob."""
     columns = reader(blobs)
     messages, errors = plain(ConsumerProtocolSubscription.decode, blobs)
     assert columns.errors == errors

@@ -249,3 +249,12 @@ def test_names_of_all_lengths_beside_one_another() -> None:
     for member, blob in enumerate(blobs):
         mine = tuple(TopicPartition(names[f // 3], f % 3) for f in np.flatnonzero(owner == member).tolist())
         assert blob == ConsumerProtocolAssignment(1, mine).encode()
+
+
+def test_a_short_name_at_the_very_end_is_told_apart_from_the_longest() -> None:
+    """All names are read to the length of the longest, also where the buffer ends."""
+    names = ["x" * size for size in range(250, 0, -1)]
+    blobs = [ConsumerProtocolSubscription(1, ("t",), None, (TopicPartition(name, 0),)).encode() for name in names]
+    columns = read_subscriptions(blobs)
+    assert not columns.errors
+    assert [columns.topic_names[t] for t in columns.owned_topic.tolist()] == names
