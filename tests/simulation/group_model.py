@@ -18,7 +18,7 @@ from coordinator.events import (
     SyncAnswer,
 )
 from coordinator.group_errors import Code
-from coordinator.succession import BUCKETS_MIN, Order, spread_hash
+from coordinator.succession import BUCKETS_MIN, Order, java_string_hash, spread_hash
 from tests.simulation.clock import Clock, Handle
 from tests.simulation.seats import Record, Reply, Seat, Table
 
@@ -296,7 +296,7 @@ class Group:
         return JoinAnswer(0, 0, self.generation, self.protocol, self.leader or "", seat.member_id, False, members)
 
     def _choose(self) -> str:
-        """The name with the most votes among those that all know; ties go by the order of Java's hash table."""
+        """The name with the most votes among those that all know; ties go by the order of a hash table."""
         if not self.seats:
             return ""
         known = set.intersection(*({name for name, _ in s.protocols} for s in self.seats.values()))
@@ -304,7 +304,8 @@ class Group:
         for seat in self.seats.values():
             first = next(name for name, _ in seat.protocols if name in known)
             votes[first] = votes.get(first, 0) + 1
-        return min(votes, key=lambda name: (-votes[name], spread_hash(name) & (BUCKETS_MIN - 1)))
+        place = _in_java if self.hooks.order is Order.JAVA else _in_scala
+        return min(votes, key=lambda name: (-votes[name], place(name)))
 
     # ---- SyncGroup, Heartbeat, LeaveGroup, DescribeGroups ----------------------------------------------------------
 
@@ -453,3 +454,18 @@ class Group:
     def _persist(self) -> None:
         seats = tuple(seat.kept() for seat in self.table.listed())
         self.hooks.persist(Record(self.generation, self.protocol, self.leader, seats))
+
+
+def _in_java(name: str) -> tuple[int, ...]:
+    """Where a key stands in a java.util.HashMap of a few."""
+    return (spread_hash(name) & (BUCKETS_MIN - 1),)
+
+
+def _in_scala(name: str) -> tuple[int, ...]:
+    """Where a key stands in Scala's immutable HashMap, a trie of five bits of the mixed hash at each level."""
+    value = java_string_hash(name)
+    value = (value + (~(value << 9) & 0xFFFFFFFF)) & 0xFFFFFFFF
+    value ^= value >> 14
+    value = (value + (value << 4)) & 0xFFFFFFFF
+    value ^= value >> 10
+    return tuple(value >> shift & 31 for shift in range(0, 35, 5))
