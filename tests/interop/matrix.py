@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -203,7 +203,8 @@ def run(release: str, chosen: Sequence[Line], at_once: int) -> list[Outcome]:
     ):
         print(f"broker {version}, {len(able)} lines", flush=True)
         found = []
-        for outcome in pool.map(lambda line: Life(cluster, flock, lead, line).run(), able):
+        for done in as_completed([pool.submit(Life(cluster, flock, lead, line).run) for line in able]):
+            outcome = done.result()
             print(release, outcome.line, outcome.cells, *outcome.failed, flush=True)
             keep(release, [outcome])
             found.append(outcome)
