@@ -67,9 +67,10 @@ prove-pipeline: setup-pipeline  ## a million events, killed drivers and a broker
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
 	$(BIN)/python -m tests.bench
 
-bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; 500 groups simulated; into docs/benchmarks.md
+bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; 500 groups simulated, sizes of group records; into docs/benchmarks.md
 	$(BIN)/python -m tests.bench.live
 	$(BIN)/python -m tests.bench.fleet
+	$(BIN)/python -m tests.bench.records
 
 failover: setup  ## how the lead passes between sidecars, and what a death at each step of a round costs
 	$(BIN)/python -m tests.interop.failover --trials 20
