@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -26,6 +26,16 @@ $(SPARK_JARS): pipeline/spark/pom.xml
 	@echo "Fetching Spark's Kafka and Avro jars, once ..."
 	@mkdir -p $(dir $@)
 	@mvn -q -B -f $< -Dmaven.repo.local=$(CURDIR)/.cache/maven -DoutputDirectory=$(CURDIR)/.cache/spark/jars 		-DincludeArtifactIds=spark-avro_2.13,spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2 		dependency:copy-dependencies
+	@touch $@
+
+DELTA_JARS := .cache/spark/.delta
+
+setup-delta: setup-pipeline $(DELTA_JARS)  ## the jars of Delta, for `pipeline run --format delta`
+
+$(DELTA_JARS): pipeline/spark/pom.xml
+	@echo "Fetching Delta's jars, once ..."
+	@mvn -q -B -P delta -f $< -Dmaven.repo.local=$(CURDIR)/.cache/maven -DoutputDirectory=$(CURDIR)/.cache/spark/delta \
+		-DincludeGroupIds=io.delta dependency:copy-dependencies
 	@touch $@
 
 check: setup  ## lint, format, types, import contracts

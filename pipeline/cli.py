@@ -11,6 +11,7 @@ from pipeline.registry import RegistryError, registered
 
 EXIT_INPUT = 2
 REGISTRY_HELP = "the Schema Registry, if events are in Confluent's framing"
+FORMAT_HELP = "of the tables: parquet, or delta, which needs `make setup-delta`"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,13 +38,14 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--price-per-gb", type=float, default=PRICE_PER_GB)
     run.add_argument("--watermark", default="30 minutes", help="how long windows wait for late events")
     run.add_argument("--rate-window", default="5 minutes", help="the window of the tables rates and weights")
-    run.add_argument("--format", default="parquet", help="parquet, or a format whose jars Spark has, such as delta")
+    run.add_argument("--format", default="parquet", help=FORMAT_HELP)
     run.add_argument("--registry-url", help=REGISTRY_HELP)
     run.set_defaults(work=_run)
     report = commands.add_parser("report", help="the tables as an HTML page with plots")
     report.add_argument("--output", required=True, metavar="DIR", help="of `run`")
     report.add_argument("--html", required=True, metavar="FILE")
     report.add_argument("--history", metavar="FILE", help="of `bellwether history`: policies are compared")
+    report.add_argument("--format", default="parquet", help=FORMAT_HELP)
     report.add_argument("--master", default="local[2]")
     report.set_defaults(work=_report)
     backtest = commands.add_parser("backtest", help="replay the topic's snapshots under every policy, on Spark")
@@ -51,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     backtest.add_argument("--topic", default="bellwether.events")
     backtest.add_argument("--policy", action="append", metavar="NAME", help="may be repeated; all by default")
     backtest.add_argument("--rates", metavar="DIR", help="the table `rates`, for weights")
+    backtest.add_argument("--format", default="parquet", help=FORMAT_HELP)
     backtest.add_argument("--kafka", action="append", default=[], metavar="NAME=VALUE", help="a Kafka property")
     backtest.add_argument("--registry-url", help=REGISTRY_HELP)
     backtest.add_argument("--price-per-gb", type=float, default=PRICE_PER_GB)
@@ -64,7 +67,7 @@ def _report(asked: argparse.Namespace) -> int:
 
     from pipeline.backtest import BACKTEST_POLICIES, recommendation, summary
     from pipeline.history import HistoryError, read_history, replay_here
-    from pipeline.jobs import read_tables
+    from pipeline.jobs import PipelineError, read_tables
     from pipeline.report import render
     from pipeline.session import session
 
@@ -73,10 +76,15 @@ def _report(asked: argparse.Namespace) -> int:
     except HistoryError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_INPUT
-    spark = session("bellwether-report", master=asked.master, shuffle_partitions=4)
+    spark = session("bellwether-report", master=asked.master, shuffle_partitions=4, table_format=asked.format)
     spark.sparkContext.setLogLevel("ERROR")
-    tables = read_tables(spark, asked.output)
-    spark.stop()
+    try:
+        tables = read_tables(spark, asked.output, asked.format)
+    except PipelineError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_INPUT
+    finally:
+        spark.stop()
     Path(asked.html).write_text(render(tables, summary(outcomes), recommendation(outcomes)), encoding="utf-8")
     return 0
 
@@ -85,7 +93,7 @@ def _backtest(asked: argparse.Namespace) -> int:
     from assignors.weights import Weights
     from pipeline.backtest import BACKTEST_POLICIES, Outcome, recommendation
     from pipeline.history import replay_on_spark
-    from pipeline.jobs import local_path
+    from pipeline.jobs import PipelineError, check_format, local_path, read_table
     from pipeline.session import session
     from pipeline.source import kafka_options, read_batch, single_objects
     from pipeline.tables import Options, weights
@@ -96,11 +104,17 @@ def _backtest(asked: argparse.Namespace) -> int:
     except RegistryError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_INPUT
-    spark = session("bellwether-backtest", master=asked.master, shuffle_partitions=8 if asked.master else None)
+    shuffles = 8 if asked.master else None
+    spark = session("bellwether-backtest", master=asked.master, shuffle_partitions=shuffles, table_format=asked.format)
     spark.sparkContext.setLogLevel("ERROR")
     known = {}
     if asked.rates:
-        rows = weights(spark.read.parquet(local_path(asked.rates)), Options()).collect()
+        try:
+            check_format(spark, asked.format)
+            rows = weights(read_table(spark, local_path(asked.rates), asked.format), Options()).collect()
+        except PipelineError as error:
+            sys.stderr.write(f"{error}\n")
+            return EXIT_INPUT
         known = {TopicPartition(row["topic"], row["partition"]): float(row["bytes_per_s"]) for row in rows}
     raw = single_objects(read_batch(spark, kafka_options(asked.bootstrap, asked.topic, _pairs(asked.kafka))), ids)
     began = time.perf_counter()
@@ -150,7 +164,8 @@ def _run(asked: argparse.Namespace) -> int:
         asked.format,
         ids,
     )
-    spark = session("bellwether-pipeline", master=asked.master, shuffle_partitions=4 if asked.master else None)
+    shuffles = 4 if asked.master else None
+    spark = session("bellwether-pipeline", master=asked.master, shuffle_partitions=shuffles, table_format=asked.format)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         queries = start(spark, pipeline, jobs)

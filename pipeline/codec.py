@@ -12,14 +12,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from importlib import resources
+from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any
 
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-SCHEMAS = Path(__file__).parent / "schemas"
+SCHEMAS = resources.files("pipeline") / "schemas"  # also where --py-files brought a zip
 MARKER = b"\xc3\x01"
 CONFLUENT_MARKER = b"\x00"
 CONFLUENT_BYTES = 5
@@ -71,10 +72,12 @@ class SchemaSet:
     schemas: Mapping[tuple[str, int], EventSchema]
 
     @classmethod
-    def load(cls, directory: Path = SCHEMAS) -> "SchemaSet":
+    def load(cls, directory: Traversable = SCHEMAS) -> "SchemaSet":
         """Reads `<event>.v<n>.avsc` files. Raises ValueError for an event whose versions are not 1, 2, ..., n."""
         found: dict[tuple[str, int], EventSchema] = {}
-        for path in sorted(directory.glob("*.avsc")):
+        for path in sorted(directory.iterdir(), key=lambda path: path.name):
+            if not path.name.endswith(".avsc"):
+                continue
             hit = _FILE.fullmatch(path.name)
             if hit is None:
                 raise ValueError(f"{path.name} is not <event>.v<n>.avsc; rename it")

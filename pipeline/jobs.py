@@ -1,7 +1,7 @@
 """The streaming jobs: one query per table, each with its own checkpoint, and Parquet by day and group as output.
 
     python -m pipeline run --bootstrap HOST:PORT --topic bellwether.events --output DIR     # on this machine
-    spark-submit --packages ... -m pipeline run ...                                         # on a cluster
+    spark-submit --packages ... --py-files pipeline.zip pipeline/__main__.py run ...        # on a cluster
 
 Exactly once: Spark's file sink lists the files of a batch in its own log, so what a killed batch left behind is not
 read; readers must read the table's directory as a whole. The weights query writes a window of rates in a directory of
@@ -21,6 +21,7 @@ from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.streaming import StreamingQuery
 
 from pipeline.codec import EventSchema, SchemaSet
+from pipeline.session import DELTA, PARQUET
 from pipeline.source import dead_letters, kafka_options, read_stream, single_objects
 from pipeline.tables import TABLES, Options, weights
 
@@ -48,7 +49,7 @@ class Pipeline:
     per_trigger: int | None = None
     interval: str = "10 seconds"
     available_now: bool = False
-    table_format: str = "parquet"
+    table_format: str = PARQUET
     ids: Mapping[int, EventSchema] = field(default_factory=dict)
 
     @property
@@ -62,21 +63,26 @@ class Pipeline:
         return f"{self.output}/checkpoints/{name}"
 
 
-def start(spark: SparkSession, pipeline: Pipeline, jobs: Sequence[str] = JOBS) -> list[StreamingQuery]:
-    """Starts the queries. Raises PipelineError for an unknown job, a topic that cannot be described, and a checkpoint
-    of another version or of a topic that was deleted and created again."""
+def start(
+    spark: SparkSession, pipeline: Pipeline, jobs: Sequence[str] = JOBS, schemas: SchemaSet | None = None
+) -> list[StreamingQuery]:
+    """Starts the queries; they know `schemas`, by default those of this package. Raises PipelineError for an unknown
+    job, a topic that cannot be described, a format without its jars, and a checkpoint of another version, another
+    format or a topic that was deleted and created again."""
     unknown = sorted(set(jobs) - set(JOBS))
     if unknown:
         raise PipelineError(f"There is no job {unknown[0]}; known are {', '.join(JOBS)}.")
     if WEIGHTS in jobs and pipeline.weights_topic is None:
         raise PipelineError("The job weights needs a topic; name it with --weights-topic.")
-    schemas = SchemaSet.load()
+    check_format(spark, pipeline.table_format)
     for job in jobs:
+        check_tables(spark, pipeline, job)
         check_version(spark, pipeline.checkpoint(job))
     identity = topic_id(spark, pipeline)
     for job in jobs:
         check_topic(spark, pipeline, job, identity)
-    return [_start(spark, pipeline, job, schemas) for job in jobs]
+    known = schemas or SchemaSet.load()
+    return [_start(spark, pipeline, job, known) for job in jobs]
 
 
 def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet) -> StreamingQuery:
@@ -127,14 +133,55 @@ def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> N
 _SPARK_TYPES = {"topic": "string", "partition": "int", "estimated_at_ms": "long", "windows": "int"}
 
 
-def read_tables(spark: SparkSession, output: str) -> dict[str, Any]:
-    """The tables that are there, by name, as pandas data frames: for the report."""
+def read_tables(spark: SparkSession, output: str, table_format: str = PARQUET) -> dict[str, Any]:
+    """The tables that are there, by name, as pandas data frames: for the report. Raises PipelineError."""
+    check_format(spark, table_format)
     found = {}
     for job in JOBS:
         path = f"{output}/tables/{job}"
         if "://" in path or Path(path).is_dir():
-            found[job] = spark.read.parquet(local_path(path)).toPandas()
+            found[job] = read_table(spark, local_path(path), table_format).toPandas()
     return found
+
+
+def read_table(spark: SparkSession, path: str, table_format: str = PARQUET) -> DataFrame:
+    """A table as the jobs wrote it. Raises PipelineError for one in the other format: read as plain Parquet, a Delta
+    table would also have the rows of killed batches."""
+    other = _other_format(spark, path, table_format)
+    if other is not None:
+        raise PipelineError(f"The table {path} is in the format {other}; ask for it with --format {other}.")
+    return spark.read.format(table_format).load(path)
+
+
+def check_format(spark: SparkSession, table_format: str) -> None:
+    """Raises PipelineError for a format that is none of ours or whose jars Spark does not have."""
+    if table_format not in (PARQUET, DELTA):
+        raise PipelineError(f"There is no format {table_format}; known are {PARQUET} and {DELTA}.")
+    if table_format == DELTA:
+        jvm = spark._jvm  # noqa: SLF001 - the only way to its class path
+        try:
+            jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass("io.delta.tables.DeltaTable")
+        except Py4JJavaError:
+            raise PipelineError(
+                "Spark does not have the jars of the format delta; run `make setup-delta`, or give spark-submit"
+                " --packages io.delta:delta-spark_2.13:4.0.0."
+            ) from None
+
+
+def check_tables(spark: SparkSession, pipeline: Pipeline, job: str) -> None:
+    """Raises PipelineError where the job has written its table in another format: it would go on behind those rows."""
+    other = _other_format(spark, pipeline.table(job), pipeline.table_format)
+    if other is not None:
+        raise PipelineError(
+            f"The table {pipeline.table(job)} is in the format {other}; ask for it with --format {other}, or choose"
+            " another --output."
+        )
+
+
+def _other_format(spark: SparkSession, path: str, table_format: str) -> str | None:
+    """The format of the table at `path`, if it is not this one; told from the logs that its writers keep."""
+    logs = {PARQUET: "_spark_metadata", DELTA: "_delta_log"}
+    return next((f for f, log in logs.items() if f != table_format and _Note(spark, f"{path}/{log}").is_there()), None)
 
 
 def check_version(spark: SparkSession, checkpoint: str) -> None:
@@ -201,9 +248,12 @@ class _Note:
         self._path = spark._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001 - the only way to those file systems
         self._files = self._path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
 
+    def is_there(self) -> bool:
+        return bool(self._files.exists(self._path))
+
     def read(self) -> str | None:
         """None if there is none."""
-        if not self._files.exists(self._path):
+        if not self.is_there():
             return None
         stream = self._files.open(self._path)
         try:

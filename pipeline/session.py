@@ -8,7 +8,13 @@ from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
+PARQUET, DELTA = "parquet", "delta"
 JARS = Path(__file__).parent.parent / ".cache" / "spark" / "jars"
+DELTA_JARS = JARS.with_name("delta")
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 
 
 def session(
@@ -16,17 +22,19 @@ def session(
     *,
     master: str | None = None,
     shuffle_partitions: int | None = None,
+    table_format: str = PARQUET,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
-    """The session; times are UTC. With `master` (such as "local[2]") the jars of `make setup-pipeline` are added,
-    without it everything comes from spark-submit. `more` are Spark properties."""
+    """The session; times are UTC. With `master` (such as "local[2]") the jars of `make setup-pipeline` are added, and
+    those of `make setup-delta` for tables in that format; without it everything comes from spark-submit. `more` are
+    Spark properties."""
     builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
     if master is not None:
         # Otherwise workers run whatever `python3` is on the PATH, which need not have our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = (
             builder.master(master)
-            .config("spark.jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar"))))
+            .config("spark.jars", ",".join(map(str, _jars(table_format))))
             .config("spark.ui.enabled", "false")
             .config("spark.driver.memory", "2g")
             .config("spark.driver.bindAddress", "127.0.0.1")
@@ -35,6 +43,10 @@ def session(
         )
     if shuffle_partitions is not None:
         builder = builder.config("spark.sql.shuffle.partitions", str(shuffle_partitions))
-    for property_name, value in more.items():
+    for property_name, value in {**(_DELTA if table_format == DELTA else {}), **more}.items():
         builder = builder.config(property_name, value)
     return builder.getOrCreate()
+
+
+def _jars(table_format: str) -> list[Path]:
+    return sorted([*JARS.glob("*.jar"), *(DELTA_JARS.glob("*.jar") if table_format == DELTA else ())])
