@@ -1,6 +1,7 @@
 """`make prove-pipeline`: a million events through all jobs, kill -9 of their drivers within batches, a broker restart.
 
-The output is compared with a batch recomputation row for row, and the report is made of it.
+The output is compared with a batch recomputation row for row, and the report is made of it. How many events and the
+format of the tables may be given: `python -m tests.pipeline.prove 200000 delta`.
 """
 
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.jobs import DEAD_LETTERS, JOBS
+from pipeline.session import PARQUET
 from pipeline.source import kafka_options, read_batch
 from pipeline.tables import TABLES
 from tests.interop.brokers import KafkaCluster
@@ -40,6 +42,7 @@ REPORTED = ('alt="rack_costs"', 'alt="lag_trends"', 'alt="rebalances"', "<td>not
 
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS
+    table_format = sys.argv[2] if len(sys.argv) > 2 else PARQUET
     with tempfile.TemporaryDirectory(prefix="prove-pipeline-") as directory, KafkaCluster() as kafka:
         kafka.create_topic(TOPIC, 3, rf=3)
         kafka.create_topic(WEIGHTS_TOPIC, 1, rf=3)
@@ -51,18 +54,19 @@ def main() -> int:
         size = sum(map(len, records)) / 1e6
         say(f"{count:,} events, {size:.0f} MB, made and written in {time.monotonic() - began:.0f} s")
         output = Path(directory) / "pipeline"
-        ended = killed_and_restarted(kafka, output, count)
-        spark = local_spark(quick=False)
+        ended = killed_and_restarted(kafka, output, count, table_format)
+        spark = local_spark(quick=False, table_format=table_format)
         raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
-        equal = [same(spark, raw, output, name, now_ms) for name in (*TABLES, DEAD_LETTERS)]
+        equal = [same(spark, raw, output, name, now_ms, table_format) for name in (*TABLES, DEAD_LETTERS)]
         equal.append(same_weights(spark, raw, kafka, now_ms))
-        equal.append(reported(output))
+        equal.append(reported(output, table_format))
     return 0 if ended and all(equal) else 1
 
 
-def killed_and_restarted(kafka: KafkaCluster, output: Path, count: int) -> bool:
+def killed_and_restarted(kafka: KafkaCluster, output: Path, count: int, table_format: str) -> bool:
     """Whether each kill hit some job within a batch and all jobs came to their end afterwards."""
-    words = command(kafka, output, TOPIC, WEIGHTS_TOPIC, "--per-trigger", str(-(-count // BATCHES)))
+    more = ["--per-trigger", str(-(-count // BATCHES)), "--format", table_format]
+    words = command(kafka, output, TOPIC, WEIGHTS_TOPIC, *more)
     within = []
     for victim in Victim:
         within.append(kill_within_a_batch(words, output, LIMIT_S, victim))
@@ -90,8 +94,8 @@ def wait(done: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def same(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int) -> bool:
-    found = compared(spark, raw, output, name, now_ms)
+def same(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int, table_format: str) -> bool:
+    found = compared(spark, raw, output, name, now_ms, table_format)
     say(f"{name}: {found.rows} rows, {'equal row for row' if found.equal else f'NOT EQUAL: {found}'}")
     return found.equal
 
@@ -102,10 +106,10 @@ def same_weights(spark: SparkSession, raw: DataFrame, kafka: KafkaCluster, now_m
     return not differing
 
 
-def reported(output: Path) -> bool:
+def reported(output: Path, table_format: str) -> bool:
     """The report from these tables, by the command; whether every plot and the dead letters are in it."""
     page = output / "report.html"
-    words = ["report", "--output", str(output), "--html", str(page)]
+    words = ["report", "--output", str(output), "--html", str(page), "--format", table_format]
     subprocess.run([sys.executable, "-m", "pipeline", *words], cwd=ROOT, check=True, timeout=LIMIT_S)
     text = page.read_text()
     missing = [word for word in REPORTED if word not in text]

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.codec import SchemaSet
-from pipeline.session import session
+from pipeline.session import PARQUET, session
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
 SCHEMAS = SchemaSet.load()
@@ -25,9 +25,15 @@ QUICK = {
 
 
 @cache
-def local_spark(*, quick: bool = True) -> SparkSession:
+def local_spark(*, quick: bool = True, table_format: str = PARQUET) -> SparkSession:
     """The session of this process; `quick` suits a few rows."""
-    spark = session("bellwether-tests", master="local[2]", shuffle_partitions=2, more=QUICK if quick else {})
+    spark = session(
+        "bellwether-tests",
+        master="local[2]",
+        shuffle_partitions=2,
+        table_format=table_format,
+        more=QUICK if quick else {},
+    )
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

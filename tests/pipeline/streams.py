@@ -18,7 +18,8 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from pipeline.jobs import DEAD_LETTERS
+from pipeline.jobs import DEAD_LETTERS, read_table
+from pipeline.session import PARQUET
 from pipeline.source import dead_letters
 from pipeline.tables import TABLES, Options, weights
 from tests.interop.brokers import KafkaCluster
@@ -57,11 +58,15 @@ def closing(now_ms: int) -> list[bytes]:
     return [lag_event(now_ms, 0), traffic_event(now_ms, 0), membership_event(now_ms, "z"), decision_event(now_ms, 0, 0)]
 
 
-def publish(kafka: KafkaCluster, topic: str, records: Sequence[bytes], at_ms: int) -> None:
-    """To the topic's three partitions in turn; `at_ms` is when they were appended."""
+def publish(
+    kafka: KafkaCluster, topic: str, records: Sequence[bytes], at_ms: int | Sequence[int], partitions: int = 3
+) -> None:
+    """To the topic's partitions in turn; `at_ms` is when they were appended, all at once or each."""
     producer = Producer(kafka.client_config("admin", "admin") | {"enable.idempotence": "true", "linger.ms": 20})
     for n, value in enumerate(records):
-        producer.produce(topic, value, b"g", partition=n % 3, timestamp=at_ms)
+        producer.produce(
+            topic, value, b"g", partition=n % partitions, timestamp=at_ms if isinstance(at_ms, int) else at_ms[n]
+        )
         if n % QUEUED == 0:
             assert producer.flush(60) == 0
     assert producer.flush(60) == 0
@@ -161,9 +166,11 @@ class Difference:
         return not self.missing and not self.extra and self.rows > 0 and self.open_rows == CLOSING_ROWS
 
 
-def compared(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int) -> Difference:
+def compared(
+    spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int, table_format: str = PARQUET
+) -> Difference:
     """What the jobs wrote under `output` against the same table of all records."""
-    written = spark.read.parquet(f"{output}/tables/{name}")
+    written = read_table(spark, f"{output}/tables/{name}", table_format)
     if name == DEAD_LETTERS:
         columns = ["reason", "event", "topic", "partition", "offset", "timestamp", "day"]
         return _difference(name, dead_letters(raw, SCHEMAS).select(*columns), written.select(*columns))

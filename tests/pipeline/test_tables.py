@@ -1,5 +1,6 @@
 """What the tables say about a few events written by hand, and what becomes of records that are none."""
 
+import datetime as dt
 import json
 from typing import Any
 
@@ -122,3 +123,24 @@ def test_two_versions_of_a_schema_make_one_table() -> None:
     )
     rows = table("culprits", [membership_event(NOW_MS, "m"), written], both)
     assert [(r["member"], r["times"]) for r in rows] == [("m", 2)]
+
+
+def test_a_weight_follows_the_daily_pattern_where_three_days_of_it_are_known() -> None:
+    """Thrice the traffic in the hour that comes next; partition 1 is known for two days only, partition 2 has forty
+    times as much in that hour, of which four times are believed."""
+    hour_ms = 3_600_000
+    end_ms = START_MS - START_MS % hour_ms
+    rows = [
+        (dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC), "t", partition, at_ms, 100.0 * more, 1.0 * more)
+        for at_ms in range(end_ms - 96 * hour_ms, end_ms, hour_ms // 4)
+        for partition, days, times in ((0, 4, 3), (1, 2, 3), (2, 4, 40))
+        for more in [times if at_ms // hour_ms % 24 == end_ms // hour_ms % 24 else 1]
+        if at_ms >= end_ms - days * 24 * hour_ms
+    ]
+    columns = "window_start timestamp, topic string, partition int, sampled_at_ms long, bytes_per_s double,"
+    found = weights(local_spark().createDataFrame(rows, columns + " records_per_s double"), Options())
+    assert {row["partition"]: row["bytes_per_s"] for row in as_dicts(found)} == {
+        0: pytest.approx(300),
+        1: pytest.approx(100),
+        2: pytest.approx(400),
+    }

@@ -1,0 +1,107 @@
+"""Events in Confluent's framing through a registry that is not ours, franz-go's: any reader of that framing reads them.
+
+Bellwether registers its schemas there; a reader that knows nothing but the address takes ids from the records and
+schemas from the registry; the jobs and `bellwether history` get the same ids and leave no record out.
+"""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
+
+from confluent_kafka import Message
+from fastavro import parse_schema, schemaless_reader
+
+from pipeline.codec import SchemaSet, single_object
+from pipeline.history import read_history
+from pipeline.registry import registered, subject
+from pipeline.source import dead_letters, kafka_options, read_batch, single_objects
+from pipeline.tables import TABLES, Options
+from tests.conftest import missing_tool
+from tests.interop.bellwether import Bellwether, run_to_end
+from tests.interop.brokers import KafkaCluster
+from tests.interop.groups import create_local_topic
+from tests.interop.jvm import CACHE
+from tests.interop.members import Flock, partitions_of, wait_settled
+from tests.pipeline.spark import as_dicts, local_spark
+from tests.pipeline.topics import read_until
+
+TOPIC, GROUP, EVENTS = "framed-orders", "framed-group", "framed-events"
+SOURCES = Path(__file__).parent / "registry"
+WANTED = {"decision", "assignment", "membership", "snapshot", "lag", "traffic"}
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Its address."""
+    go = shutil.which("go")
+    if go is None:
+        missing_tool(request.config, "go is not installed: no registry")
+    base, program = CACHE / "go", tmp_path / "registry"
+    places = {"GOMODCACHE": str(base / "mod"), "GOCACHE": str(base / "build"), "GOFLAGS": "-mod=readonly"}
+    command = [str(go), "build", "-modcacherw", "-trimpath", "-buildvcs=false", "-o", str(program), "."]
+    subprocess.run(command, cwd=SOURCES, env=os.environ | places, check=True, timeout=600)
+    with subprocess.Popen([str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        yield running.stdout.readline().strip()
+
+
+def test_every_reader_of_the_framing_reads_the_events(kafka: KafkaCluster, registry: str, tmp_path: Path) -> None:
+    create_local_topic(kafka, TOPIC, 6)
+    settings = {"topic": EVENTS, "sample_interval_ms": 1_000, "registry_url": registry}
+    with Bellwether(kafka, [GROUP], events=settings), Flock(kafka.bootstrap) as flock:
+        members = [flock.member("confluent", GROUP, (TOPIC,), ("range",)) for _ in range(2)]
+        wait_settled(members, partitions_of({TOPIC: 6}), spread=0)
+        read_until(kafka, EVENTS, lambda found: {read(registry, m)[0] for m in found} >= WANTED, 60)
+    messages = read_until(kafka, EVENTS, lambda found: len(found) >= written(kafka), 60)
+    schemas = SchemaSet.load()
+    ids = registered(registry, EVENTS, schemas)
+    assert set(asked(registry, "/subjects")) == {subject(EVENTS, schema) for schema in schemas.schemas.values()}
+    for message in messages:
+        event, record = read(registry, message)
+        assert (event, record) == schemas.decode(single_object(bytes(message.value() or b""), ids))
+
+    raw = single_objects(read_batch(local_spark(), kafka_options(kafka.bootstrap, EVENTS)), ids)
+    assert as_dicts(dead_letters(raw, schemas)) == []
+    decisions = [read(registry, message)[0] for message in messages].count("decision")
+    assert sum(row["rounds"] for row in as_dicts(TABLES["rebalances"](raw, schemas, Options()))) == decisions
+
+    words = ["history", "--bootstrap", kafka.bootstrap, "--topic", EVENTS, "--registry-url", registry]
+    copied = run_to_end([*words, "--file", str(tmp_path / "history")])
+    assert copied.code == 0, copied.text
+    history = read_history(tmp_path / "history")
+    assert not history.refused
+    assert len(history.snapshots[GROUP]) == decisions
+
+
+def read(url: str, message: Message) -> tuple[str, dict[str, Any]]:
+    """As a reader that knows the framing and the registry: the record's name, in lower case, and the record."""
+    value = bytes(message.value() or b"")
+    assert value[:1] == b"\x00"
+    schema = asked(url, f"/schemas/ids/{int.from_bytes(value[1:5], 'big')}")["schema"]
+    body = io.BytesIO(value[5:])
+    record = schemaless_reader(body, parse_schema(json.loads(schema)), None)
+    assert isinstance(record, dict)
+    assert not body.read(1)
+    return json.loads(schema)["name"].lower(), record
+
+
+def asked(url: str, path: str) -> Any:
+    with urllib.request.urlopen(url + path, timeout=60) as answer:  # noqa: S310 - the fixture's own address
+        return json.load(answer)
+
+
+def written(kafka: KafkaCluster) -> int:
+    """How many records the topic of events has."""
+    return sum(end_offsets(kafka, EVENTS))
