@@ -8,7 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-SPARK_MODULES = ("test_tables", "test_jobs", "test_stream")
+SPARK_MODULES = (
+    "test_tables",
+    "test_jobs",
+    "test_stream",
+    "test_bad_input",
+    "test_evolution",
+    "test_registry_live",
+    "test_weights_live",
+)
 IGNORED = (
     "ignore:unclosed <socket:ResourceWarning",
     "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",

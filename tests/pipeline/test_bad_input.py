@@ -1,0 +1,77 @@
+"""Bad input, case by case: each record that is no row is counted and named, and the tables are those of the good ones.
+
+The events topic created again and a checkpoint of another version are in `test_jobs`, a sampled topic created again in
+the tests of samples, weights that arrive absurd, old or early in those of the weights' reader.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
+
+from pipeline.codec import HEADER_BYTES
+from pipeline.source import AHEAD_MS_MAX, AMOUNT_MAX, LATE_MS_MAX, dead_letters
+from pipeline.tables import TABLES, Options, weights
+from tests.pipeline.spark import (
+    NOW_MS,
+    SCHEMAS,
+    as_dicts,
+    decision_event,
+    kafka_rows,
+    lag_event,
+    local_spark,
+    membership_event,
+    traffic_event,
+)
+
+pytestmark = pytest.mark.timeout(600)
+GOOD = (lag_event(NOW_MS, 5), traffic_event(NOW_MS, 900), membership_event(NOW_MS, "m"), decision_event(NOW_MS, 1, 2))
+
+
+def refused(bad: Sequence[bytes | None]) -> Counter[str]:
+    """How many records of each reason are dead, after a look at every table: it must not know the bad ones."""
+    spark = local_spark()
+    both, good = kafka_rows(spark, [*bad, *GOOD]), kafka_rows(spark, GOOD)
+    for name, table in TABLES.items():
+        found, wanted = (as_dicts(table(raw, SCHEMAS, Options())) for raw in (both, good))
+        assert found == wanted, name
+        assert len(found) == 1, name
+    dead = as_dicts(dead_letters(both, SCHEMAS))
+    assert {row["offset"] for row in dead} == set(range(len(bad)))
+    return Counter(row["reason"] for row in dead)
+
+
+def test_unknown_schema() -> None:
+    """A fingerprint that no schema has, before bytes that would be a row under one of ours."""
+    strangers = [value[:2] + bytes(range(8)) + value[HEADER_BYTES:] for value in GOOD]
+    assert refused([*strangers, b"\xc3\x01", b"junk", b"", None]) == {"unknown schema": 5, "not an event": 3}
+
+
+def test_truncated_records() -> None:
+    """Each event cut behind each of its bytes: whatever the cut leaves, it is no row."""
+    cuts = [value[:end] for value in GOOD for end in range(HEADER_BYTES, len(value))]
+    assert refused(cuts) == {"malformed": len(cuts)}
+
+
+def test_clock_skew() -> None:
+    """Events of clocks that are late, early or out of any range, by the brokers' clock."""
+    late, early = NOW_MS - LATE_MS_MAX - 1, NOW_MS + AHEAD_MS_MAX + 1
+    skewed = [
+        make(at) for at in (late, early) for make in (lambda at: lag_event(at, 7), lambda at: traffic_event(at, 7))
+    ]
+    assert refused([*skewed, lag_event(-1, 7), lag_event(1 << 62, 7)]) == {
+        "late": 2,
+        "from the future": 2,
+        "malformed": 2,
+    }
+
+
+@pytest.mark.parametrize("absurd", [-2, AMOUNT_MAX + 1, (1 << 63) - 1])
+def test_absurd_weights(absurd: int) -> None:
+    """No weight comes of amounts that cannot be: the partition's other samples alone are behind it."""
+    values = [*GOOD, traffic_event(NOW_MS, absurd), traffic_event(NOW_MS, absurd, partition=1)]
+    table = TABLES["rates"](kafka_rows(local_spark(), values), SCHEMAS, Options())
+    (row,) = as_dicts(weights(table, Options()))
+    assert (row["partition"], row["bytes_per_s"]) == (0, pytest.approx(90))
