@@ -43,6 +43,7 @@ REPORTED = ('alt="rack_costs"', 'alt="lag_trends"', 'alt="rebalances"', "<td>not
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS
     table_format = sys.argv[2] if len(sys.argv) > 2 else PARQUET
+    began_at = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="prove-pipeline-") as directory, KafkaCluster() as kafka:
         kafka.create_topic(TOPIC, 3, rf=3)
         kafka.create_topic(WEIGHTS_TOPIC, 1, rf=3)
@@ -60,6 +61,7 @@ def main() -> int:
         equal = [same(spark, raw, output, name, now_ms, table_format) for name in (*TABLES, DEAD_LETTERS)]
         equal.append(same_weights(spark, raw, kafka, now_ms))
         equal.append(reported(output, table_format))
+    say(f"All of it took {time.monotonic() - began_at:.0f} s.")
     return 0 if ended and all(equal) else 1
 
 

@@ -173,7 +173,7 @@ def compared(
     written = read_table(spark, f"{output}/tables/{name}", table_format)
     if name == DEAD_LETTERS:
         columns = ["reason", "event", "topic", "partition", "offset", "timestamp", "day"]
-        return _difference(name, dead_letters(raw, SCHEMAS).select(*columns), written.select(*columns))
+        return _difference(name, dead_letters(raw, SCHEMAS).select(*columns).cache(), written.select(*columns))
     table = TABLES[name](raw, SCHEMAS, Options()).cache()
     closed = F.col("window_end") <= F.timestamp_millis(F.lit(now_ms - WATERMARK_MS))
     open_rows = table.where(~closed).count()
@@ -187,7 +187,7 @@ def weights_differ(
 ) -> dict[str, tuple[object, object]]:
     """By partition, the last weight in the topic and the one of a batch recomputation, where they are not the same."""
     table = TABLES["rates"](raw, SCHEMAS, Options())
-    closed = table.where(F.col("window_end") <= F.timestamp_millis(F.lit(now_ms - WATERMARK_MS)))
+    closed = table.where(F.col("window_end") <= F.timestamp_millis(F.lit(now_ms - WATERMARK_MS))).cache()
     wanted = {f"{row['topic']}-{row['partition']}": row.asDict() for row in weights(closed, Options()).collect()}
     sent = read_until(kafka, weights_topic, lambda found: {m.key() for m in found} >= {k.encode() for k in wanted}, 60)
     last = {bytes(m.key() or b"").decode(): SCHEMAS.decode(bytes(m.value() or b""))[1] for m in sent}
