@@ -80,9 +80,8 @@ def main() -> int:
         f" {last[0]:.2f} after the shift."
     )
     say(f"Across racks: {before[1] / 1e3:.0f} kB/s before, {after[1] / 1e3:.0f} kB/s after.")
-    say(
-        f"Partitions moved: {moved}, then {total - moved} after the shift, {by_noise} in {NOISE_ROUNDS} rounds of noise."
-    )
+    say(f"Partitions moved: {moved}, then {total - moved} after the shift.")
+    say(f"Moved in {NOISE_ROUNDS} rounds of noise: {by_noise}.")
     figures = {"before": before, "after": after, "last": last, "moved": moved, "moved_after_shift": total - moved}
     say(json.dumps({**figures, "moved_by_noise": by_noise}))
     say(f"The plot is {plot}.")
