@@ -1,9 +1,9 @@
 """The policy `load-aware` for Streams tasks: `streams-ha` with even load per core in place of even counts.
 
 A task weighs what its source partitions do. A process has as many cores as its client tag `cores` says, else as many as
-it has threads. Tasks stay where they are unless somebody exceeds the dead band; the count-balanced placement competes
-with the kept one under the same score, as for consumers. Warm-ups, standbys and stateless tasks are those of
-`streams-ha`; a target that moves a stateful task is reached through KIP-441's warm-ups.
+it has threads. Tasks stay where they are unless somebody exceeds the dead band; the count-balanced placement of
+`streams-ha` competes with the kept one under the same score, as for consumers. Warm-ups, standbys and stateless tasks
+are those of `streams-ha`; a target that moves a stateful task is reached through KIP-441's warm-ups.
 """
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from assignors.load_aware import LoadAware
 from assignors.load_balance import Balancer, FloatArray, Terms, excess
 from assignors.model import NOBODY, IntArray, LongArray
-from assignors.streams.even import Evener
 from assignors.streams.high_availability import RackStage
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.streams_ha import StreamsHighAvailability
@@ -53,10 +52,7 @@ class StreamsLoadAware(StreamsHighAvailability):
         if len(orphans):
             items.of(kept).deal(orphans)
         even = owner.copy()
-        even[tasks] = kept
-        Evener(tasks, even, self.view.tasks.subtopology, others, self.view.capacity, self.lags).run(
-            subtopologies=self.racks is None
-        )
+        self._even_out(tasks, even, others)
         counted = even[tasks]
         candidates = [kept, items.improved(kept), counted, items.improved(counted)]
         best = min(candidates, key=lambda plan: items.score(before, plan))

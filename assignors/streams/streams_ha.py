@@ -123,8 +123,12 @@ class StreamsHighAvailability(HighAvailability):
 
     def _place_evenly(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
         """Leaves tasks with their owners, deals those that have none, and evens out."""
-        if not len(tasks):
-            return
+        if len(tasks):
+            self._even_out(tasks, owner, others)
+            self.place.place_actives(tasks, owner[tasks])
+
+    def _even_out(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
+        """By counts; changes `owner` in place."""
         orphans = tasks[owner[tasks] == NOBODY]
         if len(orphans):
             held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
@@ -133,7 +137,6 @@ class StreamsHighAvailability(HighAvailability):
         view, remote = self.view, self._remote if self.racks is not None else None
         evener = self.steps.evener(tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote)
         evener.run(subtopologies=self.racks is None)
-        self.place.place_actives(tasks, owner[tasks])
 
     def _remote(self, task: int, process: int) -> int:
         """How many source partitions of the task have no replica in the rack of the process."""
