@@ -1,14 +1,14 @@
 """`make prove-pipeline`: a million events through all jobs, kill -9 of their drivers within batches, a broker restart.
 
-The output is compared with a batch recomputation row for row, and the report is made of it. How many events and the
-format of the tables may be given: `python -m tests.pipeline.prove 200000 delta`.
+The output is compared with a batch recomputation row for row, and the report is made of it. How many events, the
+format of the tables and who is killed may be given: `python -m tests.pipeline.prove 200000 delta GROUP`.
 """
 
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,7 @@ from tests.pipeline.streams import (
 
 TOPIC, WEIGHTS_TOPIC = "proof-events", "proof-weights"
 EVENTS = 1_000_000
-BATCHES = 8  # three of them are cut off
+BATCHES = 8  # one of them is cut off by each kill
 LIMIT_S = 600
 BROKER_DOWN_S = 3.0
 REPORTED = ('alt="rack_costs"', 'alt="lag_trends"', 'alt="rebalances"', "<td>not an event</td>")
@@ -43,6 +43,7 @@ REPORTED = ('alt="rack_costs"', 'alt="lag_trends"', 'alt="rebalances"', "<td>not
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS
     table_format = sys.argv[2] if len(sys.argv) > 2 else PARQUET
+    victims = [Victim[name] for name in sys.argv[3:]] or list(Victim)
     began_at = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="prove-pipeline-") as directory, KafkaCluster() as kafka:
         kafka.create_topic(TOPIC, 3, rf=3)
@@ -55,7 +56,7 @@ def main() -> int:
         size = sum(map(len, records)) / 1e6
         say(f"{count:,} events, {size:.0f} MB, made and written in {time.monotonic() - began:.0f} s")
         output = Path(directory) / "pipeline"
-        ended = killed_and_restarted(kafka, output, count, table_format)
+        ended = killed_and_restarted(kafka, output, count, table_format, victims)
         spark = local_spark(quick=False, table_format=table_format)
         raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
         equal = [same(spark, raw, output, name, now_ms, table_format) for name in (*TABLES, DEAD_LETTERS)]
@@ -65,12 +66,14 @@ def main() -> int:
     return 0 if ended and all(equal) else 1
 
 
-def killed_and_restarted(kafka: KafkaCluster, output: Path, count: int, table_format: str) -> bool:
+def killed_and_restarted(
+    kafka: KafkaCluster, output: Path, count: int, table_format: str, victims: Sequence[Victim]
+) -> bool:
     """Whether each kill hit some job within a batch and all jobs came to their end afterwards."""
     more = ["--per-trigger", str(-(-count // BATCHES)), "--format", table_format]
     words = command(kafka, output, TOPIC, WEIGHTS_TOPIC, *more)
     within = []
-    for victim in Victim:
+    for victim in victims:
         within.append(kill_within_a_batch(words, output, LIMIT_S, victim))
         say(f"SIGKILL of {victim.value} within a batch of {', '.join(sorted(within[-1])) or 'no job'}.")
     finished = len(list(output.glob("checkpoints/*/commits/[0-9]*")))
