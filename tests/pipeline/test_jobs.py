@@ -1,5 +1,6 @@
 """Jobs that cannot start say why in one sentence, and the backtest is the same on Spark and here."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 from assignors.weights import Weights
 from pipeline.backtest import BACKTEST_POLICIES, Outcome
 from pipeline.history import read_history, replay_here, replay_on_spark, write_history
-from pipeline.jobs import Pipeline, PipelineError, start
+from pipeline.jobs import Pipeline, PipelineError, read_tables, start
 from pipeline.session import JARS
 from tests.conftest import missing_tool
 from tests.interop.brokers import KafkaCluster
@@ -38,6 +39,19 @@ def test_a_job_that_is_not_there_is_named(tmp_path: Path) -> None:
         start(local_spark(), pipeline, ["lags"])
     with pytest.raises(PipelineError, match="--weights-topic"):
         start(local_spark(), pipeline, ["weights"])
+
+
+def test_a_table_in_another_format_is_refused_by_name(tmp_path: Path) -> None:
+    pipeline = Pipeline("127.0.0.1:1", "events", tmp_path.as_uri())
+    (tmp_path / "tables" / "culprits" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(PipelineError, match="culprits is in the format delta; ask for it with --format delta, or"):
+        start(local_spark(), pipeline, ["culprits"])
+    with pytest.raises(PipelineError, match=r"is in the format delta; ask for it with --format delta\."):
+        read_tables(local_spark(), str(tmp_path))
+    with pytest.raises(PipelineError, match="run `make setup-delta`"):
+        start(local_spark(), replace(pipeline, table_format="delta"), ["culprits"])
+    with pytest.raises(PipelineError, match="There is no format csv; known are parquet and delta"):
+        start(local_spark(), replace(pipeline, table_format="csv"), ["culprits"])
 
 
 def test_a_topic_that_was_created_again_is_not_gone_on_with(
