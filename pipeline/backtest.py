@@ -203,7 +203,8 @@ def _money(row: Mapping[str, Any]) -> str:
 
 
 def summary(outcomes: Sequence[Outcome], price_per_gb: float = PRICE_PER_GB) -> list[dict[str, Any]]:
-    """One row per policy, best first. Traffic and money of a day are of all groups together, on average over time."""
+    """One row per policy, best first, by name where two are as good: Spark has outcomes in any order. Traffic and money
+    of a day are of all groups together, on average over time."""
     rows = []
     for name in dict.fromkeys(o.policy for o in outcomes):
         mine = [o for o in outcomes if o.policy == name]
@@ -226,7 +227,7 @@ def summary(outcomes: Sequence[Outcome], price_per_gb: float = PRICE_PER_GB) -> 
                 "imbalance": _mean([o.imbalance for o in made]),
             }
         )
-    return sorted(rows, key=rank)
+    return sorted(rows, key=lambda row: (rank(row), row["policy"]))
 
 
 def rank(row: Mapping[str, Any]) -> tuple[float, ...]:

@@ -69,6 +69,14 @@ def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
     assert recommendation(outcomes).startswith("Recommended: load-aware. Over 3 recorded rounds")
 
 
+def test_the_order_of_outcomes_does_not_change_the_advice(tmp_path: Path) -> None:
+    """Policies that are as good as one another, as Spark may have them."""
+    write_history(tmp_path / "history", recorded([3, 4, 3]))
+    outcomes = replay_here(read_history(tmp_path / "history"), BACKTEST_POLICIES)
+    assert recommendation(outcomes[::-1]) == recommendation(outcomes)
+    assert len({row["imbalance"] for row in summary(outcomes)}) < len(BACKTEST_POLICIES)
+
+
 def test_the_recorded_policy_replays_to_what_it_did() -> None:
     values = recorded([2, 3])
     history_snapshots = [SCHEMAS.decode(value)[1] for value in values]
