@@ -54,7 +54,7 @@ def test_running_jobs_meet_a_new_version_of_a_schema(kafka: KafkaCluster, tmp_pa
         wait_until(lambda seen=seen: read(queries) >= seen, LIMIT_S, lambda: f"{read(queries)} records were read")
     publish(kafka, TOPIC, [evolved(both, lag_event(now_ms, 0))], now_ms, 1)
     written = tmp_path / "tables" / LAG
-    wait_until(lambda: any(written.glob("day=*")), LIMIT_S, lambda: "the closed windows were not written")
+    wait_until(lambda: committed(written), LIMIT_S, lambda: "the closed windows were not written")
     stopped(queries)
 
     raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
@@ -92,6 +92,11 @@ def read(queries: Sequence[StreamingQuery]) -> int:
     failed = [query.exception() for query in queries if query.exception() is not None]
     assert not failed, failed
     return min(sum(batch["numInputRows"] for batch in query.recentProgress) for query in queries)
+
+
+def committed(table: Path) -> bool:
+    """Whether the log of the file sink has a batch with files in it."""
+    return any("/day=" in log.read_text() for log in table.glob("_spark_metadata/[0-9]*"))
 
 
 def stopped(queries: Sequence[StreamingQuery]) -> None:
