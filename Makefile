@@ -71,8 +71,9 @@ demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights 
 prove-dashboards: setup  ## every panel of every dashboard has data in a real Prometheus, and every documented metric is scraped; ten minutes
 	$(BIN)/python -m tests.deploy.prove_dashboards
 
-prove-pipeline: setup-pipeline  ## a million events, killed drivers and a broker restart row for row, throughput, backtest; half an hour
-	@for part in prove prove_throughput prove_backtest prove_ranking; do $(BIN)/python -m tests.pipeline.$$part || exit 1; done
+prove-pipeline: setup-delta  ## a million events, killed drivers and a broker restart row for row, throughput, backtest, spark-submit; an hour
+	$(BIN)/python -m pytest -m proof tests/pipeline
+	@for part in prove prove_throughput prove_backtest prove_ranking prove_submit; do $(BIN)/python -m tests.pipeline.$$part || exit 1; done
 
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
 	$(BIN)/python -m tests.bench
