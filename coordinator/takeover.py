@@ -8,16 +8,18 @@ A group is led by the first member in the order of the broker's hash table once 
 2. The answer to that JoinGroup names the leader. If that is us: done. If it is another and we may remove nobody: leave.
 3. Remove the leader by LeaveGroup, but never while its SyncGroup may be with the broker: the broker answers a parked
    JoinGroup of a removed member (UNKNOWN_MEMBER_ID), and forgets a parked SyncGroup, so that the client waits for its
-   request timeout. Hence a second round, which answers every SyncGroup with REBALANCE_IN_PROGRESS, opened before the
-   first has been assigned: another reserved id comes into the first round as a member, and its LeaveGroup waits behind
-   its JoinGroup on one connection, so that the broker reads it as soon as that round has ended, before any leader can
-   have planned. The barrier goes when both have been sent. Members come straight from one round into the other, which
-   ends when we join it: when the removed leader is back under another id.
-   - Members that keep their partitions in a round (cooperative) are given as long as they needed for the first round
-     before the leader is removed: only the leader is without work, and only until the round ends.
-   - Members that stop for a round (eager) stop once. The leader is removed as soon as the second round is open.
-   - Streams: remove it at once, which opens the round. Its leaders are Java's, whose plans take longer than we do.
-   Where there is no id to spare, we open the second round by a changed list of protocols, held by another barrier.
+   request timeout. Hence, so that as few as possible notice:
+   - members that keep their partitions in a round (cooperative): a second round, which answers every SyncGroup with
+     REBALANCE_IN_PROGRESS, opened before the first has been assigned. Another reserved id comes into the first round as
+     a member, and its LeaveGroup waits behind its JoinGroup on one connection, so that the broker reads it as soon as
+     that round has ended, before most leaders can have planned. The barrier goes when both have been sent. Remove the
+     leader when members have had as long as they needed for the first round. The second one ends when we join it: when
+     the leader is back under another id. Where there is no id to spare, a changed list of protocols opens it.
+   - Streams: remove it at once. Its leaders are Java's, whose plans take longer than we do; the round that this opens
+     ends when we join it, which we do when it is back.
+   - members that stop for a round (eager): let the leader's assignment stand first, so that everybody works between
+     the rounds; then remove it. The round that this opens ends when we join it, which we do when it is back. (One stop
+     for both rounds was tried, and was longer than the two: librdkafka joins at most once a second.)
 4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
 
 What is left behind is left by whoever runs this: `debts` are pending ids that must be given back.
@@ -26,11 +28,11 @@ What is left behind is left by whoever runs this: `debts` are pending ids that m
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from coordinator.events import Answer, DescribeAnswer, DescribedMember, JoinAnswer, LeaveAnswer
+from coordinator.events import Answer, DescribeAnswer, DescribedMember, JoinAnswer, LeaveAnswer, SyncAnswer
 from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig
 from coordinator.group_errors import Code, name_of
 from coordinator.group_requests import Kind, Requests
-from coordinator.leadership import PREPARING, Approach
+from coordinator.leadership import Approach
 from coordinator.succession import grown, rivals, sorts_first, tables
 
 POLL_S = 0.02
@@ -65,6 +67,7 @@ class Step(Enum):
     PARKING = auto()  # in the round, own id not seen yet
     REPLACING = auto()  # in the round, under the next id
     PARKED = auto()  # waits for the answer
+    WORKING = auto()  # has synced as a follower: the leader's assignment is to stand first
     REOPENING = auto()  # parked in a second round with a barrier, which the others are coming into
     HOLDING = auto()  # the leader has been removed, and we keep the round open
     RETURNING = auto()  # waits for the answer after that
@@ -128,6 +131,8 @@ class Takeover:
                 self._opener = ""
             case LeaveAnswer():
                 return self._given_back() if kind is Kind.GIVE_BACK else self._evicted(event)
+            case SyncAnswer():
+                return self._worked(event)
             case DescribeAnswer() if event.error:
                 return Failed(f"DESCRIBE was answered with {name_of(event.error)}", event.error)
             case DescribeAnswer():
@@ -140,7 +145,10 @@ class Takeover:
         match self._step:
             case Step.REOPENING if not (self._awaited or self._barrier):
                 self._look_later()
-            case Step.REOPENING if self._requests.protocol == COOPERATIVE:
+            case Step.REOPENING:
+                self._evict()
+            case Step.WORKING:  # it plans for so long that its SyncGroup will come after this
+                self._requests.abandon(Kind.SYNC)
                 self._evict()
             case _:
                 self._requests.describe()
@@ -261,8 +269,10 @@ class Takeover:
             return Failed(f"{answer.leader} leads the group, and {ahead[0]} would be next")
         if answer.protocol == STREAMS_PROTOCOL:
             self._evict()
-        else:
+        elif answer.protocol == COOPERATIVE:
             self._reopen()
+        else:
+            self._work()
         return None
 
     def _ahead(self, own: str, leader: str) -> tuple[str, ...]:
@@ -276,16 +286,28 @@ class Takeover:
 
     # ---- removing the leader -----------------------------------------------------------------------------------
 
+    def _work(self) -> None:
+        self._step = Step.WORKING
+        self._requests.sync(())
+        self.due = self._now + self._config.hold_ms_max / 1000
+
+    def _worked(self, answer: SyncAnswer) -> Outcome:
+        self._alive_at = self._now
+        if answer.error not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+            return Failed(f"SYNC was answered with {name_of(answer.error)}", answer.error)
+        self._evict()
+        return None
+
     def _reopens(self) -> bool:
-        return bool(self._evictions) and not self._config.streams
+        """What the group uses is offered first."""
+        return bool(self._evictions) and self._requests.protocols[0] == COOPERATIVE
 
     def _reopen(self) -> None:
         self._step = Step.REOPENING
         self._awaited, self._opens_next = self._opens_next, False
         if not self._awaited:
             self._come_again()
-        first_s = min(self._now - self._parked_at, self._config.roll_ms_max / 1000)
-        self.due = self._now + (first_s if self._requests.protocol == COOPERATIVE else POLL_S)
+        self.due = self._now + min(self._now - self._parked_at, self._config.roll_ms_max / 1000)
 
     def _come_again(self) -> None:
         """A member with a name more on its list has changed, which opens a round; no member uses the name."""
@@ -297,17 +319,13 @@ class Takeover:
             self._reserve()
 
     def _evict(self) -> None:
-        self._limit = self._longest()
+        # Our session runs, since the broker has last heard of us. The timing's arithmetic allows for both.
+        self._limit = self._alive_at + (self._config.roll_ms_max + self._config.hold_ms_max) / 1000
         self.due = None
         self._step = Step.HOLDING
         self._evictions -= 1
         self.evicted = (*self.evicted, self.leader)
         self._requests.evict((self.leader,), "another member takes the lead")
-
-    def _longest(self) -> float:
-        """Until when the second round may last: our session runs, and a barrier's, since the first one ended. The
-        timing's arithmetic allows for both."""
-        return self._alive_at + (self._config.roll_ms_max + self._config.hold_ms_max) / 1000
 
     def _reserve(self) -> None:
         self._requests.join(self._metadata, REASON, kind=Kind.BARRIER, member_id="", static=False)
@@ -366,14 +384,10 @@ class Takeover:
         match self._step:
             case Step.PARKING:
                 return self._seen(answer)
-            case Step.REOPENING if answer.state == PREPARING:
-                self._evict()
-            case Step.REOPENING if self._now > self._longest():
-                return Failed("no second round began")
             case Step.HOLDING if self._is_back(answer) or self._now > self._limit:
                 self._listing = answer.members
                 self._let_go()
-            case Step.REOPENING | Step.HOLDING:
+            case Step.HOLDING:
                 self._look_later()
         return None
 

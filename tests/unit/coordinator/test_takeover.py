@@ -35,16 +35,19 @@ def client(member_id: str, name: str, instance: str | None = None) -> e.Describe
 GROUP = (client(LEADER, "leader"), client(OTHER, "other"), client(THIRD, "third"))
 
 
-def stable(play: Play, *members: e.DescribedMember) -> Play:
-    return play.described("Stable", *(members or GROUP), protocol="range")
+COOPERATIVE = "cooperative-sticky"
 
 
-def seeing(**settings: object) -> Play:
-    return stable(Play(adopt="take-over", **settings).found())
+def stable(play: Play, *members: e.DescribedMember, protocol: str = "range") -> Play:
+    return play.described("Stable", *(members or GROUP), protocol=protocol)
 
 
-def rehearsed(**settings: object) -> Play:
-    return seeing(**settings).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+def seeing(protocol: str = "range", **settings: object) -> Play:
+    return stable(Play(adopt="take-over", **settings).found(), protocol=protocol)
+
+
+def rehearsed(protocol: str = "range", **settings: object) -> Play:
+    return seeing(protocol, **settings).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
 
 
 def evicted(play: Play, error: int = 0) -> Play:
@@ -60,22 +63,9 @@ def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5
     return play.joined(*members, generation=generation, leader=leader, member_id=member_id, protocol=protocol)
 
 
-def reopened(play: Play, *, barrier: str = "barrier-2") -> Play:
-    """An answer has named the leader: a second round begins, and a barrier holds it open. Next comes what is seen."""
-    again, _ = (command for command in play.last if isinstance(command, c.Join))
-    given(play, barrier)
-    play.requests[c.Join] = again.request_id  # the other one has been answered
-    return play
-
-
-def removing(play: Play, *members: e.DescribedMember) -> Play:
-    """The second round is seen to be open, whereupon the leader is removed."""
-    return reopened(play).wake().described("PreparingRebalance", *(members or GROUP))
-
-
 def dynamic_until_named(**settings: object) -> Play:
-    """Parked with a good id when the round ends and names the old leader, which is removed in a second one."""
-    return removing(answered(given(rehearsed(**settings), GOOD), LEADER))
+    """Parked with a good id when the round ends and names the old leader, whose assignment then stands."""
+    return answered(given(rehearsed(**settings), GOOD), LEADER).synced()
 
 
 def evictions(play: Play) -> list[tuple[tuple[str, ...], int | None]]:
@@ -149,8 +139,14 @@ def test_ids_that_do_not_sort_first_are_given_back_before_it_joins() -> None:
     play = rehearsed()
     assert (play.sent(c.Join).member_id, play.sent(c.Join).instance_id) == ("", None)
     assert given(play, BAD).sent(c.Join).member_id == ""
-    assert given(play, ALSO_BAD).sent(c.Join).member_id == ""
-    assert given(play, WORSE).sent(c.Join).member_id == ""
+    assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
+    assert evicted(play).sent(c.Join).member_id == GOOD
+
+
+def test_ids_that_are_to_spare_hold_the_round_of_cooperative_members_and_open_the_next() -> None:
+    play = rehearsed(COOPERATIVE)
+    for bad in (BAD, ALSO_BAD, WORSE):
+        assert given(play, bad).sent(c.Join).member_id == ""
     assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
     evicted(play)
     assert [command.member_id for command in play.last if isinstance(command, c.Join)] == [GOOD, WORSE]
@@ -158,7 +154,7 @@ def test_ids_that_do_not_sort_first_are_given_back_before_it_joins() -> None:
 
 
 def test_an_id_that_is_to_spare_opens_the_second_round() -> None:
-    play = given(given(rehearsed(), BAD), GOOD)
+    play = given(given(rehearsed(COOPERATIVE), BAD), GOOD)
     own, spare = (command for command in play.last if isinstance(command, c.Join))
     assert (own.member_id, spare.member_id) == (GOOD, BAD)
     assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((BAD,), spare.lane)
@@ -173,7 +169,7 @@ def test_the_leader_is_removed_once_and_we_come_back_when_it_has() -> None:
     play.described("PreparingRebalance", *without)
     assert play.kinds() == [], "the round stays open"
     play.wake().described("PreparingRebalance", *without, client("m-new", "leader"))
-    assert play.sent(c.Evict).member_ids == ("barrier-2",)
+    assert play.sent(c.Join).member_id == GOOD
     answered(play, GOOD, generation=6)
     assert play.state is State.DECIDING
     decide = play.sent(c.Decide)
@@ -185,23 +181,22 @@ def test_it_does_not_wait_for_ever_for_the_leader() -> None:
     play = evicted(dynamic_until_named(roll_ms_max=250, hold_ms_max=250))
     for _ in range(60):
         play.described("PreparingRebalance", *GROUP[1:])
-        if play.kinds():
+        if "Join" in play.kinds():
             break
         play.wake()
-    assert play.sent(c.Evict).member_ids == ("barrier-2",)
+    assert play.sent(c.Join).member_id == GOOD
 
 
 def test_it_gives_up_when_it_cannot_see_who_is_there() -> None:
     play = evicted(dynamic_until_named())
     play.described("", error=16)
-    assert play.sent(c.Leave).member_id == GOOD
+    assert play.kinds() == ["Leave"]
     assert play.left().state is State.WATCHING
 
 
 def test_another_leader_again_is_left_at_once() -> None:
     play = evicted(dynamic_until_named())
     play.described("PreparingRebalance", *GROUP[1:], client("m-new", "leader"))
-    evicted(play)
     answered(play, OTHER, generation=6)
     assert play.kinds() == ["Leave"]
     assert play.sent(c.Leave).member_id == GOOD
@@ -223,8 +218,7 @@ def test_the_first_of_all_is_removed_if_it_leads() -> None:
     first = client(ids(0, 1)[0], "first")
     play = stable(Play(adopt="take-over").found(), first, *GROUP)
     play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
-    removing(answered(given(play, GOOD), first.member_id), first, *GROUP)
-    assert play.sent(c.Evict).member_ids == (first.member_id,)
+    assert answered(given(play, GOOD), first.member_id).synced().sent(c.Evict).member_ids == (first.member_id,)
 
 
 def test_attempts_are_bounded() -> None:
@@ -244,15 +238,15 @@ def test_an_id_must_sort_first_in_the_table_that_our_coming_makes_grow() -> None
     late = ids(16, 1, prefix="late")[0]
     play = stable(Play(adopt="take-over").found(), *crowd).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
     assert given(play, late).sent(c.Join).member_id == "", "another one is asked for"
-    assert given(play, GOOD).kinds() == ["Join", "Join", "Evict"]
+    assert evicted(given(play, GOOD)).sent(c.Join).member_id == GOOD
 
 
 # ---- with an instance id -------------------------------------------------------------------------------------------
 
 
-def parked() -> Play:
-    """With a barrier, and the first static id in the round."""
-    play = rehearsed(instance_id="bellwether")
+def parked(**settings: object) -> Play:
+    """With a barrier, the first static id in the round of cooperative members, and an id to open the next with."""
+    play = rehearsed(COOPERATIVE, instance_id="bellwether", **settings)
     assert play.sent(c.Join).instance_id is None
     own, opener = (command for command in given(play, "barrier").last if isinstance(command, c.Join))
     assert (own.instance_id, own.lane, opener.instance_id, opener.lane) == ("bellwether", 0, None, 1)
@@ -280,8 +274,8 @@ def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
     assert (comes.member_id, comes.instance_id, comes.lane) == ("opener", None, 0)
     assert evictions(play) == [(("opener",), 0), (("barrier",), None)], "the first one is read when the round has ended"
     play.requests[c.Join] = again.request_id
-    assert answered(play, LEADER).kinds() == [], "the opener opens the second round"
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    assert answered(play, LEADER, protocol=COOPERATIVE).kinds() == [], "the opener opens the second round"
+    play.wake()
     assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((LEADER,), None)
     evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
     join = play.sent(c.Join)
@@ -295,11 +289,10 @@ def test_answers_about_the_barrier_may_come_at_any_time() -> None:
     play.wake().described("PreparingRebalance", *with_us(GOOD))
     came = play.requests[c.Join]
     opened, released = (command.request_id for command in play.last if isinstance(command, c.Evict))
-    play.tell(e.JoinAnswer(own, 0, generation=5, protocol="range", leader=LEADER, member_id=GOOD))
+    play.tell(e.JoinAnswer(own, 0, generation=5, protocol=COOPERATIVE, leader=LEADER, member_id=GOOD))
     play.tell(e.JoinAnswer(came, 0, generation=5, protocol="range", leader=LEADER, member_id="opener"))
     assert play.kinds() == []
-    play.wake().described("PreparingRebalance", *with_us(GOOD))
-    assert play.sent(c.Evict).member_ids == (LEADER,)
+    assert play.wake().sent(c.Evict).member_ids == (LEADER,)
     leader = play.requests[c.Evict]
     assert play.tell(e.LeaveAnswer(opened, 0)).kinds() == []
     assert play.tell(e.LeaveAnswer(released, 0)).kinds() == []
@@ -317,8 +310,19 @@ def test_who_leads_already_when_the_round_ends_goes_on_from_there() -> None:
     assert play.state is State.DECIDING
 
 
-def test_the_round_is_held_until_there_is_an_opener() -> None:
+def test_eager_members_are_not_called_back_before_they_have_worked() -> None:
     play = rehearsed(instance_id="bellwether")
+    given(play, "barrier")
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    assert evictions(play) == [(("barrier",), None)]
+    assert answered(evicted(play), LEADER).synced().sent(c.Evict).member_ids == (LEADER,)
+    evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
+    assert (play.sent(c.Join).member_id, play.sent(c.Join).instance_id) == (GOOD, "bellwether")
+    assert answered(play, GOOD).state is State.DECIDING
+
+
+def test_the_round_is_held_until_there_is_an_opener() -> None:
+    play = rehearsed(COOPERATIVE, instance_id="bellwether")
     given(play, "barrier")
     play.wake().described("PreparingRebalance", *with_us(GOOD))
     assert play.kinds() == []
@@ -351,29 +355,21 @@ def test_whatever_ends_it_leaves_nothing_behind(story: str) -> None:
 # ---- when the leader is removed: never while its SyncGroup may be parked, because the broker forgets it -------------
 
 
-def test_an_eager_leader_is_removed_as_soon_as_a_second_round_is_open() -> None:
-    """Members come into it straight from the first, so that they stop once; nothing is ever synced in between."""
+def test_an_eager_leaders_assignment_stands_before_it_is_removed() -> None:
     play = answered(given(rehearsed(), GOOD), LEADER)
-    again, barrier = (command for command in play.last if isinstance(command, c.Join))
-    assert [name for name, _ in again.protocols][:-1] == [name for name, _ in barrier.protocols]
-    began = play.now
-    reopened(play).wake().described("CompletingRebalance", *GROUP)
-    assert play.kinds() == [], "a SyncGroup of its may be with the broker"
-    play.wake().described("PreparingRebalance", *GROUP)
+    assert play.kinds() == ["Sync"]
+    assert play.sent(c.Sync).assignments == ()
+    assert play.synced(IN_PROGRESS).sent(c.Evict).member_ids == (LEADER,), "somebody else has opened a round"
+
+
+def test_a_follower_whose_sync_is_refused_gives_up() -> None:
+    assert answered(given(rehearsed(), GOOD), LEADER).synced(UNKNOWN).kinds() == ["Leave"]
+
+
+def test_an_eager_leader_that_plans_for_ever_is_removed_all_the_same() -> None:
+    play = answered(given(rehearsed(), GOOD), LEADER).wake()
+    assert play.kinds() == ["Abandon", "Evict"]
     assert play.sent(c.Evict).member_ids == (LEADER,)
-    assert play.now - began < 0.1
-    assert not [command for command in play.seen if isinstance(command, c.Sync)]
-
-
-def test_a_second_round_that_never_begins_is_not_waited_for() -> None:
-    play = reopened(answered(given(rehearsed(roll_ms_max=250, hold_ms_max=250), GOOD), LEADER))
-    for _ in range(60):
-        play.wake().described("Stable", *GROUP)
-        if play.kinds():
-            break
-    assert play.sent(c.Leave).member_id == GOOD
-    assert play.sent(c.Evict).member_ids == ("barrier-2",), "only what is ours"
-    assert "no second round began" in play.notes()[-1][1]
 
 
 def test_a_leader_of_streams_is_removed_before_it_has_planned() -> None:
@@ -395,7 +391,7 @@ def test_a_cooperative_leader_is_removed_when_members_have_had_the_time_of_the_f
 
 def cooperative() -> Play:
     """In the second round, after a first one for which members needed 0.7 s; the first id was good: none is spare."""
-    return answered(given(rehearsed(), GOOD).later(0.7), LEADER, protocol="cooperative-sticky")
+    return answered(given(rehearsed(COOPERATIVE), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
 
 
 def test_a_second_round_without_a_spare_id_is_opened_by_a_changed_list_and_held_by_a_barrier() -> None:
