@@ -57,12 +57,10 @@ class Faults:
         for villain in world.hostile:
             villain.close()
         for member in world.members:
-            member.paused_until = min(member.paused_until, self.clock.now)
             if not member.running:
                 member.start()
         for sidecar in world.sidecars:
             sidecar.slow_plan_s, sidecar.fuse = 0.0, None
-            sidecar.paused_until = min(sidecar.paused_until, self.clock.now)
         self._supervise()
 
     def _supervise(self) -> None:

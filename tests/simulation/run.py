@@ -61,6 +61,9 @@ def live(world: World) -> None:
     faults = Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
     world.run_until(CHAOS_S)
     faults.heal()
+    # Whoever stands still wakes up when he was to: what he has put off until then cannot be called back.
+    asleep = (somebody.paused_until for somebody in (*world.members, *world.sidecars))
+    world.run_until(max(world.clock.now, *asleep))
     _must_settle(world)
     _must_lead(world)
     generation = world.broker.group.generation
