@@ -2,8 +2,6 @@
 bytes make no sense.
 """
 
-import time
-
 import pytest
 
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -15,6 +13,7 @@ from tests.interop.rounds import Round, last_round, rounds
 
 MANY = 50
 SESSION_MS = 10_000
+RETURNED = "came back to our group without a rebalance"
 
 
 def test_cold_start_of_many_makes_no_more_generations_than_without_us(kafka: KafkaCluster) -> None:
@@ -56,14 +55,15 @@ def test_killed_bellwether_returns_to_lead_and_no_member_notices(kafka: KafkaClu
     group = "edges-killed"
     kafka.create_topic(group, 6)
     every = partitions_of({group: 6})
-    with Bellwether(kafka, [group]) as lead, Flock(kafka.bootstrap) as flock:
+    unhurried = {"session_timeout_ms": 60_000}  # its restart has so long
+    with Bellwether(kafka, [group], options=unhurried) as lead, Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["cooperative-sticky"]) for _ in range(2)]
         before = wait_settled(members, every, spread=0)
         generation = last_round(kafka, group).generation
         seen = [len(member.events) for member in members]
         lead.kill()
         lead.start()
-        time.sleep(SESSION_MS / 1000 + 1)  # had the killed one's session run out, its end would be a round by now
+        lead.wait_for_words(RETURNED, limit_s=60)
         assert not rounds(kafka, group, after=generation)
         assert [len(member.events) for member in members] == seen
 
