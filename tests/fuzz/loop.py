@@ -9,7 +9,7 @@ import random
 import resource
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -42,13 +42,18 @@ class Book:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        self.records = {name: Record(**fields) for name, fields in kept.items()}
+        self.records = self._read()
 
     def of(self, name: str) -> Record:
         return self.records.setdefault(name, Record())
 
-    def save(self) -> None:
+    def _read(self) -> dict[str, Record]:
+        kept = json.loads(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
+        return {name: Record(**fields) for name, fields in kept.items()}
+
+    def save(self, name: str) -> None:
+        """The record of one decoder; those of others may have been carried on with by another process meanwhile."""
+        self.records = self._read() | {name: self.of(name)}
         fresh = self._path.with_suffix(".new")
         fresh.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_text(json.dumps({n: asdict(r) for n, r in self.records.items()}, indent=1), encoding="utf-8")
@@ -102,7 +107,7 @@ def _feed(target: Target, inputs: Sequence[bytes]) -> int:
     return target.feed(inputs[0])
 
 
-def loop(target: Target, corpus: Path, executions: int, limit_s: float, book: Book, saved: Callable[[], None]) -> None:
+def loop(target: Target, corpus: Path, executions: int, limit_s: float, book: Book) -> None:
     """On to `executions` in all, for at most so long by the wall; asked for more than that it does nothing."""
     found = sorted(path for path in corpus.glob("*") if path.stat().st_size <= SIZE_MAX) if corpus.is_dir() else []
     inputs = [path.read_bytes() for path in found]
@@ -110,4 +115,4 @@ def loop(target: Target, corpus: Path, executions: int, limit_s: float, book: Bo
     ends_at = time.monotonic() + limit_s
     while record.executions < executions and time.monotonic() < ends_at:
         chunk(target, record.chunks, inputs, record)
-        saved()
+        book.save(target.name)

@@ -92,9 +92,8 @@ def loop_here(name: str, executions: int, limit_s: int) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     from tests.fuzz.targets import targets
 
-    book = Book(RECORD)
     bounded()
-    loop(targets()[name], HOME / name, executions, limit_s, book, book.save)
+    loop(targets()[name], HOME / name, executions, limit_s, Book(RECORD))
 
 
 def loop_apart(name: str, executions: int, limit_s: int) -> str:
@@ -147,7 +146,7 @@ def _guided(name: str, executions: int, limit_s: int) -> str:
     result = fuzz(name, executions, limit_s)
     book = Book(RECORD)
     book.of(name).guided += result["executions"]
-    book.save()
+    book.save(name)
     print(
         f"{name}: {result['edges']} edges, {result['rss_mb']} MB, {result['seconds']} s, {result['ended']}", flush=True
     )
