@@ -239,7 +239,11 @@ class StreamsPlanner:
             return
         turn = self._turn
         await self._topologies.observe(members)
-        if {m.member_id for m in members} == self._observed:
+        ids = {m.member_id for m in members}
+        topology = self._topologies.topology
+        if topology is not None and topology.source == LEARNED and ids != self._topologies.witnesses:
+            return  # it may be another version's; whom it was not learned from must stay unknown
+        if ids == self._observed:
             return
         memory = await self._recall(NO_GENERATION, described.protocol, members)
         if turn == self._turn:  # we have not begun to lead meanwhile

@@ -55,6 +55,7 @@ class TopologyKeeper:
         self._learn = learn
         self._clock = clock
         self._next_try = float("-inf")
+        self._tried: frozenset[str] = frozenset()
 
     @property
     def topology(self) -> Topology | None:
@@ -62,11 +63,13 @@ class TopologyKeeper:
 
     async def observe(self, members: tuple[DescribedMember, ...]) -> None:
         """Learns from a Stable group that somebody else leads. What it cannot learn is a log line, and tried again."""
-        if not members or self._clock() < self._next_try:
-            return
+        ids = frozenset(m.member_id for m in members)
         open_still = self._learned is not None and bool(self._learned.undecided)
-        if {m.member_id for m in members} == self.witnesses and not open_still:
+        if not ids or (ids == self.witnesses and not open_still):
             return
+        if ids == self._tried and self._clock() < self._next_try:
+            return
+        self._tried = ids
         self._next_try = self._clock() + RETRY_S
         try:
             found = await self._learn(self._application_id, members, self._admin, self._offsets, LEARN_LIMIT_S)
@@ -75,9 +78,7 @@ class TopologyKeeper:
             return
         learned = self._learned = found.topology
         log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=list(found.notes))
-        self.witnesses = frozenset(m.member_id for m in members)
-        if not learned.undecided:
-            self._next_try = float("-inf")
+        self.witnesses = ids
         self.mismatch = contradiction(self._given, learned) if self._given is not None else ""
         if self.mismatch:
             log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)

@@ -378,6 +378,19 @@ def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
     run(story())
 
 
+def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> None:
+    async def story() -> None:
+        first = await lead(App(), 1, A, B)
+        app = App(known=Known(replace(SHOP, source="learned")))
+        app.known.witnesses = frozenset({"a", "before"})
+        await app.planner.observed(shown(first, A, B), None)
+        assert not app.planner.memory.threads
+        with pytest.raises(PlanError, match="has restarted"):
+            await app.planner.compare(order(app, -1, A, B))
+
+    run(story())
+
+
 @pytest.mark.parametrize("source", ["file", "learned"])
 def test_a_leader_that_we_removed_to_lead_has_not_restarted(source: str) -> None:
     """It comes back under another id, was taken for a restart, and the group was given back and taken over again."""

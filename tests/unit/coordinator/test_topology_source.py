@@ -93,6 +93,23 @@ def test_what_is_open_is_looked_at_again_after_a_while_and_may_be_settled() -> N
     assert found.topology == replace(SHOP, source="learned")
 
 
+def test_other_members_are_learned_from_at_once() -> None:
+    """A new version that came within the wait was led by the topology of the old one."""
+    learned = []
+
+    async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
+        learned.append({m.member_id for m in members})
+        return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
+
+    found = TopologyKeeper("shop", None, None, None, learner, clock=lambda: 0.0)  # type: ignore[arg-type]  # not asked
+    (first, second) = shown()
+    run(found.observe((first, second)))
+    found.settle(replace(SHOP, source="learned"))
+    run(found.observe((first, replace(second, member_id="b'"))))
+    assert learned == [{"a", "b"}, {"a", "b'"}]
+    assert found.witnesses == {"a", "b'"}
+
+
 def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
     now = [0.0]
     found = keeper(clock=lambda: now[0])
