@@ -240,7 +240,7 @@ class Takeover:
                 return self._given_id(answer.member_id)
             return self._reserved(answer.member_id)
         if kind is Kind.BARRIER:
-            return None  # it came for the end of the round only
+            return self._not_reserved(answer.error)
         if kind is not LANES[self._lane] and answer.error == Code.FENCED_INSTANCE_ID:
             if self._step is Step.REPLACING:  # the id before has gone, so the next one is there
                 self._step = Step.PARKING
@@ -339,6 +339,14 @@ class Takeover:
         if self._step is Step.BARRING:
             self._park()
         elif self._step is Step.PARKED:
+            self._release()
+        return None
+
+    def _not_reserved(self, error: int) -> Outcome:
+        """No id, or the end of the round into which one of them came, which tells us nothing."""
+        if error and (self._step is Step.BARRING or (self._step is Step.REOPENING and not self._awaited)):
+            return Failed(f"JOIN was answered with {name_of(error)}", error)
+        if error and self._step is Step.PARKED and not self._opens_next:
             self._release()
         return None
 

@@ -208,7 +208,8 @@ def test_an_order_without_the_right_to_write_names_the_acl(secured_kafka: KafkaC
     config_file.write_text(toml(properties, [{"name": "membership-acl"}], control_topic="membership-control"))
     ended = run_to_end(["leave", "membership-acl", "--config", str(config_file)])
     assert ended.code == 2
-    assert "the control topic 'membership-control'; grant our principal the ACL WRITE on Topic" in ended.stderr
+    assert "may not use the control topic 'membership-control'; grant our principal the ACL READ on" in ended.stderr
+    assert "WRITE on Topic 'membership-control'" in ended.stderr
     assert "Traceback" not in ended.text
 
 

@@ -16,6 +16,7 @@ from coordinator.succession import spread_hash
 from tests.unit.coordinator.playbook import Play, member, seen
 
 REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27
+GROUP_MAX_SIZE_REACHED = 81
 
 
 def ids(bucket: int, count: int, *, prefix: str = "m") -> list[str]:
@@ -328,6 +329,21 @@ def test_the_round_is_held_until_there_is_an_opener() -> None:
     assert play.kinds() == []
     given(play, "opener")
     assert evictions(play) == [(("opener",), 1), (("barrier",), None)]
+
+
+def test_a_group_without_room_for_a_barrier_is_given_up_with_the_brokers_reason() -> None:
+    """It was waited for in vain, for ever."""
+    play = rehearsed(instance_id="bellwether").refused(GROUP_MAX_SIZE_REACHED)
+    assert "group.max.size" in play.sent(c.Fatal).message
+
+
+def test_where_there_is_no_room_for_an_opener_the_barrier_opens_the_second_round() -> None:
+    play = rehearsed(COOPERATIVE, instance_id="bellwether")
+    opener = next(j for j in given(play, "barrier").last if isinstance(j, c.Join) and j.instance_id is None)
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    play.tell(e.JoinAnswer(opener.request_id, GROUP_MAX_SIZE_REACHED))
+    assert play.sent(c.Join).member_id == "barrier"
+    assert evictions(play) == [(("barrier",), 1)]
 
 
 def test_no_good_id_in_time_gives_everything_back() -> None:
