@@ -18,8 +18,7 @@ from assignors.decide import Decision, decide
 from assignors.memory import Memory
 from assignors.model import ClusterView
 from assignors.registry import Policy
-from tests.conftest import missing_tool
-from tests.interop.jvm import Java, MissingToolError, java
+from tests.interop.jvm import Java
 from tests.unit.assignors.wire import given, raw_group, sticky_v1, subscription
 from tests.unit.assignors.wire import java as subscribed
 
@@ -81,15 +80,6 @@ def random_problem(random: Random, protocol: str, *, alike: bool, racked: bool, 
     racks = {m: random.choice(RACKS) if racked else None for m in ids}
     instances = {m: f"i{random.getrandbits(20):05x}" for m in ids if random.random() < 0.3}
     return Problem(protocol, topics, lists, racks, instances, held)
-
-
-@pytest.fixture(scope="module")
-def jvm(request: pytest.FixtureRequest) -> Java:
-    try:
-        return java()
-    except MissingToolError as missing:
-        missing_tool(request.config, f"{missing}: nothing to compare with")
-        raise
 
 
 def both(jvm: Java, problems: Sequence[Problem]) -> list[tuple[Problem, Given, Given]]:

@@ -11,23 +11,13 @@ import pytest
 
 from assignors.streams.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC
 from assignors.streams.rack_aware import active_cost, optimize_active, optimize_standby, standby_cost
-from tests.conftest import missing_tool
 from tests.differential.rack_problems import RackProblem, as_active, as_standby, random_problem
-from tests.interop.jvm import Java, MissingToolError, java
+from tests.interop.jvm import Java
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "400"))
 TIMEOUT_S = 300
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
-
-
-@pytest.fixture(scope="module")
-def jvm(request: pytest.FixtureRequest) -> Java:
-    try:
-        return java()
-    except MissingToolError as missing:
-        missing_tool(request.config, f"{missing}: nothing to compare with")
-        raise
 
 
 def ask(jvm: Java, problems: Sequence[RackProblem]) -> list[dict]:

@@ -9,24 +9,14 @@ from random import Random
 import pytest
 
 from assignors.streams.threads import assign_threads
-from tests.conftest import missing_tool
 from tests.differential.thread_problems import ThreadProblem, random_threads
-from tests.interop.jvm import Java, MissingToolError, java
+from tests.interop.jvm import Java
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))
 REFEREE = "org.apache.kafka.streams.processor.internals.ThreadReferee"
 TIMEOUT_S = 300
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
-
-
-@pytest.fixture(scope="module")
-def jvm(request: pytest.FixtureRequest) -> Java:
-    try:
-        return java()
-    except MissingToolError as missing:
-        missing_tool(request.config, f"{missing}: nothing to compare with")
-        raise
 
 
 def ask(jvm: Java, problems: Sequence[ThreadProblem]) -> list[dict]:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -249,51 +250,28 @@ def measure(
     return row
 
 
+# Name, fault, request, what becomes of the frame, and whether that is the answer: each strikes one frame.
+ONCE = (
+    ("cut-join-request", "reset instead of our JoinGroup", JOIN, Fate.CUT, False),
+    ("cut-join", "reset instead of the answer to JoinGroup", JOIN, Fate.CUT, True),
+    ("cut-sync-request", "reset instead of our SyncGroup", SYNC, Fate.CUT, False),
+    ("cut-sync", "reset instead of the answer to SyncGroup", SYNC, Fate.CUT, True),
+    ("cut-beat", "reset instead of the answer to a heartbeat", HEARTBEAT, Fate.CUT, True),
+    ("half-join", "half of JoinGroup's answer, then silence", JOIN, Fate.HALF, True),
+    ("stump-join", "half of JoinGroup's answer, then the end", JOIN, Fate.STUMP, True),
+    ("absurd-join", "an answer that claims two gigabytes", JOIN, Fate.ABSURD, True),
+)
+
+
 def rows(ordinary_s: float) -> dict[str, tuple[str, float, Callable[[Scene], float]]]:
     """What the proxy and signals do, by a name: fault, promise, work."""
     at_once = ordinary_s + MARGIN_S
     silent = SESSION_S + DECISION_S + ordinary_s + MARGIN_S
     return {
-        "cut-join-request": (
-            "reset instead of our JoinGroup",
-            silent,
-            by_rule(lambda: once(JOIN, Fate.CUT, answer=False)),
-        ),
-        "cut-join": (
-            "reset instead of the answer to JoinGroup",
-            silent,
-            by_rule(lambda: once(JOIN, Fate.CUT, answer=True)),
-        ),
-        "cut-sync-request": (
-            "reset instead of our SyncGroup",
-            silent,
-            by_rule(lambda: once(SYNC, Fate.CUT, answer=False)),
-        ),
-        "cut-sync": (
-            "reset instead of the answer to SyncGroup",
-            silent,
-            by_rule(lambda: once(SYNC, Fate.CUT, answer=True)),
-        ),
-        "cut-beat": (
-            "reset instead of the answer to a heartbeat",
-            silent,
-            by_rule(lambda: once(HEARTBEAT, Fate.CUT, answer=True)),
-        ),
-        "half-join": (
-            "half of JoinGroup's answer, then silence",
-            silent,
-            by_rule(lambda: once(JOIN, Fate.HALF, answer=True)),
-        ),
-        "stump-join": (
-            "half of JoinGroup's answer, then the end",
-            silent,
-            by_rule(lambda: once(JOIN, Fate.STUMP, answer=True)),
-        ),
-        "absurd-join": (
-            "an answer that claims two gigabytes",
-            silent,
-            by_rule(lambda: once(JOIN, Fate.ABSURD, answer=True)),
-        ),
+        **{
+            name: (fault, silent, by_rule(partial(once, key, fate, answer=answer)))
+            for name, fault, key, fate, answer in ONCE
+        },
         "half-open": (
             "half-open: nothing passes either way",
             silent,
