@@ -47,7 +47,7 @@ CONTROL, EVENTS, WEIGHTS = "shop-control", "shop-events", "shop-weights"
 LIMIT_S = 240.0
 RESTORED = 20_000
 # A machine that is busy with others must not cost us the lead: a member that leads shows nothing.
-PATIENT = {"session_timeout_ms": 45_000, "decision_deadline_ms": 20_000}
+PATIENT = {"session_timeout_ms": 10_000, "decision_deadline_ms": 6_000}
 # What Grafana puts in: a span of four scrapes is the least that rate() can work with.
 VARIABLES = {"$group": ".*", "$__rate_interval": "1m", "$__interval": "15s", "$__range": "1h"}
 SLOW_PLUGIN = '''
@@ -146,7 +146,11 @@ class Prometheus:
                 "--log.level=warn",
             ]
         )
-        wait_until(self._up, 60, lambda: "prometheus does not scrape")
+        try:
+            wait_until(self._up, 60, lambda: "prometheus does not scrape")
+        except AssertionError:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
