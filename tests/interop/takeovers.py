@@ -30,7 +30,7 @@ from tests.interop.members import (
     wait_until,
     why_unavailable,
 )
-from tests.interop.raw import describe
+from tests.interop.raw import GroupMember, describe
 from tests.interop.rounds import last_round
 from tests.interop.sidecar import Sidecar
 from tests.interop.takeover_streams import take_over_application
@@ -70,6 +70,17 @@ def start(
     return members
 
 
+def unpassed(kafka: KafkaCluster, group: str) -> tuple[str, list[GroupMember]]:
+    """The leader's member id, and the other members that stand where nobody can pass them.
+
+    Member ids are the broker's, and one in sixteen stands there (see `succession`).
+    """
+    members = {m.member_id: m for m in describe(kafka.bootstrap, group).members}
+    leader = last_round(kafka, group).leader
+    table = Table(Order.JAVA, buckets_for(len(members) + 1, Order.JAVA))
+    return leader, [members[member_id] for member_id in unavoidable(members, table) if member_id != leader]
+
+
 def without_rival(
     kafka: KafkaCluster,
     members: Sequence[Member],
@@ -77,24 +88,20 @@ def without_rival(
     expected: frozenset[TopicPartition],
     leader_kind: str = "",
 ) -> None:
-    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it.
-
-    Member ids are the broker's, and one in sixteen stands there.
-    """
+    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it."""
     for _ in range(CHANGES_MAX):
         wait_until(
             lambda: len(describe(kafka.bootstrap, group).members) == len(members), 60, lambda: f"{group} is incomplete"
         )
         wait_settled(members, expected)
-        ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
-        leader = last_round(kafka, group).leader
-        table = Table(Order.JAVA, buckets_for(len(ids) + 1, Order.JAVA))
-        ahead = [m for m in unavoidable(ids.values(), table) if m != leader]
-        ahead += [leader] * (f"-{leader_kind}-" not in leader and bool(leader_kind))
-        if not ahead:
+        leader, ahead = unpassed(kafka, group)
+        names = {m.client_id for m in ahead}
+        if f"-{leader_kind}-" not in leader and leader_kind:
+            names |= {m.name for m in members if leader.startswith(f"{m.name}-")}
+        if not names:
             return
         for member in members:
-            if ids.get(member.name) in ahead:
+            if member.name in names:
                 member.stop()
                 member.start()
     raise AssertionError("no group with such a leader and without a rival")

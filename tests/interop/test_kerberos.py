@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.group import MembershipConfig, State
 from coordinator.kerberos import KerberosError, check_packages
+from tests.conftest import missing_tool
 from tests.interop.bellwether import Bellwether, run_to_end, toml
 from tests.interop.kdc import CLIENT, SERVICE, Kdc, KerberosCluster, kdc, kerberos_cluster, missing_program
 from tests.interop.members import Flock, partitions_of, wait_settled, wait_until
@@ -33,13 +34,14 @@ class Realm:
 
 
 @pytest.fixture(scope="module")
-def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
+def realm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
     try:
         check_packages()
     except KerberosError as missing:
-        pytest.skip(str(missing))
+        missing_tool(request.config, str(missing))
     if program := missing_program():
-        pytest.skip(f"{program} is not installed (Debian packages krb5-kdc, krb5-admin-server, krb5-user)")
+        packages = "krb5-kdc, krb5-admin-server, krb5-user"
+        missing_tool(request.config, f"{program} is not installed (Debian packages {packages})")
     folder = tmp_path_factory.mktemp("realm")
     with pytest.MonkeyPatch.context() as patched, kdc(folder) as running:
         for name, value in running.environment.items():

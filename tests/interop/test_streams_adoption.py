@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.succession import BUCKETS_MIN, Order, Table, unavoidable
 from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until
-from tests.interop.raw import describe
 from tests.interop.rounds import last_round
 from tests.interop.streams_app import StreamsApp
 from tests.interop.streams_led import application, failures, led, telling
 from tests.interop.streams_load import Load
-from tests.interop.takeovers import PATIENT_WITH_APPLICATIONS
+from tests.interop.takeovers import PATIENT_WITH_APPLICATIONS, unpassed
 
 pytestmark = pytest.mark.timeout(300)
 TURNS = 5
@@ -64,19 +62,13 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
 
 
 def without_rival(kafka: KafkaCluster, app: StreamsApp) -> dict[str, str]:
-    """The owners of a settled application, none of whose threads stands where nobody can pass it, except the leader.
-
-    Member ids are the broker's, and one in sixteen stands there (see `succession`): its instance is restarted.
-    """
-    group = app.application.application_id
+    """The owners of a settled application, none of whose threads stands where nobody can pass it, except the leader."""
     for _ in range(10):
         owners = app.wait_settled(spread=1)
-        ids = [m.member_id for m in describe(kafka.bootstrap, group).members]
-        leader = last_round(kafka, group).leader
-        ahead = [m for m in unavoidable(ids, Table(Order.JAVA, BUCKETS_MIN)) if m != leader]
+        _, ahead = unpassed(kafka, app.application.application_id)
         if not ahead:
             return owners
-        for name in {m.partition("-StreamThread-")[0] for m in ahead}:
+        for name in {m.client_id.partition("-StreamThread-")[0] for m in ahead}:
             app.instances[name].stop()
             app.start(name)
     raise AssertionError("after ten restarts a thread still stands where nobody can pass it")
