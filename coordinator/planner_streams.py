@@ -15,6 +15,7 @@ import numpy as np
 import structlog
 
 from assignors.decide import DecisionError
+from assignors.memory import digest
 from assignors.model import NO_GENERATION, NO_RACK, NOBODY, ClusterView
 from assignors.rules import Rule
 from assignors.streams.assign import STREAMS_HA
@@ -137,7 +138,7 @@ class StreamsPlanner:
         self._offset_failures = 0
         self._arrivals = Arrivals()
         self._next_arrivals = self._arrivals
-        self._observed: frozenset[str] = frozenset()
+        self._observed: frozenset[bytes] = frozenset()  # who was sent what, hashed
         self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
 
     def rule(self, rules: tuple[Rule, ...]) -> None:
@@ -243,12 +244,13 @@ class StreamsPlanner:
         topology = self._topologies.topology
         if topology is not None and topology.source == LEARNED and ids != self._topologies.witnesses:
             return  # it may be another version's; whom it was not learned from must stay unknown
-        if ids == self._observed:
+        seen = frozenset(digest(m.member_id.encode() + m.metadata + m.assignment) for m in members)
+        if seen == self._observed:
             return
         memory = await self._recall(NO_GENERATION, described.protocol, members)
         if turn == self._turn:  # we have not begun to lead meanwhile
             self.memory = memory
-            self._observed = frozenset(m.member_id for m in members)
+            self._observed = seen
 
     async def _recall(self, generation: int, protocol: str, members: Sequence[DescribedMember]) -> StreamsMemory:
         topology = self._topologies.topology

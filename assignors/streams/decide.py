@@ -160,6 +160,7 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
     home, homes = home_of(dated.view, homes)
     if recalled is not None:
         home = np.where(home == NOBODY, recalled.home, home)
+        home = np.where(home == NOBODY, recalled.lost, home)
         home = np.where(promised_to == NOBODY, home, promised_to)
     dated = replace(dated, view=replace(dated.view, home=home))
     work.warnings.extend((*dated.warnings, *state_warnings(claims, decoded, trouble)))

@@ -118,6 +118,7 @@ def recall_streams(
     infos = read_infos(columns.user_data)
     threads: dict[str, ThreadRecord] = {}
     copies: dict[TaskId, set[ProcessId]] = {}
+    sent: dict[ProcessId, dict[TaskId, bool]] = {}  # whether it runs there
     for m, (member, process) in enumerate(zip(described, infos.process, strict=True)):
         if process is None:
             continue
@@ -125,18 +126,31 @@ def recall_streams(
         key = member.instance_id or member.member_id
         threads[key] = ThreadRecord(process, version, latest, digest(member.metadata), 0)
         given = assignment_info(member.assignment) or AssignmentInfo()
+        mine = sent.setdefault(process, {})
         for task in given.active_tasks:
             copies.setdefault(task, set())
+            mine[task] = True
         for task, _ in given.standby_tasks:
             copies.setdefault(task, set()).add(process)
+            mine.setdefault(task, False)
     plan = recall(generation, protocol, cluster, described)
     return StreamsMemory(
         plan=plan,
         threads=MappingProxyType(threads),
         standbys=MappingProxyType({task: len(held) for task, held in copies.items()}),
         processes=len({record.process_id for record in threads.values()}),
+        held=MappingProxyType({process: _held(tasks) for process, tasks in sent.items()}),
         owned=replace(plan, owner=_owned(columns, cluster)),
     )
+
+
+def _held(tasks: Mapping[TaskId, bool]) -> Held:
+    """What one process was sent, and whether it is to run it."""
+    ordered = sorted(tasks, key=lambda task: task[:2])
+    subtopology = np.array([task.subtopology for task in ordered], dtype=np.int32)
+    partition = np.array([task.partition for task in ordered], dtype=np.int32)
+    nothing = np.zeros(len(ordered), dtype=np.bool_)
+    return Held(subtopology, partition, np.array([tasks[task] for task in ordered], dtype=np.bool_), nothing, nothing)
 
 
 def _owned(columns: SubscriptionColumns, cluster: ClusterView) -> IntArray:

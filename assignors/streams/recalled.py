@@ -18,6 +18,9 @@ A promise is kept as well. Between the round in which a process has caught up on
 owner has let go of it, the changelog may have grown by more than the acceptable lag: what is withheld for a process
 that has state of it is given to it all the same (`promised`). Else tasks would go to and fro under a burst of input.
 
+A task that was sent to a process that is still here, and that nobody has now, was lost with one of its threads: the
+broker or another leader removed it. The process is where it is at home, if it has caught up (`lost`).
+
 The rest of that round trip is the leader's: it asks for the next round soon (`asks_again_at_ms`).
 """
 
@@ -49,14 +52,15 @@ class Recalled:
     """What is remembered in this round. `hidden` are codes (process * tasks + task) of hidden state, ascending, and
     `trusted` those of them that count as caught up; `promised` are codes of tasks that the last plan withheld for a
     process. `restarted_ms` is per process, LONG_AGO for one of which no restart is remembered. `home` is per task: the
-    process that ran it until it restarted, and may have its state; NOBODY for none. `away` are processes that are not
-    here."""
+    process that ran it until it restarted, and may have its state; NOBODY for none. `lost` is per task, too: the
+    process that it was sent to, of which no thread has it now. `away` are processes that are not here."""
 
     hidden: LongArray
     trusted: LongArray
     promised: LongArray
     restarted_ms: LongArray
     home: IntArray
+    lost: IntArray
     away: HeldBy
 
 
@@ -105,6 +109,7 @@ def recall(
         promised=_promised(view, tasks, {p: known[p] for p in continuing & known.keys()}, sent),
         restarted_ms=restarted_ms,
         home=home,
+        lost=_lost(view, tasks, {p: known[p] for p in continuing & known.keys()}, sent),
         away=_away(memory, crew, now_ms),
     )
 
@@ -132,6 +137,18 @@ def _promised(view: StreamsView, tasks: TaskMap, known: Mapping[int, Held], sent
         task = tasks.index(held.subtopology, held.partition)[held.ran]
         found.append(p * total + task[(task != NOBODY) & (sent[task] == NOBODY)])
     return distinct(np.concatenate(found))
+
+
+def _lost(view: StreamsView, tasks: TaskMap, known: Mapping[int, Held], sent: IntArray) -> IntArray:
+    """The process that each task was sent to, if no thread has the task now; NOBODY for all other tasks."""
+    found: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    nowhere = np.append(view.running_on == NOBODY, False)
+    if not nowhere.any():
+        return found
+    for p, held in known.items():
+        task = tasks.index(held.subtopology, held.partition)[held.ran]
+        found[task[nowhere[task] & (sent[task] == p)]] = p
+    return found
 
 
 def keep_promises(view: StreamsView, recalled: Recalled, acceptable_lag: int) -> tuple[StreamsView, IntArray]:
