@@ -1,44 +1,78 @@
-"""What `describe` and `plan` say of traffic between racks once [weights] is set, and of its cost once [cost] is."""
+"""What `describe`, `plan` and `simulate` say of traffic between racks once [weights] is set, and of its cost once
+[cost] is.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assignors.decide import Decision
+    from assignors.streams.result import StreamsDecision
     from assignors.traffic import Traffic
+    from assignors.weights import Weights
     from coordinator.observe import Observation
 
 LIMIT_S = 10.0
 PAIRS_SHOWN = 10
 
 
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """What plans are weighed by: weights, what [cost] says (None: there is none), and whether consumers may fetch from
+    followers (None: nobody knows, so leaders serve)."""
+
+    weights: "Weights"
+    cost: Any
+    near: bool | None
+
+    def of(self, decision: "Decision | StreamsDecision", *, present: bool = False) -> dict[str, Any]:
+        """What is read across racks by the plan, or at present, as JSON's values."""
+        from assignors.traffic import traffic_of
+
+        flows = traffic_of(decision, self.weights, follower_fetching=bool(self.near), present=present)
+        return _document(flows, self.cost)
+
+
 def cost_of(settings: Any, seen: "Observation") -> dict[str, Any] | None:
     """As JSON's values: the weights, and what is read across racks at present and by our plan; None without weights."""
-    from assignors.traffic import traffic_of
-    from coordinator.cli_pipeline import group_weights
-
-    topics = {topic for member in seen.members for topic, _ in member.owned} | set(seen.lags)
-    known = group_weights(settings, topics)
+    known = _weights(settings, seen)
     if known is None:
         return None
     told, weights = known
     found: dict[str, Any] = {"weights": told, "present": None, "planned": None, "follower_fetching": None}
     if seen.shadow is None:
         return found
-    decision, near = seen.shadow.decision, _near(settings)
-    found["follower_fetching"] = near
-    for name, present in (("present", True), ("planned", False)):
-        flows = traffic_of(decision, weights, follower_fetching=bool(near), present=present)
-        found[name] = _document(flows, settings.cost)
+    scales = Scales(weights, settings.cost, _near(settings))
+    return found | costs_of(scales, seen.shadow.decision, [seen.shadow.decision])[0]
+
+
+def scales_for(settings: Any, seen: "Observation") -> Scales | None:
+    """None without weights."""
+    known = _weights(settings, seen)
+    return None if known is None else Scales(known[1], settings.cost, _near(settings))
+
+
+def costs_of(
+    scales: Scales, now: "Decision | StreamsDecision", made: "Sequence[Decision | StreamsDecision]"
+) -> list[dict[str, Any]]:
+    """Of rounds that follow each other: what is read across racks before each, and by its plan. Before the first one it
+    is what members have when `now` is decided."""
+    before, found = scales.of(now, present=True), []
+    for decision in made:
+        planned = scales.of(decision)
+        found.append({"present": before, "planned": planned, "follower_fetching": scales.near})
+        before = planned
     return found
 
 
-def in_words(found: Mapping[str, Any]) -> list[str]:
+def in_words(found: Mapping[str, Any], after: str = "by our plan") -> list[str]:
     """A line on each plan, one on each pair of racks at present."""
     if found["present"] is None:
         return []
     by = "the replica in their rack" if found["follower_fetching"] else "leaders"
     lines = []
-    for name, text in (("present", "now"), ("planned", "by our plan")):
+    for name, text in (("present", "now"), ("planned", after)):
         plan = found[name]
         lines.append(
             f"{text}, reading from {by}: {_rate(plan['bytes_per_s'])} of {_rate(plan['total_bytes_per_s'])} cross racks"
@@ -49,6 +83,18 @@ def in_words(found: Mapping[str, Any]) -> list[str]:
     if len(pairs) > PAIRS_SHOWN:
         lines.append(f"  and {len(pairs) - PAIRS_SHOWN} more pairs of racks")
     return lines
+
+
+def short(one: Mapping[str, Any]) -> str:
+    """What crosses racks and what that costs, for a cell of a table."""
+    return f"{_rate(one['bytes_per_s'])}{_money(one)}"
+
+
+def _weights(settings: Any, seen: "Observation") -> "tuple[dict[str, Any], Weights] | None":
+    from coordinator.cli_pipeline import group_weights
+
+    topics = {topic for member in seen.members for topic, _ in member.owned} | set(seen.lags)
+    return group_weights(settings, topics)
 
 
 def _near(settings: Any) -> bool | None:

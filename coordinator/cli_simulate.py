@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coordinator.cli_groups import Bootstrap, Config
+from coordinator.cli_cost import costs_of, in_words, scales_for, short
+from coordinator.cli_groups import Bootstrap, Config, settings_for
 from coordinator.cli_output import As, Output, as_json, fail
 from coordinator.cli_plan import seen_with_plan
 
@@ -61,16 +62,20 @@ def simulate(
             found = _rounds_of_tasks(seen, shadow.decision, change, policy[0] if policy else None, config, sizes)
     except WhatIfError as error:
         fail(str(error))
+    scales = scales_for(settings_for(bootstrap, config, group)[0], seen)
+    costs = [] if scales is None else costs_of(scales, shadow.decision, [one.decision for one in found])
     if output is Output.JSON:
-        as_json([{**asdict(one.picture), **one.of_state} for one in found])
+        traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(found)
+        as_json([{**asdict(o.picture), **o.of_state, "traffic": t} for o, t in zip(found, traffic, strict=True)])
         return
-    _draw_rounds(found)
+    draw_rounds(found, costs)
 
 
 @dataclass(frozen=True, slots=True)
 class Imagined:
     """One round that has not been. `of_state`: what an application restores in it, nothing for consumers."""
 
+    decision: "Decision | StreamsDecision"
     picture: "Picture"
     of_state: dict[str, Any]
 
@@ -86,7 +91,7 @@ def _rounds(decision: "Decision", change: Any, policy: "Policy") -> list[Imagine
     memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
     made = rounds(raw, cluster, memory, policy, decision.decided_at_ms)
-    return [Imagined(consumers_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
+    return [Imagined(one, consumers_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
 
 
 def _sizes(decision: "StreamsDecision", group: str, bootstrap: Any, config: Any) -> "dict[TaskId, int]":
@@ -156,7 +161,7 @@ def _rounds_of_tasks(
             "waits_for_probing": one.probing,
         }
         picture = tasks_of(one.decision, made[i - 1].decision if i else decision)
-        imagined.append(Imagined(picture, state))
+        imagined.append(Imagined(one.decision, picture, state))
     return imagined
 
 
@@ -211,13 +216,15 @@ def _policy(name: str) -> "Policy":
         fail(f"The policy cannot be used: {error}.")
 
 
-def _draw_rounds(found: Sequence[Imagined]) -> None:
+def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]]) -> None:
+    """`costs` has one entry a round, or none where nothing is weighed."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
-    table = Table("round", "why", "moved", "new", "withheld", "cross rack", "unowned", *of_state)
+    of_cost = ("then across racks",) if costs else ()
+    table = Table("round", "why", "moved", "new", "withheld", "cross rack", "unowned", *of_state, *of_cost)
     for number, one in enumerate(found, 1):
         picture, state = one.picture, one.of_state
         counts = (picture.moved, picture.new, picture.withheld, picture.cross_rack, picture.unowned)
@@ -226,6 +233,7 @@ def _draw_rounds(found: Sequence[Imagined]) -> None:
             then = "waits for probing" if state["waits_for_probing"] else "at once" if picture.withheld else "at rest"
             size = "-" if state["restored_bytes"] is None else f"{state['restored_bytes']:,}"
             cells += [f"{state['restored']:,}", size, str(state["copies"]), str(state["warmups"]), then]
+        cells += [short(costs[number - 1]["planned"])] if costs else []
         table.add_row(*cells)
     console = Console()
     console.print(table)
@@ -234,4 +242,8 @@ def _draw_rounds(found: Sequence[Imagined]) -> None:
     sizes = [one.of_state.get("restored_bytes") for one in found]
     size = "of unknown size (ACL DESCRIBE on Cluster)" if None in sizes else f"with {sum(filter(None, sizes)):,} bytes"
     reads = f" {restored:,} records {size} are restored." if of_state else ""
+    if costs:
+        whole = {**costs[-1], "present": costs[0]["present"]}
+        for line in in_words(whole, "afterwards"):
+            typer.echo(line)
     console.print(Text(f"Stable after {len(found)} rounds and {moved} moves.{reads} Nothing was applied.", "bold"))

@@ -13,6 +13,7 @@ from coordinator.events_out import EventsOut, weight_reader
 from coordinator.group import State
 from coordinator.group_errors import EXIT_CONFIG
 from coordinator.http import HttpAddressError, HttpServer
+from coordinator.lags import LagWatch
 from coordinator.load_watch import LoadWatch
 from coordinator.metrics import Metrics
 from coordinator.metrics_control import ControlMetrics
@@ -45,7 +46,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
         service.rebalance_wanted(group, reason)
 
     watches = [LoadWatch(weights, policies, wanted)] if weights is not None else []
-    costs = CostMetrics(metrics, settings.cost, weights)
+    costs, lags = CostMetrics(metrics, settings.cost, weights), LagWatch(rounds)
     service = Service(
         settings.properties,
         settings.memberships,
@@ -53,13 +54,14 @@ async def serve(settings: Settings, version: str) -> Outcome:
         policies=policies,
         applications=applications,
         ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
-        observers=_observers(metrics, rounds, events, watches, costs, by_task=settings.metrics_by_task),
+        observers=_observers(metrics, rounds, events, watches, costs, lags, by_task=settings.metrics_by_task),
         weights=weights,
         control=settings.control,
         watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
     )
-    server = HttpServer(Web(metrics.registry, lambda: not_ready(service), lambda: statuses(settings, service), rounds))
+    web = Web(metrics.registry, lambda: not_ready(service), lambda: statuses(settings, service), rounds, lags.picture)
+    server = HttpServer(web)
     try:
         if settings.http_address:
             await server.start(settings.http_address)
@@ -79,6 +81,7 @@ def _observers(
     events: EventsOut,
     watches: Sequence[LoadWatch],
     costs: CostMetrics,
+    lags: LagWatch,
     *,
     by_task: bool,
 ) -> Observers:
@@ -95,7 +98,7 @@ def _observers(
         on_streams_decision=(*streams, *events.on_streams_decision, costs.on_streams_decision),
         on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), costs.on_note),
         on_ghost=(metrics.on_ghost,),
-        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside),
+        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),
         on_observation=(ObservedMetrics(metrics).on_observation, costs.on_observation),
         on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
         on_control=(ControlMetrics(metrics.registry).on_control,),

@@ -8,6 +8,7 @@ from assignors.streams.result import StreamsDecision
 from coordinator.picture import Picture, consumer_picture, streams_picture
 from coordinator.planner import Planned
 from coordinator.planner_streams import PlannedTasks
+from coordinator.samples import Followed
 
 LINES_MAX = 200  # of all groups together
 
@@ -54,6 +55,14 @@ class Rounds:
             return consumer_picture(self._consumers[group])
         if group in self._streams:
             return streams_picture(self._streams[group])
+        return None
+
+    def followed(self, group: str) -> Followed | None:
+        """Who has what by that round."""
+        if group in self._consumers:
+            return Followed.of_decision(self._consumers[group])
+        if group in self._streams:
+            return Followed.of_tasks(self._streams[group])
         return None
 
 

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from coordinator.picture import Picture
 from coordinator.rounds import Rounds
 
 PLAIN, JSON = "text/plain; charset=utf-8", "application/json"
@@ -57,6 +58,7 @@ class Answer:
 
 class Web:
     """Reads, never acts. `ready` says why the service is not ready, None if it is; it and `groups` answer at once.
+    `pictures` are those of `rounds` unless given.
 
     Alive means that the event loop turns: a leader that waits in JoinGroup is alive, and may be not ready.
     """
@@ -67,11 +69,13 @@ class Web:
         ready: Callable[[], str | None],
         groups: Callable[[], Sequence[GroupStatus]] = tuple,
         rounds: Rounds | None = None,
+        pictures: Callable[[str], Picture | None] | None = None,
     ) -> None:
         self._registry = registry
         self._ready = ready
         self._groups = groups
         self._rounds = rounds or Rounds()
+        self._picture = pictures or self._rounds.picture
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -120,7 +124,7 @@ class Web:
         return Answer(HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, f"{reason}\n".encode())
 
     def _group(self, name: str) -> Answer:
-        picture = self._rounds.picture(name)
+        picture = self._picture(name)
         if picture is None:
             return Answer(HTTPStatus.NOT_FOUND, PLAIN, b"No round of this group has been led by this process yet.\n")
         return _json(asdict(picture))

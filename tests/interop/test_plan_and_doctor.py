@@ -109,6 +109,14 @@ def test_bytes_and_money_between_racks_are_told(kafka: KafkaCluster, tmp_path: P
             }
             drawn = run_to_end([command, group, "--config", str(path)], environment={"COLUMNS": "200"})
             assert "az2 -> az1: 2.00 MB/s, 0.1440 EUR per hour" in drawn.stdout, drawn.text
+        joined = told(
+            "simulate", group, path, "--add", "2", "--add-rack", "az2", "--add-rack", "az3", "--policy", "rack-first"
+        )
+        assert joined[0]["traffic"]["present"]["cost_per_hour"] == 0.288
+        assert joined[-1]["traffic"]["planned"]["cost_per_hour"] == 0.0
+        drawn = run_to_end(["simulate", group, "--config", str(path), "--add", "1"], environment={"COLUMNS": "250"})
+        assert "now, reading from leaders: 4.00 MB/s of 6.00 MB/s cross racks, 0.2880 EUR per hour" in drawn.stdout
+        assert "afterwards, reading from leaders: " in drawn.stdout, drawn.text
 
 
 def by_id(ids: Mapping[str, str], member_id: str) -> str:

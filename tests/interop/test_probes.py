@@ -1,9 +1,12 @@
-"""/livez and /readyz while our JoinGroup is parked: a leader that waits for members is alive and ready."""
+"""/livez and /readyz while our JoinGroup is parked: a leader that waits for members is alive and ready. And the lags
+that the status page is told."""
 
+import json
 import threading
 import urllib.request
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from protocol.consumer import ConsumerProtocolSubscription
 from tests.interop.bellwether import Bellwether
@@ -24,6 +27,7 @@ def answer(address: str, path: str) -> tuple[int, str]:
 @pytest.mark.timeout(240)
 def test_a_leader_that_waits_in_a_join_is_alive_and_ready(kafka: KafkaCluster) -> None:
     kafka.create_topic(GROUP, 4)
+    read_some(kafka)
     protocols = [("range", ConsumerProtocolSubscription(topics=(GROUP,)).encode())]
     lease = PortLease()
     address = f"{LOOPBACK}:{lease.port}"
@@ -52,4 +56,26 @@ def test_a_leader_that_waits_in_a_join_is_alive_and_ready(kafka: KafkaCluster) -
         assert still == "PreparingRebalance", "the answers came while the leader waited"
         assert not joining.is_alive()
         assert sorted(m.instance_id or "" for m in describe(kafka.bootstrap, GROUP).members) == ["", "", "bellwether"]
+        # Read once somebody looks, so known at a later look.
+        known = {f"{GROUP}-0": 0, f"{GROUP}-1": 3, f"{GROUP}-2": None, f"{GROUP}-3": None}
+        wait_until(lambda: lags(address) == known, 60, lead.tail)
     lease.release()
+
+
+def read_some(kafka: KafkaCluster) -> None:
+    """Ten records in each of two partitions: one has been read to its end, three are left of the other."""
+    client = kafka.client_config("admin", "admin")
+    producer = Producer(client)
+    for partition in (0, 1):
+        for _ in range(10):
+            producer.produce(GROUP, b"x", partition=partition)
+    assert producer.flush(60) == 0
+    consumer = Consumer({**client, "group.id": GROUP})
+    consumer.commit(offsets=[TopicPartition(GROUP, 0, 10), TopicPartition(GROUP, 1, 7)], asynchronous=False)
+    consumer.close()
+
+
+def lags(address: str) -> dict[str, int | None]:
+    """By partition, as the page is told them."""
+    picture = json.loads(answer(address, f"/api/groups/{GROUP}")[1])
+    return {item["name"]: item["lag"] for holder in picture["holders"] for item in holder["items"]}

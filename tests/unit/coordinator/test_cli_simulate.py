@@ -1,8 +1,33 @@
-"""What an imagined round restores, in bytes: as far as brokers tell sizes."""
+"""What an imagined round restores, in bytes, as far as brokers tell sizes; what rounds cost, by weights and a price."""
 
-from coordinator.cli_simulate import task_bytes
-from protocol.types import TaskId
+import pytest
+
+from assignors.decide import Decision, decide
+from assignors.memory import Memory
+from assignors.model import ClusterView
+from assignors.registry import Policy
+from assignors.weights import Weights
+from assignors.whatif import Change, changed, rounds
+from coordinator.cli_cost import Scales, costs_of
+from coordinator.cli_simulate import Imagined, draw_rounds, task_bytes
+from coordinator.picture import consumers_of
+from coordinator.settings_pipeline import CostSettings
+from protocol.types import TaskId, TopicPartition
 from tests.unit.assignors.streams.world import Thread, group, led
+from tests.unit.assignors.wire import LiveMember, live_group
+
+CLUSTER = ClusterView.of({"t": [["az1"], ["az1"], ["az2"], ["az2"]]})  # 1 MB/s in each
+WEIGHTS = Weights({TopicPartition("t", p): 1e6 for p in range(4)})
+PRICE = CostSettings(price_per_gb=0.02, currency="EUR")
+
+
+def imagined(change: Change) -> tuple[Decision, tuple[Decision, ...]]:
+    """A group with a member in each rack, each with what is led there, and what the change causes."""
+    members = [LiveMember("a", ("t",), "az1"), LiveMember("b", ("t",), "az2")]
+    first = decide(live_group(members, 1, "range"), CLUSTER, Memory.empty(), Policy("rack-first"), 0)
+    now = decide(live_group([m.after(first) for m in members], 2, "range"), CLUSTER, first.memory, Policy(), 0)
+    raw, cluster = changed(now.raw, now.cluster, change)
+    return now, rounds(raw, cluster, now.memory, Policy("rack-first"), 0)
 
 
 def test_a_task_is_as_large_as_its_changelogs_on_disk() -> None:
@@ -12,3 +37,38 @@ def test_a_task_is_as_large_as_its_changelogs_on_disk() -> None:
         **{TaskId(0, partition): 0 for partition in range(4)},
         **{TaskId(1, partition): 1_000 + partition for partition in range(3)},
     }, "nothing is known of 1_3, and 0 has no state"
+
+
+def test_a_lost_rack_costs_what_is_read_from_it_then() -> None:
+    now, made = imagined(Change(without_racks=("az2",)))
+    (cost,) = costs_of(Scales(WEIGHTS, PRICE, near=False), now, made)
+    assert (cost["present"]["bytes_per_s"], cost["present"]["cost_per_hour"]) == (0.0, 0.0)
+    assert (cost["planned"]["bytes_per_s"], cost["planned"]["total_bytes_per_s"]) == (2e6, 4e6)
+    assert (cost["planned"]["cost_per_hour"], cost["planned"]["currency"]) == (0.144, "EUR")
+    assert cost["planned"]["by_racks"] == [
+        {"from": "az2", "to": "az1", "bytes_per_s": 2e6, "cost_per_hour": 0.144, "currency": "EUR"}
+    ]
+
+
+def test_each_round_begins_where_the_one_before_it_ends() -> None:
+    now, made = imagined(Change(new_members=("az1", "az2"), topics={"t": 8}))
+    costs = costs_of(Scales(WEIGHTS, None, near=None), now, [*made, *made])
+    assert len(costs) >= 2
+    assert [c["present"] for c in costs[1:]] == [c["planned"] for c in costs[:-1]]
+    assert "cost_per_hour" not in costs[0]["planned"], "bytes without a price"
+    assert (costs[-1]["planned"]["weighed"], costs[-1]["planned"]["owned"]) == (4, 8), "new partitions have no weight"
+
+
+def test_cost_is_drawn_once_something_is_weighed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    now, made = imagined(Change(without_racks=("az2",)))
+    found = [Imagined(one, consumers_of(one, now), {}) for one in made]
+    draw_rounds(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made))
+    drawn = capsys.readouterr().out
+    assert "now, reading from leaders: 0.0 B/s of 4.00 MB/s cross racks, 0.0000 EUR per hour" in drawn
+    assert "afterwards, reading from leaders: 2.00 MB/s of 4.00 MB/s cross racks, 0.1440 EUR per hour" in drawn
+    assert "2.00 MB/s, 0.1440 EUR per hour │" in drawn, "of each round"
+    draw_rounds(found, [])
+    assert "across racks" not in capsys.readouterr().out

@@ -13,13 +13,21 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from coordinator.http import HttpServer
+from coordinator.lags import Lags, with_lags
+from coordinator.picture import Picture
 from coordinator.rounds import Rounds
 from coordinator.web import GroupStatus, Web
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 from tests.unit.coordinator.test_picture import decided, member, planned, tasks
 from tests.unit.coordinator.test_streams_report import ONE_STANDBY
 
+# By name: of partitions, and of all that tasks read. 1_1 is active as well as a standby, with a lag of its own.
+READ = Lags(0.0, {"orders-0": 0, "orders-1": 7, "orders-2": 30_000, "0_0": 12, "1_1": 10_000})
 EVIL = "<img src=x onerror=document.title='hacked'>"
+BEHIND = {
+    "g": {("orders-0", "no"), ("orders-1", "near"), ("orders-2", "far")},
+    "shop": {("0_0", "near"), ("1_1", "far")},
+}
 GROUPS = [
     GroupStatus("g", "lead", "stable", True, 2, 3),
     GroupStatus("shop", "lead", "stable", True, 2, 3),
@@ -52,7 +60,13 @@ def rounds() -> Rounds:
 
 async def looked_at(chromium: str, fragment: str, shot: Path) -> tuple[str, dict[str, object] | None]:
     """The page's document after its script has run, and what the API says of the same group."""
-    server = HttpServer(Web(CollectorRegistry(), lambda: None, lambda: GROUPS, rounds()))
+    led_rounds = rounds()
+
+    def pictured(name: str) -> Picture | None:
+        found = led_rounds.picture(name)
+        return None if found is None else with_lags(found, READ, 2.0)
+
+    server = HttpServer(Web(CollectorRegistry(), lambda: None, lambda: GROUPS, led_rounds, pictured))
     address = await server.start("127.0.0.1:0")
 
     def look() -> tuple[str, dict[str, object] | None]:
@@ -89,11 +103,18 @@ def test_the_page_draws_what_the_api_says(tmp_path: Path, name: str) -> None:
     ]
     assert sorted(drawn) == sorted(said)
     assert drawn
-    lags = [(i["name"], i["lag"]) for holder in picture["holders"] for i in holder["items"] if i["lag"] is not None]
-    told = re.findall(r'data-item="([^"]+)" data-lag="(\d+)" data-behind="(no|near|far)"', page)
-    assert sorted((item, int(lag)) for item, lag, _ in told) == sorted(lags)
-    assert {behind for _, lag, behind in told if int(lag) > 0} <= {"near", "far"}
-    assert bool(lags) == (name == "shop"), "copies of tasks tell how far they are behind, and are coloured so"
+    lags = [
+        (i["state"], i["name"], i["lag"], "far" if i["lag"] >= 10_000 else "near" if i["lag"] else "no")
+        for holder in picture["holders"]
+        for i in holder["items"]
+        if i["lag"] is not None
+    ]
+    square = r'<i class="item ([a-z-]+)[^>]*data-item="([^"]+)" data-lag="(\d+)" data-behind="(no|near|far)"'
+    coloured = [(state, item, int(lag), behind) for state, item, lag, behind in re.findall(square, page)]
+    assert sorted(coloured) == sorted(lags)
+    active = {(item, behind) for state, item, _, behind in coloured if state not in ("standby", "warm-up")}
+    assert active == BEHIND[name], "what members read is coloured by its lag, beside local and cross-rack"
+    assert any(state == "standby" for state, *_ in coloured) == (name == "shop")
     assert set(re.findall(r'data-rack="([^"]*)"', page)) == {*picture["racks"], ""}
     assert page.count('class="holder"') == len(picture["holders"])
     assert picture["cause"].replace("<", "&lt;").replace(">", "&gt;") in page
