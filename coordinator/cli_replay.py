@@ -55,7 +55,7 @@ def replay(
     for name in sorted(group or groups):
         rounds, plans = recorded.snapshots.get(name, []), recorded.assignments.get(name, [])
         if policies or not policy:
-            found += replay_rounds(rounds_of(rounds, plans), policies, recorded.weights())
+            found += replay_rounds(rounds_of(rounds, plans, recorded.sources), policies, recorded.weights())
         if of_tasks or not policy:
             found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, recorded.weights())
     if not found:

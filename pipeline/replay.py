@@ -8,6 +8,7 @@ which no plan depends. Pure.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from pipeline.backtest import Record, cluster_of, raw_of
 
 DIFFERENCES_MAX = 100
 COPY_ROLE = "active"
+PLANNED = "plan"  # other answers are sent when it is late
+NO_SOURCES: Mapping[tuple[str, int, int], str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +71,22 @@ class Replayed:
 
 @dataclass(slots=True)
 class Round:
-    """A snapshot and the plan that was made from it: (owner, previous owner, withheld) by (topic, partition)."""
+    """A snapshot and the plan that was made from it: (owner, previous owner, withheld) by (topic, partition). `source`:
+    which answer that was."""
 
     snapshot: Record
+    source: str = PLANNED
     plan: dict[tuple[str, int], tuple[str, str | None, bool]] = field(default_factory=dict)
 
 
-def rounds_of(snapshots: Iterable[Record], assignments: Iterable[Record]) -> list[Round]:
-    """Snapshots with their plans, in order; those whose plan was not recorded are left out."""
-    found = {_key(snapshot): Round(snapshot) for snapshot in snapshots}
+def rounds_of(
+    snapshots: Iterable[Record], assignments: Iterable[Record], sources: Mapping[tuple[str, int, int], str] = NO_SOURCES
+) -> list[Round]:
+    """Snapshots with their plans, in order; those whose plan was not recorded are left out. `sources`: by group,
+    generation and time which answer was sent, the plan where nothing is said."""
+    found = {}
+    for snapshot in snapshots:
+        found[_key(snapshot)] = Round(snapshot, sources.get(_key(snapshot), PLANNED))
     for part in assignments:
         one = found.get(_key(part))
         for entry in part["entries"] if one is not None else ():
@@ -121,8 +131,14 @@ def _replayed(one: Round, before: Round | None, policy: Policy) -> Replayed:
         differences=listed,
         recorded=_cost(now, recorded),
         now=_cost(now, now.plan.owner),
-        doubt="weights and capacities are not recorded" if policy.name == LOAD_AWARE and len(different) else "",
+        doubt=_doubt(one, policy) if len(different) else "",
     )
+
+
+def _doubt(one: Round, policy: Policy) -> str:
+    if policy.name == LOAD_AWARE:
+        return "weights and capacities are not recorded"
+    return f"what was sent was a {one.source}" if one.source != PLANNED else ""
 
 
 def _memory(one: Round, before: Round | None) -> Memory:

@@ -1,5 +1,6 @@
 """A Streams application and `bellwether run` as its leader: how both are set up, and who led which round."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 from assignors.streams.model import Subtopology
 from assignors.streams.topology import InternalTopic, Topology
 from coordinator.topology import write_topology
-from tests.interop.bellwether import INSTANCE, Bellwether
+from tests.interop.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.brokers import KafkaCluster
 from tests.interop.rounds import Round, rounds
 from tests.interop.streams_app import Application, StreamsApp
@@ -75,13 +76,15 @@ def led(
     *,
     described: bool = True,
     control_topic: str = "",
+    events: str = "",
     **options: Any,
 ) -> Iterator[Bellwether]:
     """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic`
-    as one of several processes of which one leads."""
+    as one of several processes of which one leads. `events`: a topic that it records its rounds in."""
     told = settings_of(app, folder, described=described, **options)
     control = {"control_topic": control_topic, "standby": True} if control_topic else {}
-    with Bellwether(cluster, [app.application_id], options=told, **control) as process:
+    recording = {"events": {"topic": events}} if events else {}
+    with Bellwether(cluster, [app.application_id], options=told, **control, **recording) as process:
         yield process
 
 
@@ -98,6 +101,18 @@ def telling(lead: Bellwether, app: StreamsApp) -> Iterator[None]:
 def strangers(cluster: KafkaCluster, group: str) -> list[Round]:
     """The rounds of a group that somebody else led."""
     return [r for r in rounds(cluster, group) if not r.leader.startswith(INSTANCE)]
+
+
+def decided_again(cluster: KafkaCluster, events: str, folder: Path) -> list[dict[str, Any]]:
+    """What `bellwether replay` says of each round that is recorded in this topic by now."""
+    file = folder / "history"
+    copied = run_to_end(["history", "--bootstrap", cluster.bootstrap, "--topic", events, "--file", str(file)])
+    assert copied.code == 0, copied.text
+    replayed = run_to_end(["replay", str(file), "--output", "json"])
+    assert replayed.code in (0, 4), replayed.text
+    found: list[dict[str, Any]] = json.loads(replayed.stdout)
+    assert replayed.code == (0 if all(one["same"] for one in found) else 4), replayed.text
+    return found
 
 
 def generation_of(cluster: KafkaCluster, group: str) -> int:

@@ -17,6 +17,7 @@ from tests.interop.streams_led import (
     PARTITIONS,
     RETURNED,
     application,
+    decided_again,
     failures,
     generation_of,
     led,
@@ -34,9 +35,9 @@ pytestmark = pytest.mark.timeout(LIFE_S)
 
 
 def test_an_application_is_led_from_empty_brokers_through_growth(kafka: KafkaCluster, tmp_path: Path) -> None:
-    common = application(kafka, "lead-streams-grow", standbys=1)
+    common, events = application(kafka, "lead-streams-grow", standbys=1), "lead-streams-grow-events"
     with (
-        led(kafka, common, tmp_path) as lead,
+        led(kafka, common, tmp_path, events=events) as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=500) as load,
         telling(lead, app),
@@ -53,6 +54,11 @@ def test_an_application_is_led_from_empty_brokers_through_growth(kafka: KafkaClu
         assert app.timeline().overlaps() == []
         assert strangers(kafka, common.application_id) == []
         assert failures(app) == []
+        decided = {line["generation"] for line in lead.log("streams_decision", source="plan")}
+    again = decided_again(kafka, events, tmp_path)
+    assert [(one["generation"], one["differences"], one["failed"]) for one in again if not one["same"]] == []
+    assert {one["generation"] for one in again} >= decided > set()
+    assert {one["members"] for one in again} >= {2, 3}, "threads of two processes, and of three"
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])

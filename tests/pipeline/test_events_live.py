@@ -77,8 +77,8 @@ def weights_are_described(kafka: KafkaCluster, group: str, topic: str, directory
 
 
 def history_is_replayed(kafka: KafkaCluster, topic: str, path: Path, counts: Counter[str]) -> None:
-    """`bellwether history` copies at least what was read before, and `simulate` and `replay` decide on it without
-    a failure."""
+    """`bellwether history` copies at least what was read before, and `simulate` decides on it without a
+    failure, and `replay` as the leader did."""
     copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", topic, "--file", str(path)])
     assert copied.code == 0, copied.text
     history = read_history(path)
@@ -91,8 +91,10 @@ def history_is_replayed(kafka: KafkaCluster, topic: str, path: Path, counts: Cou
     assert {row["policy"]: row["failed"] for row in rows} == dict.fromkeys(POLICIES, 0)
     assert {row["snapshots"] > 0 for row in rows} == {True}
     again = run_to_end(["replay", str(path), "--output", "json"])
-    assert again.code in (0, 4), again.text
-    assert {row["policy"] for row in json.loads(again.stdout)} == {"kafka"}
+    # A plan that is late on a busy machine is not sent; what is sent then need not be what is decided with time.
+    sure = [row for row in json.loads(again.stdout) if not row["doubt"]]
+    assert sure
+    assert {(row["policy"], row["same"]) for row in sure} == {("kafka", True)}, again.text
 
 
 def produce(cluster: KafkaCluster, topic: str) -> None:

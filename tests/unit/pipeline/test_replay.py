@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from assignors.registry import Policy
 from assignors.weights import Weights
 from coordinator.cli import app
 from coordinator.cli_output import Exit
-from coordinator.event_records import assignment_entries, snapshot_record
+from coordinator.event_records import assignment_entries, decision_events, snapshot_record
+from coordinator.fallback import Source
 from pipeline.codec import SchemaSet
 from pipeline.history import read_history, write_history, write_json_lines
 from pipeline.replay import Round, replay_rounds, rounds_of
 from tests.unit.assignors.wire import LiveMember, live_group
+from tests.unit.coordinator.test_picture import decided, member, planned
 
 RACKS = ("az1", "az2", "az3")
 SCHEMAS = SchemaSet.load()
@@ -54,6 +57,22 @@ def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, protocol: s
     assert len(found) == 6
     assert [(one.differs, one.failed, one.policy) for one in found] == [(0, "", policy)] * 6
     assert all(one.now == one.recorded for one in found)
+
+
+def test_a_difference_from_what_was_sent_for_want_of_a_plan_is_doubtful(tmp_path: Path) -> None:
+    decision = decided(member("a", None), member("b", None))
+    sent = planned(decision)
+    late = replace(sent, chosen=replace(sent.chosen, source=Source.CHEAP))
+    write_history(tmp_path / "h", [SCHEMAS.encode(event, record) for event, record in decision_events(late)])
+    history = read_history(tmp_path / "h")
+    assert history.sources == {("g", 1, 5): "cheaper plan"}
+    kept = rounds_of(history.snapshots["g"], history.assignments["g"], history.sources)
+    otherwise = {"sticky-min-churn": Policy("sticky-min-churn")}
+    (found,) = replay_rounds(kept, otherwise, Weights())
+    assert found.differs
+    assert found.doubt == "what was sent was a cheaper plan"
+    (sure,) = replay_rounds(rounds_of(history.snapshots["g"], history.assignments["g"]), otherwise, Weights())
+    assert (sure.differs, sure.doubt) == (found.differs, "")
 
 
 def test_a_recording_that_begins_in_the_middle_decides_the_same(tmp_path: Path) -> None:
