@@ -182,7 +182,11 @@ class Prober:
         `ends` are end sums of changelogs as of now.
         """
         facts = self._facts
-        if facts is None or facts.unsettled or now_ms - facts.decided_at_ms < QUIET_MS:
+        if facts is None or facts.unsettled:
+            return None
+        if now_ms < facts.decided_at_ms and facts.probing_at_ms is not None:
+            return "probe: the clock has been set back, so nobody knows when the next one is due"
+        if now_ms - facts.decided_at_ms < QUIET_MS:
             return None
         if facts.probing_at_ms is not None and now_ms >= facts.probing_at_ms:
             return "probe: see which warm-ups have caught up"

@@ -89,7 +89,9 @@ def recall(
     fresh = {process: held for process, held in memory.held.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}
     known = {p: fresh[v.process_id] for p, v in enumerate(crew.processes) if v.process_id in fresh}
     since = {p: held.restarted_ms if p in continuing else now_ms for p, held in known.items()}
-    recent = [(at_ms, p) for p, at_ms in since.items() if at_ms is not None and now_ms - at_ms <= RECALL_MS]
+    # A clock that was set back must not make a restart last until it is where it was.
+    dated = [(min(at_ms, now_ms), p) for p, at_ms in since.items() if at_ms is not None]
+    recent = [(at_ms, p) for at_ms, p in dated if now_ms - at_ms <= RECALL_MS]
     for at_ms, p in sorted(recent):
         held = known[p]
         task = tasks.index(held.subtopology, held.partition)

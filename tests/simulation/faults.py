@@ -38,6 +38,7 @@ class Faults:
             (1, self.latency),
             (1, self.slow_plan),
             (1, self.no_metadata),
+            (1, self.clock_jumps),
             (1, self.topic_grows),
             (1, self.removed),
         )
@@ -51,7 +52,7 @@ class Faults:
         world.network.down.clear()
         world.network.holes.clear()
         self._calm()
-        world.metadata = True
+        world.metadata, world.skew_ms = True, 0
         if world.broker.coordinator is None:
             world.broker.elect(1, 0.1)
         for villain in world.hostile:
@@ -196,6 +197,14 @@ class Faults:
         self.world.metadata = False
         self._later(5.0, 30.0, back)
         return "no metadata can be read"
+
+    def clock_jumps(self) -> str:
+        """The time of day on our machines; only plans of applications have dates."""
+        world = self.world
+        if not world.streams:
+            return ""
+        world.skew_ms = self.rng.choice((-1, 1)) * int(10 ** self.rng.uniform(3.0, 7.0))
+        return f"the clock of our machines is {world.skew_ms / 1000:+.1f} s off"
 
     def topic_grows(self) -> str:
         """Not of applications, whose internal topics would have to grow with it."""

@@ -137,7 +137,7 @@ class TaskPlanner:
         """Topics of applications do not change here."""
 
     def wish(self) -> str | None:
-        return self._prober.due(self.world.wall_ms())
+        return self._prober.due(self.world.our_wall_ms())
 
     @property
     def unfinished(self) -> bool:

@@ -63,7 +63,7 @@ def rounds_max(partitions: int) -> int:
 def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrivals) -> MadeTasks:
     """Our plan. Raises DecisionError and StandAsideError."""
     seen = Seen(raw, TOPOLOGY, world.cluster, ends(world.partitions))
-    request = TaskRequest(seen, CONFIG, memory, arrivals, frozenset(), world.wall_ms(), 1, MESSAGE_BYTES_MAX)
+    request = TaskRequest(seen, CONFIG, memory, arrivals, frozenset(), world.our_wall_ms(), 1, MESSAGE_BYTES_MAX)
     return make_tasks(stock(NO_STAGES), request)
 
 

@@ -48,6 +48,7 @@ class World:
         self.notes = Counter[str]()
         self.injected = Counter[str]()
         self.metadata = True
+        self.skew_ms = 0  # of our machines' time of day
         self.settled_s, self.settled_rounds = 0.0, 0  # from healing on
         self.subscribed = (TOPIC,)
         self.checks = Checks(self)
@@ -74,7 +75,12 @@ class World:
         return self.flock == "streams"
 
     def wall_ms(self) -> int:
+        """The true time of day, which members know."""
         return EPOCH_MS + int(self.clock.now * 1000)
+
+    def our_wall_ms(self) -> int:
+        """What our machines take for it."""
+        return self.wall_ms() + self.skew_ms
 
     def _config(self) -> MembershipConfig:
         return MembershipConfig(

@@ -132,6 +132,17 @@ def test_kafkas_tick_comes_even_when_nothing_is_predicted() -> None:
     assert (probe.due(T0 + 5_000) or "").startswith("probe")
 
 
+def test_a_clock_that_is_set_back_keeps_nobody_waiting() -> None:
+    """Found by the simulation's clock jumps: probes were due at the old time of day, an hour later."""
+    probe = prober()
+    probe.planned(facts(T0 + 3_600_000, warmup(0, 10_000, None)))
+    assert (probe.due(T0) or "").startswith("probe: the clock")
+    probe.planned(facts(T0, warmup(0, 10_000, None)))
+    assert probe.due(T0 + QUIET_MS) is None, "the new plan is dated by the new clock"
+    probe.planned(facts(T0 + 3_600_000, standby(0, 1000, None), pending=False))
+    assert probe.due(T0) is None
+
+
 def test_an_unsettled_or_just_rebalanced_group_is_left_alone() -> None:
     probe = prober()
     probe.planned(replace(facts(T0, warmup(0, 10_000, None), unsettled=True), probing_at_ms=T0))

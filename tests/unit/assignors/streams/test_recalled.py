@@ -239,6 +239,22 @@ class TestAskingAgain:
         story.round()
         assert {story.asked_ms(name) for name in "abc"} == {NEVER_MS}
 
+    def test_no_longer_where_the_clock_has_been_set_back(self) -> None:
+        """It was asked twice a second until the clock was again where it had been."""
+        story = Story()
+        story.restart("b")
+        story.round()
+        story.now_ms -= 3_600_000
+        began_ms = story.now_ms
+        for _ in range(40):
+            behind = dict.fromkeys(story.threads["b"].sums, 10)
+            story.threads["b"] = replace(story.threads["b"], sums=behind)
+            story.round()
+            if story.asked_ms("b") == NEVER_MS:
+                break
+            story.now_ms = story.asked_ms("b")
+        assert story.now_ms - began_ms <= 2 * RETURNING_MS
+
     def test_not_for_a_process_that_is_new(self) -> None:
         story = Story()
         story.threads["d"] = Thread("d", 4)
