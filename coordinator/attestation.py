@@ -23,6 +23,7 @@ from protocol.types import ProcessId
 TAG = "bellwether.topology"
 TAG_CHARS = 16
 LEARNED = "learned"
+GUESSED = "guessed"  # learned, and of whose changelog is whose one of several possibilities
 # A member that was stopped stays in the group until its session expires; its successor may be there before that.
 REPLACEMENT_MS = 300_000
 RESTARTS_MAX, RESTARTS_MS = 2, 300_000
@@ -65,7 +66,7 @@ def distrust(
         return strange, arrivals
     excused = {memory.threads[m].process_id for m in removed if m in memory.threads}
     arrivals, restarted = _compare(decoded, crew, memory, arrivals, now_ms, excused)
-    if topology.source == LEARNED:
+    if topology.source in (LEARNED, GUESSED):
         ids = witnesses | {m.member_id for m in memory.plan.members}
         known = _continuing(decoded, crew, ids) | excused | {*restarted}
         restarted += sorted({p.process_id for p in crew.processes} - known)

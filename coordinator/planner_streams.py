@@ -325,6 +325,9 @@ class StreamsPlanner:
         latest, committed = wanted_offsets(topology, counts)
         if topology.source == LEARNED:
             latest |= {t: counts[t] for t in topology.undecided if t in counts}
+        if topology.undecided:  # a source topic may turn out to serve as a changelog
+            mine = {*topology.source_topics} - {*topology.repartition_topics, *latest}
+            committed = committed | {t: counts[t] for t in mine if t in counts}
         asked = {topic: count for topic, count in latest.items() if topic not in created}
         ends = await self._offsets.end_offsets(self.group_id, asked, committed, limit_s)
         self._offset_failures = self._offset_failures + 1 if ends.failure else 0

@@ -60,7 +60,7 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
     Raises DecisionError where another plan may do, StandAsideError where none would.
     """
     config, memory = asked.config, asked.memory
-    world = _settled(asked)
+    world, *others = _settled(asked)
     decoded = decode_streams(world.raw, memory.threads.keys() if memory.led else ())
     doubt, arrived = distrust(
         decoded,
@@ -75,12 +75,22 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
     )
     if doubt is not None:
         raise StandAsideError(doubt)
+    decision = _decided(assignors, asked, world)
+    if any(_decided(assignors, asked, other).assignments != decision.assignments for other in others):
+        raise StandAsideError(_untold(asked.world.topology.undecided))
+    for finding in oversized(world.raw, decision.assignments, asked.message_bytes_max):
+        decision = without_host_maps(decision, finding) or decision
+    return decision, inspect_streams(world.raw, decision, message_bytes_max=asked.message_bytes_max), arrived
+
+
+def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> StreamsDecision:
+    config = asked.config
     decision = decide_streams(
         world.raw,
         world.cluster,
         world.ends,
         world.topology,
-        memory,
+        asked.memory,
         config.configs,
         config.policy,
         asked.now_ms,
@@ -89,24 +99,26 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
     )
     if isinstance(decision, StepAside):
         raise DecisionError(decision.reason) if decision.cause is Cause.PLAN else StandAsideError(decision.reason)
-    for finding in oversized(world.raw, decision.assignments, asked.message_bytes_max):
-        decision = without_host_maps(decision, finding) or decision
-    return decision, inspect_streams(world.raw, decision, message_bytes_max=asked.message_bytes_max), arrived
+    return decision
 
 
-def _settled(asked: TaskRequest) -> World:
-    """With a topology of which every changelog is somewhere. Raises StandAsideError where lags would be needed that
-    nobody can know."""
+def _settled(asked: TaskRequest) -> list[World]:
+    """With a topology of which every changelog is somewhere; several where it may be one of several, and only a plan
+    that is the same for all of them will do. Raises StandAsideError where there are too many."""
     world, topology = asked.world, asked.world.topology
     if topology.source != LEARNED or not topology.undecided:
-        return world
+        return [world]
     found = settle(topology, world.raw, asked.memory, world.cluster, world.ends.ends)
     if not found.open:
-        return replace(world, topology=found.topology)
-    processes = gather(decode_streams(world.raw), asked.memory).processes
-    named = ", ".join(found.open[:_LISTED])
-    reason = f"no thread has said enough yet to tell which subtopology these belong to: {named}"
-    # Whoever is removed to lead reports offsets; where others do already, that would tell nothing new.
-    if len(processes) > 1 and (found.told or not asked.dry):
-        raise StandAsideError(reason)
-    return replace(world, topology=found.topology, ends=EndOffsets.failed(reason))
+        return [replace(world, topology=found.topology)]
+    # A lone process has all tasks, whatever their lags; and whoever is removed to lead reports offsets then.
+    if asked.dry or len(gather(decode_streams(world.raw), asked.memory).processes) < 2:
+        return [replace(world, topology=found.topology, ends=EndOffsets.failed(_untold(found.open)))]
+    if not found.ways:
+        raise StandAsideError(_untold(found.open))
+    return [replace(world, topology=way) for way in found.ways]
+
+
+def _untold(changelogs: tuple[str, ...]) -> str:
+    named = ", ".join(changelogs[:_LISTED])
+    return f"no thread has said enough yet to tell which subtopology these belong to: {named}"

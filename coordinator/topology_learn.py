@@ -187,6 +187,33 @@ class Puzzle:
     ) -> tuple[dict[str, int | None], list[str]]:
         """(subtopology of each changelog, None where it is open; notes). Changelogs that fit nowhere are left out;
         `known` ones are not asked for again."""
+        placed, options, notes = self._options(changelogs, known)
+        guess = _by_offsets(placed, options, sums, ends) if options else {}
+        if guess:
+            notes.append("changelogs were told apart by their offsets: " + ", ".join(sorted(guess)))
+        return placed | (guess or dict.fromkeys(options)), notes
+
+    def possible(
+        self,
+        changelogs: Mapping[str, int],
+        sums: Sequence[OffsetSum],
+        ends: Mapping[str, LongArray],
+        known: Mapping[str, int] = NOTHING,
+    ) -> list[dict[str, int]]:
+        """Every way to place the changelogs, or to take them for leftovers, in which nobody has read beyond an end, the
+        likeliest first; [] where there are too many. Where state gets none, a source topic may serve as one."""
+        placed, options, _ = self._options(changelogs, known)
+        choices = {topic: (*numbers, None) for topic, numbers in options.items()}
+        if any(t not in ends for t in (*placed, *options)):
+            sums = ()
+        ranked = _ranked(placed, choices, [(task, value) for task, value in sums if value > 0], ends)
+        whole = [{**placed, **dict(zip(choices, choice, strict=True))} for _, _, choice in ranked]
+        return [{topic: n for topic, n in way.items() if n is not None} for way in whole]
+
+    def _options(
+        self, changelogs: Mapping[str, int], known: Mapping[str, int]
+    ) -> tuple[dict[str, int | None], dict[str, list[int]], list[str]]:
+        """(changelogs with a certain place, the places of each of the others, notes)."""
         placed: dict[str, int | None] = dict(known)
         notes: list[str] = []
         options: dict[str, list[int]] = {}
@@ -202,11 +229,7 @@ class Puzzle:
                 placed[topic] = (by_name or fitting)[0]
             else:
                 options[topic] = fitting or same_size
-        guess = _by_offsets(placed, options, sums, ends) if options else {}
-        if guess:
-            notes.append("changelogs were told apart by their offsets: " + ", ".join(sorted(guess)))
-        placed |= guess or dict.fromkeys(options)
-        return placed, notes
+        return placed, options, notes
 
     def same_size(self, partitions: int) -> list[int]:
         """The subtopologies with so many tasks."""
@@ -239,26 +262,41 @@ def _by_offsets(
     ends: Mapping[str, LongArray],
 ) -> dict[str, int | None]:
     """The one way to place the open changelogs in which offset sums are nearly end offsets; {} if there is none."""
-    topics = list(options)
-    combinations = 1
-    for choice in options.values():
-        combinations *= len(choice)
     asked = {n for choice in options.values() for n in choice}
     sums = [(task, value) for task, value in sums if value > 0 and task.subtopology in asked]
-    if not sums or combinations > _COMBINATIONS_MAX or any(t not in ends for t in (*topics, *placed)):
+    if not sums or any(t not in ends for t in (*options, *placed)):
         return {}
-    scored: list[tuple[int, int, tuple[int, ...]]] = []
-    for choice in product(*options.values()):
-        whole = {**placed, **dict(zip(topics, choice, strict=True))}
-        expected = [_end_sum(task, whole, ends) for task, _ in sums]
-        if all(end >= value for end, (_, value) in zip(expected, sums, strict=True)) and asked <= {*whole.values()}:
-            scored.append((sum(expected) - sum(value for _, value in sums), sum(expected), choice))
-    scored.sort()
+    kept = {*placed.values()}
+    scored = [way for way in _ranked(placed, options, sums, ends) if asked <= kept | {*way[2]}]
     if not scored or scored[0][0] > _SLACK * scored[0][1]:
         return {}
     if len(scored) > 1 and scored[1][0] < _MARGIN * max(1, scored[0][0]):
         return {}
-    return dict(zip(topics, scored[0][2], strict=True))
+    return dict(zip(options, scored[0][2], strict=True))
+
+
+def _ranked(
+    placed: Mapping[str, int | None],
+    options: Mapping[str, Sequence[int | None]],
+    sums: Sequence[OffsetSum],
+    ends: Mapping[str, LongArray],
+) -> list[tuple[int, int, tuple[int | None, ...]]]:
+    """(records that the sums lack to the ends, the ends, the choice) of each choice in which no sum is beyond its end,
+    ascending; [] where there are too many choices. Sums of subtopologies without any changelog say nothing."""
+    combinations = 1
+    for choices in options.values():
+        combinations *= len(choices)
+    if combinations > _COMBINATIONS_MAX:
+        return []
+    found: list[tuple[int, int, tuple[int | None, ...]]] = []
+    for choice in product(*options.values()):
+        whole = {**placed, **dict(zip(options, choice, strict=True))}
+        served = {*whole.values()}
+        told = [(_end_sum(task, whole, ends), value) for task, value in sums if task.subtopology in served]
+        if all(end >= value for end, value in told):
+            expected = sum(end for end, _ in told)
+            found.append((expected - sum(value for _, value in told), expected, choice))
+    return sorted(found, key=lambda way: way[:2])
 
 
 def _end_sum(task: TaskId, placed: Mapping[str, int | None], ends: Mapping[str, LongArray]) -> int:

@@ -4,9 +4,10 @@ A Java leader's assignment does not say it, and threads that run all their tasks
 has lost its tasks does: so the very round in which we take an application from its leader can tell what watching could
 not.
 
-Where even that does not tell, an application of one process is led all the same: all tasks are with it, whatever their
-lags. Beside others lags matter, so a Java member leads until threads have said enough: its warm-ups and standbys report
-offsets. Pure.
+Where even that does not tell, every way to place the changelogs that contradicts nobody is tried: if all of them give
+the same plan, it is the right one, whoever keeps what (`Settled.ways`). That is so for an application of one process,
+which has all tasks whatever their lags; and for several where changelogs cannot be told apart because they are equally
+long. Otherwise a Java member leads until threads have said enough: its warm-ups and standbys report offsets. Pure.
 """
 
 from collections import defaultdict
@@ -18,24 +19,25 @@ from assignors.streams.memory import StreamsMemory
 from assignors.streams.model import Subtopology
 from assignors.streams.topology import Topology, TopologyError
 from assignors.views import RawGroup
+from coordinator.attestation import GUESSED
 from coordinator.topology_learn import OffsetSum, Puzzle, assembled
 from protocol.consumer import ConsumerProtocolSubscription
 from protocol.errors import RemoteProtocolError
 from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
 from protocol.types import ProcessId
 
-GUESSED = "guessed"  # the source of a topology of which only the tasks are certain, not their lags
+WAYS_MAX = 16
 Tasks = set[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """`topology` has every changelog somewhere; `open` names those that may be elsewhere, and `told` whether anybody
-    reports offsets of the subtopologies in question: then the others have nothing to add."""
+    """`topology` has every changelog somewhere; `open` names those that may be elsewhere, and `ways` are all topologies
+    that contradict nobody, () where they are too many to look at."""
 
     topology: Topology
     open: tuple[str, ...] = ()
-    told: bool = False
+    ways: tuple[Topology, ...] = ()
 
 
 def settle(
@@ -65,22 +67,34 @@ def settle(
         placed, _ = puzzle.solve(changelogs, sums, ends, known)
         found = assembled(topology.application_id, sources, placed, puzzle.reused(placed, counts), ()).topology
     except TopologyError:  # a store without a changelog: nothing is certain
-        return _guessed(topology, puzzle, counts, sums)
-    return Settled(found) if not found.undecided else _guessed(found, puzzle, counts, sums)
+        return Settled(_guessed(topology, puzzle, counts), topology.undecided)
+    if not found.undecided:
+        return Settled(found)
+    ways = _ways(puzzle, puzzle.possible(changelogs, sums, ends, known), counts)
+    return Settled(_guessed(found, puzzle, counts), found.undecided, ways)
 
 
-def _guessed(topology: Topology, puzzle: Puzzle, counts: Mapping[str, int], sums: Sequence[OffsetSum]) -> Settled:
+def _ways(puzzle: Puzzle, possible: Sequence[Mapping[str, int]], counts: Mapping[str, int]) -> tuple[Topology, ...]:
+    """The topologies in which every subtopology that keeps state has a changelog."""
+    found = []
+    for placed in possible:
+        try:
+            reused = puzzle.reused(placed, counts)
+        except TopologyError:
+            continue
+        whole = assembled(puzzle.application_id, puzzle.sources, placed, reused, ()).topology
+        found.append(replace(whole, source=GUESSED))
+    return tuple(found) if len(found) <= WAYS_MAX else ()
+
+
+def _guessed(topology: Topology, puzzle: Puzzle, counts: Mapping[str, int]) -> Topology:
     """Changelogs where they may be, so that every subtopology that keeps state has one."""
     holds: dict[int, list[str]] = {s.id: list(s.changelogs) for s in topology.subtopologies}
-    asked: set[int] = set()
     for topic in topology.undecided:
         fitting = [n for n in puzzle.same_size(counts.get(topic, 0)) if n not in puzzle.stateless] or sorted(holds)
-        asked.update(fitting)
         holds[min(fitting, key=lambda n: (n not in puzzle.stateful, len(holds[n]), n))].append(topic)
     parts = [_with(s, holds[s.id]) for s in topology.subtopologies]
-    told = any(value > 0 for task, value in sums if task.subtopology in asked)
-    guessed = replace(topology, subtopologies=tuple(parts), undecided=(), source=GUESSED)
-    return Settled(guessed, topology.undecided, told)
+    return replace(topology, subtopologies=tuple(parts), undecided=(), source=GUESSED)
 
 
 def _with(subtopology: Subtopology, changelogs: list[str]) -> Subtopology:

@@ -43,7 +43,8 @@ class Measured:
     whose leader delivered a plan; `restored` are records read by active tasks before they ran, `loaded` by standby and
     warm-up tasks (the steady updates included); `foreign` are source and changelog partitions of active tasks without
     a replica in the owner's rack, of `partitions`; `spread` is the difference in tasks between fullest and emptiest;
-    `load` is the machine's load average of the last minute: compare only runs where it is alike.
+    `late` counts instances that were back only when their session had ended: compare only runs where it is alike, and
+    `load`, the machine's load average of the last minute.
     """
 
     leader: str
@@ -61,6 +62,7 @@ class Measured:
     foreign: int
     partitions: int
     spread: int
+    late: int
     exact: bool
     load: float
 
@@ -165,6 +167,7 @@ def measure(
             foreign=foreign,
             partitions=total,
             spread=app.spread(),
+            late=len(line.late(began_ms, settled_ms)),
             exact=exact,
             load=round(os.getloadavg()[0], 1),
         )
@@ -192,7 +195,7 @@ def table(results: Sequence[Measured]) -> Table:
     """Every run, and the medians where a scenario ran more than once."""
     shown = Table(title="One Streams application, the same load, state and brokers")
     columns = ("scenario", "leader", "run", "settled s", "rebalances", "unowned ms max/sum", "stalled ms max/sum")
-    for column in (*columns, "moves", "restored", "loaded", "foreign", "spread", "exact", "load"):
+    for column in (*columns, "moves", "restored", "loaded", "foreign", "spread", "late", "exact", "load"):
         shown.add_column(column, justify="left" if column in ("scenario", "leader") else "right")
     for scenario in SCENARIOS:
         for leader in LEADERS:
@@ -217,6 +220,7 @@ def _cells(run: str, results: Sequence[Measured]) -> Iterable[str]:
         *(f"{median(field):.0f}" for field in ("moves", "restored", "loaded")),
         f"{median('foreign'):.0f}/{results[0].partitions}",
         f"{median('spread'):.0f}",
+        f"{median('late'):.0f}",
         "yes" if all(result.exact for result in results) else "NO",
         f"{median('load'):.0f}",
     )

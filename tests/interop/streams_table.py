@@ -21,6 +21,7 @@ COLUMNS = {
     "restored": "restored records",
     "foreign": "cross-rack partitions",
     "spread": "spread of tasks",
+    "late": "back after their session",
     "load": "load of the machine",
 }
 

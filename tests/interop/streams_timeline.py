@@ -125,6 +125,18 @@ class Timeline:
         """The generations that any thread was assigned in."""
         return frozenset(h.said["generation"] for h in self.within(start_ms, end_ms, "assigned"))
 
+    def late(self, start_ms: int, end_ms: int) -> list[str]:
+        """Instances that ended in the window and came back after others had been given something for it: later than
+        their session lasts, so that their tasks had to move, whoever led."""
+        found = []
+        for end in self.within(start_ms, end_ms, "ended"):
+            later = self.within(end.t_ms, end_ms, "assigned")
+            back = min((h.said["generation"] for h in later if h.instance == end.instance), default=None)
+            gained = (h.said["generation"] for h in later if h.instance != end.instance and h.said["partitions"])
+            if back is not None and min(gained, default=back) < back:
+                found.append(end.instance)
+        return found
+
     def last_change_ms(self, start_ms: int) -> int:
         """When a task or an assignment last changed since `start_ms`; `start_ms` if none did."""
         events = ("running", "suspended", "assigned", "revoked", "lost", "tasks")

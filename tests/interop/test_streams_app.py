@@ -94,6 +94,17 @@ def test_a_timeline_knows_gaps_overlaps_and_moves() -> None:
     assert line.owners_at(170) == {"0_0": "b", "0_1": "a"}
 
 
+def test_a_timeline_knows_who_came_back_later_than_its_session_lasts() -> None:
+    def assigned(t_ms: int, instance: str, generation: int, *partitions: int) -> Happening:
+        return _told(t_ms, instance, "assigned", generation=generation, partitions=[["in", p] for p in partitions])
+
+    others = (_told(0, "a", "ended"), assigned(10, "b", 2, 0), assigned(11, "c", 2))
+    assert Timeline((*others, assigned(12, "a", 2))).late(0, 100) == []
+    assert Timeline((*others, assigned(30, "a", 3, 0))).late(0, 100) == ["a"]
+    assert Timeline((*others, assigned(30, "a", 3, 0))).late(1, 100) == []
+    assert Timeline(others).late(0, 100) == [], "it never came back"
+
+
 def test_a_timeline_takes_only_long_pauses_for_stalls() -> None:
     def processed(t_ms: int, instance: str, tasks: Mapping[str, tuple[int, int, int]]) -> Happening:
         return _told(t_ms, instance, "processed", tasks=tasks)

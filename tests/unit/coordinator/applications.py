@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from assignors.model import ClusterView
+from assignors.streams.decide import Assignors
 from assignors.streams.model import AssignmentConfigs
 from assignors.streams.offsets import EndOffsets
 from assignors.streams.topology import Topology
@@ -108,6 +109,7 @@ class App:
         known: Known | None = None,
         attested: bool = False,
         standby_lag_max: int | None = None,
+        assignors: Assignors = SIMPLE,
         **configs: int,
     ) -> None:
         self.cluster, self.log, self.known = cluster or Cluster(), log or Log(), known or Known()
@@ -121,7 +123,7 @@ class App:
             standby_lag_max=standby_lag_max,
         )
         self.planner = StreamsPlanner(
-            "shop", config, self.cluster, self.log, self.known, SIMPLE, wall_clock=lambda: self.at_s
+            "shop", config, self.cluster, self.log, self.known, assignors, wall_clock=lambda: self.at_s
         )
 
     def order(self, generation: int, *threads: Thread | RawMember, deadline: float) -> Decide:

@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 
 from assignors.model import LongArray
+from assignors.streams.decide import STOCK
 from assignors.streams.memory import StreamsMemory
 from assignors.streams.model import Subtopology
 from assignors.streams.topology import Topology
+from coordinator.attestation import GUESSED
 from coordinator.commands import Decide
+from coordinator.offset_reader import Offsets
 from coordinator.planning import PlanError
-from coordinator.topology_settle import GUESSED, Settled, settle
+from coordinator.topology_settle import Settled, settle
 from protocol.streams_subscription import LATEST_OFFSET
 from tests.unit.assignors.scenes import cluster_of
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
-from tests.unit.coordinator.applications import App, Known
+from tests.unit.coordinator.applications import App, Known, Log
 
 CHANGELOG = "shop-totals-changelog"
 OPEN = replace(
@@ -28,10 +31,11 @@ OPEN = replace(
     subtopologies=tuple(replace(s, changelogs=()) for s in SHOP.subtopologies),
     undecided=(CHANGELOG,),
 )
-EQUAL = {"t": 2, "u": 2, "app-s-changelog": 2, "app-r-changelog": 2}
+T, U = "app-t-repartition", "app-u-repartition"
+EQUAL = {T: 2, U: 2, "app-s-changelog": 2, "app-r-changelog": 2}
 TWO = Topology(
     "app",
-    (Subtopology(0, ("t",)), Subtopology(1, ("u",))),
+    (Subtopology(0, (T,), repartition_sources=(T,)), Subtopology(1, (U,), repartition_sources=(U,))),
     "learned",
     undecided=("app-r-changelog", "app-s-changelog"),
 )
@@ -50,7 +54,7 @@ def held(*threads: Thread, topology: Topology = SHOP, counts: Mapping[str, int] 
 
 
 def of_two(*threads: Thread, ends: Mapping[str, LongArray] = ENDS) -> Settled:
-    ran = [replace(t, topics=("t", "u")) for t in threads]
+    ran = [replace(t, topics=(T, U)) for t in threads]
     plain = replace(TWO, undecided=(), source="file")
     return settle(
         TWO,
@@ -59,6 +63,13 @@ def of_two(*threads: Thread, ends: Mapping[str, LongArray] = ENDS) -> Settled:
         cluster_of(EQUAL),
         ends,
     )
+
+
+BOTH_WAYS = {(("app-s-changelog",), ("app-r-changelog",)), (("app-r-changelog",), ("app-s-changelog",))}
+
+
+def changelogs_of(found: Settled) -> set[tuple[tuple[str, ...], ...]]:
+    return {tuple(s.changelogs for s in way.subtopologies) for way in found.ways}
 
 
 def test_a_thread_that_has_lost_its_tasks_tells_who_keeps_state() -> None:
@@ -86,7 +97,6 @@ def test_two_stores_of_tasks_that_run_stay_open() -> None:
     running = {(s, p): LATEST_OFFSET for s in (0, 1) for p in (0, 1)}
     found = of_two(Thread("a", 1, sums=running))
     assert found.open == ("app-r-changelog", "app-s-changelog")
-    assert not found.told
     assert found.topology.source == GUESSED
     assert [len(s.changelogs) for s in found.topology.subtopologies] == [1, 1], "both keep state, whichever it is"
 
@@ -95,7 +105,35 @@ def test_offsets_that_fit_both_ways_stay_open() -> None:
     same = {t: np.array([100, 100]) for t in ENDS}
     found = of_two(Thread("a", 1, sums={(s, p): 100 for s in (0, 1) for p in (0, 1)}), ends=same)
     assert found.open
-    assert found.told
+    assert changelogs_of(found) == BOTH_WAYS
+
+
+def test_what_somebody_has_read_beyond_the_end_of_is_none_of_the_ways() -> None:
+    """Nobody is near any end, so it stays open; but only one of the two logs is as long as what was read of 0_0."""
+    found = of_two(Thread("a", 1, sums={(0, 0): 100, (0, 1): 50, (1, 0): 50, (1, 1): 50}))
+    assert found.open
+    assert changelogs_of(found) == {(("app-s-changelog",), ("app-r-changelog",))}
+
+
+def test_a_changelog_may_be_left_over_from_an_older_version() -> None:
+    """Three logs and two stores: which one nobody writes any more is open too."""
+    three = tuple(f"app-{name}-changelog" for name in "qrs")
+    topology = replace(TWO, undecided=three)
+    running = Thread("a", 1, (T, U), sums={(s, p): LATEST_OFFSET for s in (0, 1) for p in (0, 1)})
+    counts = dict.fromkeys((T, U, *three), 2)
+    found = changelogs_of(settle(topology, group(running), StreamsMemory.empty(), cluster_of(counts), NOTHING))
+    assert found >= BOTH_WAYS
+    assert (("app-q-changelog", "app-s-changelog"), ("app-r-changelog",)) in found
+    assert len(found) == 12
+    assert all(all(way) for way in found), "all state has a changelog"
+
+
+def test_a_source_topic_may_serve_as_a_changelog() -> None:
+    counts = {"t": 2, "u": 2, "app-s-changelog": 2, "app-r-changelog": 2}
+    topology = replace(TWO, subtopologies=(Subtopology(0, ("t",)), Subtopology(1, ("u",))))
+    running = Thread("a", 1, ("t", "u"), sums={(s, p): LATEST_OFFSET for s in (0, 1) for p in (0, 1)})
+    found = changelogs_of(settle(topology, group(running), StreamsMemory.empty(), cluster_of(counts), ENDS))
+    assert (("app-r-changelog", "app-s-changelog"), ("u",)) in found
 
 
 def test_a_member_that_cannot_be_read_says_nothing() -> None:
@@ -142,26 +180,81 @@ def test_one_process_is_led_all_the_same_and_what_it_says_later_is_kept() -> Non
     run(story())
 
 
-def test_beside_others_a_java_member_leads_until_enough_has_been_said() -> None:
+class Ends(Log):
+    """Logs of different lengths, the same for all partitions of each."""
+
+    def __init__(self, lengths: Mapping[str, int]) -> None:
+        super().__init__()
+        self.lengths = lengths
+
+    async def ends(self, topics: Mapping[str, int], limit_s: float) -> Offsets:
+        return {t: np.full(n, self.lengths[t], dtype=np.int64) for t, n in topics.items()}
+
+
+def app_of_two(ends: Mapping[str, int]) -> App:
+    """Two subtopologies, both with state, and two changelogs of equal size; lags and standbys count."""
+    app = App(known=Known(replace(TWO, application_id="app")), log=Ends(ends), assignors=STOCK, num_standby_replicas=1)
+    app.known.witnesses = frozenset({"a", "b"})
+    app.cluster.counts = dict(EQUAL)
+    return app
+
+
+def pair(read: int) -> tuple[Thread, Thread]:
+    """Each runs one task of each subtopology, and has read so many records of the changelogs of the others."""
+    running = {(s, p): LATEST_OFFSET for s in (0, 1) for p in (0, 1)}
+    behind = dict.fromkeys(running, read)
+    first, second = (0, 0), (1, 0)
+    return (
+        Thread("a", 1, (T, U), sums=behind | {first: LATEST_OFFSET, second: LATEST_OFFSET}),
+        Thread("b", 2, (T, U), sums={t: read if t in (first, second) else LATEST_OFFSET for t in running}),
+    )
+
+
+def test_several_processes_are_led_where_every_way_gives_the_same_plan() -> None:
+    """Both logs are so nearly of one length that nothing anybody reports tells them apart: nor do the plans differ."""
+
     async def story() -> None:
-        app = open_app()
-        with pytest.raises(PlanError, match=f"which subtopology these belong to: {CHANGELOG}"):
-            await app.planner.plan(order(app, 1, A, B))
-        assert app.known.topology is OPEN
+        app = app_of_two({"app-s-changelog": 502, "app-r-changelog": 500})
+        planned = await app.planner.plan(order(app, 1, *pair(499)))
+        decision = planned.chosen.decision
+        assert decision.lags_known
+        assert decision.plan.active.tolist() == [0, 1, 0, 1], "everybody goes on with what runs there"
+        app.planner.delivered(1)
+        assert app.known.topology is not None
+        assert app.known.topology.undecided == TWO.undecided, "it stays open, and is looked at again in each round"
 
     run(story())
 
 
-def test_a_leader_may_be_removed_to_hear_its_offsets_once_but_not_where_others_say_theirs() -> None:
+def test_several_processes_are_left_to_java_where_the_ways_differ() -> None:
+    """One log is long and the other short: who has read half of the short one has caught up, or has hardly begun."""
+
     async def story() -> None:
-        app = open_app()
-        assert (await app.planner.compare(order(app, -1, A, B))).decision.view.size == 2
-        app = App(known=Known(replace(TWO, application_id="shop")))
-        app.known.witnesses = frozenset({"a", "b"})
-        app.cluster.counts = dict(EQUAL)
-        threads = [replace(t, topics=("t", "u"), sums={(0, 0): 7, (1, 0): 7}) for t in (A, B)]
-        with pytest.raises(PlanError, match="which subtopology these belong to"):
-            await app.planner.compare(order(app, -1, *threads))
+        app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
+        with pytest.raises(PlanError, match="which subtopology these belong to: app-r-changelog, app-s-changelog"):
+            await app.planner.plan(order(app, 1, *(replace(t, sums={}) for t in pair(0))))
+        assert app.known.topology is not None
+        assert app.known.topology.undecided
+
+    run(story())
+
+
+def test_a_process_that_restarted_is_not_led_by_one_of_several_possibilities() -> None:
+    async def story() -> None:
+        app = app_of_two({"app-s-changelog": 500, "app-r-changelog": 500})
+        a, b = pair(499)
+        with pytest.raises(PlanError, match="has restarted and may run another version"):
+            await app.planner.plan(order(app, 1, a, replace(b, member_id="c", process=3)))
+
+    run(story())
+
+
+def test_a_leader_may_be_removed_to_hear_what_it_reports() -> None:
+    """Before that nothing is known of a group at rest but what its members said when they joined."""
+
+    async def story() -> None:
+        app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
+        assert (await app.planner.compare(order(app, -1, *pair(250)))).decision.view.size == 2
 
     run(story())
 
