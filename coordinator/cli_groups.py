@@ -13,6 +13,7 @@ import typer
 from coordinator.cli_output import As, Output, as_json, fail
 
 if TYPE_CHECKING:
+    from coordinator.cli_leader import Leader
     from coordinator.cluster import ClusterReader
     from coordinator.observe import Observation
     from coordinator.observe_runner import GroupObserver, Sources
@@ -149,9 +150,11 @@ async def _look(
     interval_s: float | None = None,
     show: "Callable[[Observation], None] | None" = None,
 ) -> "Observation":
+    from coordinator.cli_leader import as_led
+
     settings, _ = settings_for(bootstrap, config, group)
     async with connected(settings.properties) as sources:
-        observer = observer_for(settings, group, sources)
+        observer = observer_for(settings, group, sources, await asyncio.to_thread(as_led, settings, group))
         seen = await observer.look()
         while show is not None and interval_s is not None:
             show(seen)
@@ -181,19 +184,14 @@ async def connected(properties: Mapping[str, str]) -> "AsyncIterator[Sources]":
         await transport.close()
 
 
-def observer_for(settings: Any, group: str, sources: Any) -> "GroupObserver":
-    """By what is configured of the group, else by the defaults."""
-    from assignors.registry import POLICIES, load_plugins, policy
-    from coordinator.applications import load_application
+def observer_for(settings: Any, group: str, sources: Any, leader: "Leader | None" = None) -> "GroupObserver":
+    """By what is configured of the group, else by the defaults; its plans are `leader`'s, if that is given."""
+    from coordinator.cli_leader import configured
     from coordinator.observe_runner import GroupObserver
 
     found = next(g for g in settings.groups if g.name == group)
-    membership = found.membership(settings.instance_id)
-    if found.streams is not None:
-        application = load_application(found.streams)
-        return GroupObserver(membership, sources, policy("kafka", {}), application)
-    plugins = load_plugins(sorted({found.policy} - set(POLICIES)))
-    return GroupObserver(membership, sources, policy(found.policy, plugins))
+    by = leader or configured(settings, group)
+    return GroupObserver(found.membership(settings.instance_id), sources, by.policy, by.application)
 
 
 async def _list(properties: Mapping[str, str]) -> "list[ListedGroup]":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from assignors.registry import Policy
     from assignors.streams.decide import Assignors
     from assignors.streams.result import StreamsDecision
+    from coordinator.cli_leader import Leader
     from coordinator.observe import Observation
     from coordinator.picture import Picture
     from protocol.types import TaskId
@@ -54,15 +55,17 @@ def simulate(
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
     change = Change(tuple(without_member or ()), tuple(without_rack or ()), racks, _topics(topic or []))
     seen, shadow = seen_with_plan(group, bootstrap, config)
+    settings, name = settings_for(bootstrap, config, group)[0], policy[0] if policy else None
     try:
         if isinstance(shadow.decision, Decision):
-            found = _rounds(shadow.decision, change, _policy(policy[0] if policy else _policy_name(config, group)))
+            found = _rounds(shadow.decision, change, _leader(settings, group, name).policy)
         else:
-            sizes = _sizes(shadow.decision, group, bootstrap, config)
-            found = _rounds_of_tasks(seen, shadow.decision, change, policy[0] if policy else None, config, sizes)
+            sizes = _sizes(shadow.decision, settings)
+            assignors = _assignors(settings, group, name)
+            found = _rounds_of_tasks(seen, shadow.decision, change, name, assignors, sizes)
     except WhatIfError as error:
         fail(str(error))
-    scales = scales_for(settings_for(bootstrap, config, group)[0], seen)
+    scales = scales_for(settings, seen)
     costs = [] if scales is None else costs_of(scales, shadow.decision, [one.decision for one in found])
     if output is Output.JSON:
         traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(found)
@@ -94,7 +97,7 @@ def _rounds(decision: "Decision", change: Any, policy: "Policy") -> list[Imagine
     return [Imagined(one, consumers_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
 
 
-def _sizes(decision: "StreamsDecision", group: str, bootstrap: Any, config: Any) -> "dict[TaskId, int]":
+def _sizes(decision: "StreamsDecision", settings: Any) -> "dict[TaskId, int]":
     """Bytes of each task's changelogs on disk: what a copy reads that begins with nothing. Empty without the right to
     ask."""
     from coordinator import cli_groups
@@ -102,7 +105,6 @@ def _sizes(decision: "StreamsDecision", group: str, bootstrap: Any, config: Any)
 
     cluster = decision.cluster
     counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.topology.changelogs if t in cluster.index}
-    settings, _ = cli_groups.settings_for(bootstrap, config, group)
 
     async def ask() -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
@@ -136,18 +138,13 @@ def _rounds_of_tasks(
     decision: "StreamsDecision",
     change: Any,
     policy: str | None,
-    config: Any,
+    assignors: "Assignors",
     sizes: "Mapping[TaskId, int]",
 ) -> list[Imagined]:
-    from assignors.streams.assign import STREAMS_POLICIES
-    from assignors.streams.decide import STOCK
     from assignors.streams.whatif import Held, rounds_of_tasks
     from coordinator.picture import tasks_of
 
-    if policy is not None and policy not in STREAMS_POLICIES:
-        fail(f"The policy {policy} is not known for applications; stock ones are {', '.join(STREAMS_POLICIES)}.")
     held = {m.member_id: Held(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
-    assignors = STOCK if policy is not None else _assignors(config, seen.group_id)
     made = rounds_of_tasks(decision, held, change, policy or decision.policy, assignors)
     imagined = []
     for i, one in enumerate(made):
@@ -172,17 +169,29 @@ def _task(text: str) -> "TaskId":
     return TaskId(int(subtopology), int(partition))
 
 
-def _assignors(config: Any, group: str) -> "Assignors":
-    """As configured of the application, with its stages."""
+def _assignors(settings: Any, group: str, policy: str | None) -> "Assignors":
+    """As configured of the application, with its stages; STOCK for one of which nothing is."""
+    from assignors.streams.assign import STREAMS_POLICIES
     from assignors.streams.decide import STOCK
-    from coordinator.applications import ApplicationError, load_application
-    from coordinator.settings import SettingsError, load
+
+    if policy is not None and policy not in STREAMS_POLICIES:
+        fail(f"The policy {policy} is not known for applications; stock ones are {', '.join(STREAMS_POLICIES)}.")
+    if next(g for g in settings.groups if g.name == group).streams is None:
+        return STOCK
+    application = _leader(settings, group, policy).application
+    return application.assignors if application is not None else STOCK
+
+
+def _leader(settings: Any, group: str, policy: str | None) -> "Leader":
+    from assignors.registry import UnknownNameError
+    from coordinator.applications import ApplicationError
+    from coordinator.cli_leader import as_led
 
     try:
-        known = [g for g in load(config).groups if g.name == group] if config is not None else []
-        streams = known[0].streams if known else None
-        return load_application(streams).assignors if streams is not None else STOCK
-    except (SettingsError, ApplicationError) as error:
+        return as_led(settings, group, policy)
+    except UnknownNameError as error:
+        fail(f"The policy cannot be used: {error}.")
+    except ApplicationError as error:
         fail(str(error))
 
 
@@ -194,26 +203,6 @@ def _topics(given: list[str]) -> dict[str, int]:
             fail(f"--topic {text} cannot be used; write NAME=N, such as orders=24.")
         found[name] = int(number)
     return found
-
-
-def _policy_name(config: Any, group: str) -> str:
-    from coordinator.settings import SettingsError, load
-
-    if config is None:
-        return "kafka"
-    try:
-        return next((g.policy for g in load(config).groups if g.name == group), "kafka")
-    except SettingsError as error:
-        fail(str(error))
-
-
-def _policy(name: str) -> "Policy":
-    from assignors.registry import POLICIES, UnknownNameError, load_plugins, policy
-
-    try:
-        return policy(name, load_plugins([name] if name not in POLICIES else []))
-    except UnknownNameError as error:
-        fail(f"The policy cannot be used: {error}.")
 
 
 def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]]) -> None:

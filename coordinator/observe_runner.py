@@ -13,6 +13,7 @@ from assignors.registry import Policy
 from assignors.streams.decide import STOCK
 from assignors.streams.topology import Topology, TopologyError
 from assignors.views import DescribedMember
+from assignors.weights import Weights
 from coordinator.applications import Application
 from coordinator.cluster import ClusterReader, ClusterUnreachableError
 from coordinator.commands import Decide, RebuildMemory
@@ -111,6 +112,7 @@ class GroupObserver:
         on_observation: Sequence[OnObservation] = (),
         *,
         on_seen: Sequence[OnSeen] = (),
+        weights: Callable[[], Weights] | None = None,
         interval_s: float = INTERVAL_S,
     ) -> None:
         self.group_id = config.group_id
@@ -129,6 +131,7 @@ class GroupObserver:
         self._interval_s = interval_s
         self._on_observation = on_observation
         self._on_seen = on_seen
+        self._weights = weights
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -246,7 +249,7 @@ class GroupObserver:
         if answer.protocol == STATEFUL_PROTOCOL:
             return StatefulPlanner(self.group_id, self._streams, sources.reader, self._given, self._assignors)
         if answer.protocol != STREAMS_PROTOCOL:
-            return Planner(self.group_id, sources.reader, self._policy)
+            return Planner(self.group_id, sources.reader, self._policy, weights=self._weights)
         topology: TopologySource = ReadOnlyTopology(self._keeper)
         if group is not None:
             topology = ReadOnlyTopology(None, topology_of(group))

@@ -158,7 +158,9 @@ class Service:
             if config.mode != "lead":
                 sources, policy = Sources(transport, reader, offsets), self._policies.get(config.group_id, self._policy)
                 told, seen = self._observers.on_observation, self._observers.on_seen
-                self.observed[config.group_id] = GroupObserver(config, sources, policy, application, told, on_seen=seen)
+                self.observed[config.group_id] = GroupObserver(
+                    config, sources, policy, application, told, on_seen=seen, weights=self._weights
+                )
             elif application is None:
                 self._add_group(config, transport, reader, watch)
             else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.bellwether import Bellwether, run_to_end
+from tests.interop.bellwether import Bellwether, run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
 from tests.interop.streams_app import Application, StreamsApp
@@ -29,9 +29,19 @@ def order(kafka: KafkaCluster, topic: str, *arguments: str) -> None:
     assert ended.code == 0, ended.text
 
 
+def moves_planned(kafka: KafkaCluster, folder: Path, group: str, **settings: Any) -> int:
+    """What `bellwether plan` would move now under these settings."""
+    config = folder / "bellwether.toml"
+    group_settings = {"name": group, "policy": "rack-first"}
+    config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [group_settings], http_address="", **settings))
+    ended = run_to_end(["plan", group, "--config", str(config), "--output", "json"])
+    assert ended.code == 0, ended.text
+    return int(json.loads(ended.stdout)["moved"])
+
+
 @pytest.mark.proof
 @pytest.mark.timeout(300)
-def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster) -> None:
+def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster, tmp_path: Path) -> None:
     group, control = "pinned-orders", "pinned-control"
     kafka.create_topic(group, PARTITIONS)
     expected = partitions_of({group: PARTITIONS})
@@ -55,6 +65,10 @@ def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster) -> None:
         wait_for("0 is pinned to az1", lambda owned: owned[group, 0] is members[0])
         order(kafka, control, "ban", group, group, "rack:az2")
         wait_for("az2 may have nothing", lambda owned: members[1] not in owned.values())
+        assert moves_planned(kafka, tmp_path, group, control_topic=control) == 0, (
+            "a plan heeds what stands, as leaders do"
+        )
+        assert moves_planned(kafka, tmp_path, group) > 0
         order(kafka, control, "unpin", group, group)
         wait_for("az2 may have some again", lambda owned: members[1] in owned.values())
         assert [m.errors for m in members] == [[], [], []]
