@@ -1,8 +1,10 @@
 """The composition's own files: the settings load, the topology is the application's, the smoke script tells what is
 missing. `prove_dashboards` runs its checks against what is there."""
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +13,12 @@ from coordinator.settings import load
 from coordinator.topology import load_topology
 from tests.conftest import missing_tool
 from tests.deploy.prove_dashboards import smoke
+from tests.deploy.test_kubernetes import run
 from tests.interop.jvm import ROOT, MissingToolError, java
 from tests.interop.streams_app import Application
 from tests.interop.streams_stage import write_topology
+
+Rendered = dict[str, Any]
 
 COMPOSE = ROOT / "deploy" / "compose"
 
@@ -41,6 +46,66 @@ def test_the_topology_is_what_the_application_says_of_itself(request: pytest.Fix
     said = load_topology(write_topology(Application("counts", ("clicks",), "counts-output", 12), tmp_path))
     kept = load_topology(COMPOSE / "counts.yaml")
     assert told(kept) == told(said)
+
+
+@pytest.fixture(scope="module")
+def rendered() -> Rendered:
+    """What `docker compose config` makes of the file. It needs no engine."""
+    run("docker-compose", "-f", "docker-compose.yml", "config", "--quiet")
+    found: Rendered = json.loads(run("docker-compose", "-f", "docker-compose.yml", "config", "--format", "json"))
+    return found
+
+
+def test_compose_itself_takes_the_file_and_starts_every_service_with_one_command(rendered: Rendered) -> None:
+    services = rendered["services"]
+    assert rendered["name"] == "bellwether"
+    brokers, clients = {f"kafka-{n}" for n in (1, 2, 3)}, {f"counts-{n}" for n in (1, 2, 3)}
+    consumers = {f"orders-{language}-{n}" for language in ("java", "python") for n in (1, 2)}
+    around = {"topics", "load", "bellwether", "prometheus", "grafana"}
+    assert services.keys() == brokers | clients | consumers | around
+    listed = run("docker-compose", "-f", "docker-compose.yml", "config", "--services").split()
+    assert set(listed) == services.keys(), "none waits for a profile"
+    assert run("docker-compose", "-f", "docker-compose.yml", "config", "--profiles").split() == []
+
+
+def test_brokers_stand_in_racks_and_are_healthy_before_anybody_needs_them(rendered: Rendered) -> None:
+    services = rendered["services"]
+    for number in (1, 2, 3):
+        broker = services[f"kafka-{number}"]
+        assert broker["environment"]["KAFKA_BROKER_RACK"] == f"az{number}"
+        assert broker["environment"]["KAFKA_NODE_ID"] == str(number)
+        assert broker["environment"]["KAFKA_CONTROLLER_QUORUM_VOTERS"].count("@kafka-") == 3, "merged from the anchor"
+        assert broker["healthcheck"]["test"][0] == "CMD-SHELL"
+        assert (broker["healthcheck"]["interval"], broker["healthcheck"]["retries"]) == ("5s", 24)
+    waits = {name: condition["condition"] for name, condition in services["topics"]["depends_on"].items()}
+    assert waits == {f"kafka-{n}": "service_healthy" for n in (1, 2, 3)}
+    for name, service in services.items():
+        if name.startswith(("orders-", "counts-")) or name in ("load", "bellwether"):
+            assert service["depends_on"]["topics"]["condition"] == "service_completed_successfully", name
+        if name.startswith(("orders-", "counts-")):
+            assert service["depends_on"]["bellwether"]["condition"] == "service_healthy", f"{name} would lead"
+
+
+def test_nothing_is_published_beyond_loopback_and_bellwether_is_locked_down(rendered: Rendered) -> None:
+    services = rendered["services"]
+    published = {
+        name: [(port["host_ip"], port["published"], port["target"]) for port in service.get("ports", ())]
+        for name, service in services.items()
+    }
+    assert {name: ports for name, ports in published.items() if ports} == {
+        name: [("127.0.0.1", str(port), port)]
+        for name, port in (("bellwether", 9790), ("prometheus", 9090), ("grafana", 3000))
+    }
+    mounts = [mount for service in services.values() for mount in service.get("volumes", ())]
+    assert mounts
+    for mount in mounts:
+        assert (mount["type"], mount["read_only"]) == ("bind", True)
+        assert Path(mount["source"]).exists(), mount["source"]
+    bellwether = services["bellwether"]
+    assert bellwether["read_only"] is True
+    assert (bellwether["cap_drop"], bellwether["security_opt"]) == (["ALL"], ["no-new-privileges:true"])
+    assert "healthcheck" not in bellwether, "that of the image"
+    assert "HEALTHCHECK" in (ROOT / "Dockerfile").read_text()
 
 
 def told(topology: Topology) -> object:
