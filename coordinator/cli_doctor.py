@@ -50,7 +50,8 @@ async def _facts(group: str, bootstrap: Any, config: Any) -> "Facts":
             membership = replace(membership, protocols=(STREAMS_PROTOCOL,))  # nobody said that it is none
         error = await _heartbeat(sources.transport, group)
         racks, limits = await asyncio.to_thread(_brokers, sources.reader.admin)
-        return Facts(seen, membership, found.mode, error, racks, limits)
+        version = sources.transport.broker_version
+        return Facts(seen, membership, found.mode, error, racks, limits, version, found.streams)
 
 
 async def _heartbeat(transport: "Transport", group: str) -> int:

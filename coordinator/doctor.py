@@ -7,9 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from coordinator.group_config import MembershipConfig
+from assignors.streams.result import StreamsDecision
+from coordinator.group_config import STREAMS_PROTOCOL, MembershipConfig, check_timing
 from coordinator.group_errors import Code
+from coordinator.leadership import PROVEN_FROM
 from coordinator.observe import Observation
+from coordinator.streams_config import StreamsConfig
+from protocol import consumer, streams_subscription
+from protocol.consumer import ConsumerProtocolSubscription
+from protocol.errors import RemoteProtocolError
+from protocol.streams_subscription import SubscriptionInfo
 
 NAMES_SHOWN = 4
 SESSION_MIN, SESSION_MAX, SIZE_MAX = (
@@ -39,7 +46,8 @@ class Check:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What was asked. `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it tells
-    whether we may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be read."""
+    whether we may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be read.
+    `broker_version` is () where it is not known; `streams` what is configured of an application."""
 
     seen: Observation
     config: MembershipConfig
@@ -47,12 +55,15 @@ class Facts:
     heartbeat_error: int
     broker_racks: Sequence[str | None]
     limits: dict[str, int]
+    broker_version: tuple[int, ...] = ()
+    streams: StreamsConfig | None = None
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
     """All checks, in the order in which one would mend things."""
     checks = [_kind(facts), _permission(facts), _protocol(facts), _slot(facts), _session(facts), _size(facts)]
-    return (*checks, *_shown(facts), _racks(facts), _plan(facts), _unseen(facts))
+    checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
+    return (*checks, *_topology(facts), _plan(facts), _unseen(facts))
 
 
 def worst(checks: Iterable[Check]) -> Verdict:
@@ -114,6 +125,9 @@ def _slot(facts: Facts) -> Check:
 
 def _session(facts: Facts) -> Check:
     session, low, high = facts.config.session_timeout_ms, facts.limits.get(SESSION_MIN), facts.limits.get(SESSION_MAX)
+    wrong = check_timing(facts.config)
+    if wrong is not None:
+        return Check("session timeout", Verdict.FAIL, wrong, "Correct these settings: bellwether run refuses them.")
     if low is None or high is None:
         remedy = "Grant DESCRIBE_CONFIGS on the cluster to have it checked; a wrong value is named when we join."
         return Check("session timeout", Verdict.WARN, "The brokers' limits cannot be read.", remedy)
@@ -133,6 +147,15 @@ def _size(facts: Facts) -> Check:
         said = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for us."
         return Check("group size", Verdict.FAIL, said, f"Raise {SIZE_MAX} by one.")
     return Check("group size", Verdict.PASS, f"There is room for us beside {size} members.")
+
+
+def _brokers(facts: Facts) -> Check:
+    version = ".".join(map(str, facts.broker_version))
+    if facts.broker_version >= PROVEN_FROM:
+        return Check("broker version", Verdict.PASS, f"The brokers are of Kafka {version} or newer.")
+    said = f"The brokers are of Kafka {version}." if version else "The brokers' version cannot be told."
+    tried = ".".join(map(str, PROVEN_FROM))
+    return Check("broker version", Verdict.WARN, said, f"Tried is {tried} and newer; groups are not taken over here.")
 
 
 def _shown(facts: Facts) -> list[Check]:
@@ -155,6 +178,54 @@ def _hidden(seen: Observation) -> list[str]:
         return sorted(seen.shadow.decision.cluster.unreadable)
     subscribed = {topic for member in seen.members for topic in member.topics}
     return sorted(subscribed - set(seen.lags)) if seen.lags or seen.trouble else []
+
+
+def _versions(facts: Facts) -> list[Check]:
+    """Versions that members speak, where their bytes are at hand."""
+    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
+    spoken = {m.member_id: _spoken(m.metadata, facts.seen.protocol) for m in decision.raw.others} if decision else {}
+    known = {version for version in spoken.values() if version is not None}
+    if not known:
+        return []
+    listed = ", ".join(f"v{version}" for version in sorted(known))
+    what = "subscription data of Streams" if facts.seen.protocol == STREAMS_PROTOCOL else "subscriptions"
+    newer = [member for member, version in spoken.items() if version is not None and version > _highest(facts)]
+    if newer:
+        said = f"{_listed(newer)} speak {what} newer than we do."
+        return [Check("versions", Verdict.WARN, said, "They keep what they have; upgrade Bellwether.")]
+    more = "; everybody is told in the lowest, as in a rolling upgrade" if len(known) > 1 else ""
+    return [Check("versions", Verdict.PASS, f"Members speak {what} {listed}{more}.")]
+
+
+def _spoken(metadata: bytes, protocol: str) -> int | None:
+    """The version of a member's own protocol; None where its bytes cannot be read, which is said of members."""
+    try:
+        said = ConsumerProtocolSubscription.decode(metadata)
+        return said.version if protocol != STREAMS_PROTOCOL else SubscriptionInfo.decode(said.user_data or b"").version
+    except RemoteProtocolError:
+        return None
+
+
+def _highest(facts: Facts) -> int:
+    return streams_subscription.HIGHEST_VERSION if facts.seen.protocol == STREAMS_PROTOCOL else consumer.HIGHEST_VERSION
+
+
+def _topology(facts: Facts) -> list[Check]:
+    """Of an application: where its topology comes from, and who vouches for it. Without one there is no plan."""
+    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
+    if not isinstance(decision, StreamsDecision):
+        return []
+    topology, config = decision.topology, facts.streams
+    said = f"{len(topology.subtopologies)} subtopologies, digest {topology.digest}, "
+    if config is None or config.topology is None:
+        remedy = "Keep it: bellwether topology learn writes it into a file for the setting topology."
+        return [Check("topology", Verdict.WARN, f"{said}learned from the running application.", remedy)]
+    if not config.topology_attested:
+        remedy = (
+            "Set topology_attested where the file is deployed with the application; else Java leads after restarts."
+        )
+        return [Check("topology", Verdict.WARN, f"{said}from a file that nobody vouches for.", remedy)]
+    return [Check("topology", Verdict.PASS, f"{said}from a file, and attested.")]
 
 
 def _racks(facts: Facts) -> Check:
