@@ -49,6 +49,7 @@ class StreamsMetrics:
 
         self.tasks = gauge("tasks", "Copies of tasks in the latest plan.", "kind")
         self.processes = gauge("processes", "Processes in the latest plan.")
+        self.spread = gauge("task_spread", "Most minus fewest active tasks per process.")
         self.withheld = gauge("withheld_tasks", "Tasks handed out one round later.")
         self.cross_rack = gauge("cross_rack_partitions", "Source partitions without a replica in their process's rack.")
         self.lags_known = gauge("lags_known", "0 while end offsets cannot be read.")
@@ -67,6 +68,7 @@ class StreamsMetrics:
         common.degraded.labels(group).set(len(decision.crew.outsiders))
         common.unowned.labels(group).set(int((decision.plan.active < 0).sum()))
         self.processes.labels(group).set(len(found.processes))
+        self.spread.labels(group).set(found.tasks_max - found.tasks_min)
         self.withheld.labels(group).set(found.withheld)
         self.cross_rack.labels(group).set(found.cross_rack)
         self.lags_known.labels(group).set(decision.lags_known)

@@ -117,6 +117,9 @@ def test_metrics_follow_processes_that_come_and_go() -> None:
     assert found["bellwether_streams_processes", ()] == 1
     assert not [labels for name, labels in found if name == "bellwether_streams_process_tasks" and process in labels]
     assert found["bellwether_rebalances_total", ("led", "members left")] == 1
+    assert found["bellwether_streams_task_spread", ()] == 0
+    streams.on_decision(planned(led(group(A, B, C, generation=3)), FIRST))
+    assert samples(metrics)["bellwether_streams_task_spread", ()] == 1, "eight tasks on three processes"
 
 
 def test_lags_of_warm_ups_and_of_every_copy_are_told() -> None:
