@@ -46,10 +46,11 @@ check: setup  ## lint, format, types, import contracts
 
 COMPOSE := github.com/docker/compose/v2@v2.40.3
 
-check-deploy: setup  ## the composition, the chart and the kustomize base; needs Go, builds docker-compose, helm and kustomize once
+check-deploy: setup  ## the composition, the chart and the kustomize base; needs Go, builds docker-compose, helm, kustomize and kubeconform once
 	@mkdir -p .cache/bin
 	@test -x .cache/bin/helm || GOBIN=$(CURDIR)/.cache/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0
 	@test -x .cache/bin/kustomize || GOBIN=$(CURDIR)/.cache/bin go install sigs.k8s.io/kustomize/kustomize/v5@v5.6.0
+	@test -x .cache/bin/kubeconform || GOBIN=$(CURDIR)/.cache/bin go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
 	@# Not `go install`: it refuses modules with exclude directives. Built where it lies it uses its own lock file.
 	@test -x .cache/bin/docker-compose || go build -C "$$(go mod download -json $(COMPOSE) | \
 		$(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')" -trimpath -ldflags "-s -w" \
