@@ -1,5 +1,6 @@
 """The commands `bellwether plan` and `explain`: what would happen, and why. They apply nothing."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,9 +40,9 @@ def plan(
     cost = cost_of(settings_for(bootstrap, config, group)[0], seen)
     if output is Output.JSON:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
-        as_json({**asdict(picture), "traffic": traffic})
+        as_json({**asdict(picture), "cost": before_and_after(shadow), "traffic": traffic})
     else:
-        _draw_plan(picture)
+        _draw_plan(picture, before_and_after(shadow))
         for line in in_words(cost) if cost is not None else ():
             typer.echo(line)
     if detailed_exitcode and (picture.moved or picture.new or picture.lost):
@@ -90,6 +91,11 @@ def _picture(decision: "Decision | StreamsDecision") -> "Picture":
     from coordinator.picture import consumers_of, tasks_of
 
     return consumers_of(decision) if isinstance(decision, Decision) else tasks_of(decision)
+
+
+def before_and_after(shadow: "Shadow") -> dict[str, dict[str, int]]:
+    """What is without an owner, read from another rack and uneven, now and by the plan."""
+    return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
 
 
 def _explanations(decision: "Decision | StreamsDecision", what: str | None) -> "list[Explanation]":
@@ -144,7 +150,7 @@ def _tasks(decision: "StreamsDecision", what: str | None) -> list[int] | None:
 # ---- drawing ---------------------------------------------------------------------------------------------------------
 
 
-def _draw_plan(picture: "Picture") -> None:
+def _draw_plan(picture: "Picture", cost: Mapping[str, Mapping[str, int]]) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -158,6 +164,8 @@ def _draw_plan(picture: "Picture") -> None:
         console.print(Text(f"  stage {stage.stage}: {stage.reason}", "dim"))
     for warning in picture.warnings:
         console.print(Text(f"  ! {warning}", "yellow"))
+    changes = [f"{name.replace('_', ' ')} {now} -> {cost['after'][name]}" for name, now in cost["before"].items()]
+    console.print(Text(f"  cost, {noun}: {', '.join(changes)}"))
     summary = (
         f"Plan: {picture.moved} to move, {picture.new} to give that nobody has, {picture.kept} stay"
         f" of {picture.total} {noun}; {picture.withheld} would be handed out one round later;"

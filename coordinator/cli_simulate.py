@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from assignors.streams.decide import Assignors
     from assignors.streams.result import StreamsDecision
     from coordinator.cli_leader import Leader
-    from coordinator.observe import Observation
+    from coordinator.observe import Cost, Observation
     from coordinator.picture import Picture
     from protocol.types import TaskId
 
@@ -71,7 +71,7 @@ def simulate(
         traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(found)
         as_json([{**asdict(o.picture), **o.of_state, "traffic": t} for o, t in zip(found, traffic, strict=True)])
         return
-    draw_rounds(found, costs)
+    draw_rounds(found, costs, shadow.current)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _topics(given: list[str]) -> dict[str, int]:
     return found
 
 
-def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]]) -> None:
+def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: "Cost") -> None:
     """`costs` has one entry a round, or none where nothing is weighed."""
     from rich.console import Console
     from rich.table import Table
@@ -214,6 +214,8 @@ def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]]) -
     of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
     of_cost = ("then across racks",) if costs else ()
     table = Table("round", "why", "moved", "new", "withheld", "cross rack", "unowned", *of_state, *of_cost)
+    weighed = [short(costs[0]["present"])] if costs else []
+    table.add_row("now", "", "", "", "", str(now.cross_rack), str(now.unowned), *("" for _ in of_state), *weighed)
     for number, one in enumerate(found, 1):
         picture, state = one.picture, one.of_state
         counts = (picture.moved, picture.new, picture.withheld, picture.cross_rack, picture.unowned)

@@ -59,13 +59,16 @@ def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Pa
         quiet = rounds(kafka, group)
         plan = told("plan", group, path)
         assert plan["moved"] == len(plan["moves"]) > 0
-        assert plan["cross_rack"] == 0
+        assert plan["cost"]["before"]["cross_rack"] > plan["cost"]["after"]["cross_rack"] == plan["cross_rack"] == 0
         explained = told("explain", group, path)
         assert {e["item"] for e in explained} == {move["item"] for move in plan["moves"]}
         assert {e["stage"] for e in explained} == {"rack locality"}
         (one,) = told("explain", group, path, plan["moves"][0]["item"])
         assert [a["owner"] for a in one["alternatives"] if a["chosen"]] == [plan["moves"][0]["target"]]
-        assert run_to_end(["plan", group, "--config", str(path), "--detailed-exitcode"]).code == 4
+        drawn = run_to_end(
+            ["plan", group, "--config", str(path), "--detailed-exitcode"], environment={"COLUMNS": "200"}
+        )
+        assert (drawn.code, f"cross rack {plan['cost']['before']['cross_rack']} -> 0" in drawn.stdout) == (4, True)
         assert rounds(kafka, group) == quiet, "looking has disturbed nobody"
         ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
         wanted = {tp: by_id(ids, member_id) for tp, member_id in placed(plan).items()}

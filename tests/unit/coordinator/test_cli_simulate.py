@@ -1,5 +1,7 @@
 """What an imagined round restores, in bytes, as far as brokers tell sizes; what rounds cost, by weights and a price."""
 
+import re
+
 import pytest
 
 from assignors.decide import Decision, decide
@@ -10,6 +12,7 @@ from assignors.weights import Weights
 from assignors.whatif import Change, changed, rounds
 from coordinator.cli_cost import Scales, costs_of
 from coordinator.cli_simulate import Imagined, draw_rounds, task_bytes
+from coordinator.observe import Cost
 from coordinator.picture import consumers_of
 from coordinator.settings_pipeline import CostSettings
 from protocol.types import TaskId, TopicPartition
@@ -65,10 +68,11 @@ def test_cost_is_drawn_once_something_is_weighed(
     monkeypatch.setenv("COLUMNS", "200")
     now, made = imagined(Change(without_racks=("az2",)))
     found = [Imagined(one, consumers_of(one, now), {}) for one in made]
-    draw_rounds(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made))
+    draw_rounds(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), Cost(0, 3, 0))
     drawn = capsys.readouterr().out
     assert "now, reading from leaders: 0.0 B/s of 4.00 MB/s cross racks, 0.0000 EUR per hour" in drawn
     assert "afterwards, reading from leaders: 2.00 MB/s of 4.00 MB/s cross racks, 0.1440 EUR per hour" in drawn
     assert "2.00 MB/s, 0.1440 EUR per hour │" in drawn, "of each round"
-    draw_rounds(found, [])
+    assert re.search(r"│ now +│.*│ 3 +│ 0 +│ 0.0 B/s, 0.0000 EUR per hour +│", drawn), "and before the first"
+    draw_rounds(found, [], Cost(0, 3, 0))
     assert "across racks" not in capsys.readouterr().out
