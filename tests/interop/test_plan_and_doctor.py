@@ -79,17 +79,48 @@ def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Pa
 
 @pytest.mark.proof
 @pytest.mark.timeout(600)
+def test_a_plan_by_load_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """Two members with three partitions each, by range; those of one of them are five times as heavy as the others."""
+    group, topic = "weighed-orders", "weighed-weights"
+    kafka.create_topic(group, 6)
+    kafka.create_topic(topic)
+    weigh(kafka, group, topic, [5e6] * 3 + [1e6] * 3)
+    options = {"adopt": "take-over", "policy": "load-aware"}
+    weights = {"topic": topic}
+    path = configured(
+        tmp_path, {"bootstrap.servers": kafka.bootstrap}, {"name": group, "mode": "lead", **options}, weights=weights
+    )
+    expected = partitions_of({group: 6})
+    with Flock(kafka.bootstrap) as flock:
+        members = [flock.member("confluent", group, [group], ["range"]) for _ in range(2)]
+        without_rival(kafka, members, group, expected)
+        plan = told("plan", group, path)
+        assert plan["moved"] > 0
+        ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
+        wanted = {tp: by_id(ids, member_id) for tp, member_id in placed(plan).items()}
+        with Bellwether(kafka, [group], options=options, weights=weights):
+            owners = wait_moved(members, expected, wanted)
+            assert {tp: owner.name for tp, owner in owners.items()} == wanted
+
+
+def weigh(kafka: KafkaCluster, group: str, topic: str, sizes: list[float]) -> None:
+    """Writes weights of a topic that is called as the group: bytes per second of each partition."""
+    producer = Producer(kafka.client_config("admin", "admin"))
+    for partition, size in enumerate(sizes):
+        weight = {"topic": group, "partition": partition, "bytes_per_s": size, "records_per_s": 1.0, "windows": 9}
+        value = SchemaSet.load().encode("weight", weight | {"estimated_at_ms": int(time.time() * 1000)})
+        producer.produce(topic, key=f"{group}-{partition}".encode(), value=value)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
 def test_bytes_and_money_between_racks_are_told(kafka: KafkaCluster, tmp_path: Path) -> None:
     """One member in az1, partitions led in all three racks; 1 MB/s is written to each, and a gigabyte costs 0.02."""
     group, topic = "priced-orders", "priced-weights"
     kafka.create_topic(group, assignment=[(n % 3 + 1,) for n in range(6)])
     kafka.create_topic(topic)
-    producer = Producer(kafka.client_config("admin", "admin"))
-    for partition in range(6):
-        weight = {"topic": group, "partition": partition, "bytes_per_s": 1e6, "records_per_s": 1.0, "windows": 9}
-        value = SchemaSet.load().encode("weight", weight | {"estimated_at_ms": int(time.time() * 1000)})
-        producer.produce(topic, key=f"{group}-{partition}".encode(), value=value)
-    assert producer.flush(60) == 0
+    weigh(kafka, group, topic, [1e6] * 6)
     path = configured(
         tmp_path,
         {"bootstrap.servers": kafka.bootstrap},
