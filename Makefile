@@ -72,7 +72,7 @@ demo-streams: setup  ## real brokers and a real Streams application; needs a JDK
 prove-streams: setup  ## a million records and more through a Streams application, and every accident; a quarter of an hour
 	$(BIN)/python -m pytest -m proof -s tests/interop
 
-demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot into docs; five to ten minutes, needs a JDK
+demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot into docs; ten minutes, needs a JDK
 	@$(BIN)/python -m tests.demo_pipeline docs/demo-pipeline.png
 
 prove-dashboards: setup  ## every panel of every dashboard has data in a real Prometheus, and every documented metric is scraped; ten minutes

@@ -1,8 +1,9 @@
 """`make demo-pipeline`: brokers in three racks, members, a skewed load that shifts, Bellwether, the Spark jobs, weights
-flowing back, and a plot of imbalance and of bytes across racks before and after.
+flowing back, ten rounds of noise, and a plot of imbalance and of bytes across racks before and after.
 """
 
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -12,16 +13,18 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from tests.demo_pipeline.load import Load, Meter, skewed
-from tests.interop.bellwether import Bellwether
+from tests.interop.bellwether import Bellwether, run_to_end
 from tests.interop.brokers import KafkaCluster
 from tests.interop.groups import RACKS, create_local_topic
 from tests.interop.jvm import ROOT
-from tests.interop.members import Flock, partitions_of, wait_settled
+from tests.interop.members import Flock, partitions_of, wait_settled, wait_until
 
-TOPIC, GROUP, EVENTS, WEIGHTS = "clicks", "readers", "demo-events", "demo-weights"
+TOPIC, GROUP, EVENTS, WEIGHTS, CONTROL = "clicks", "readers", "demo-events", "demo-weights", "demo-control"
 PARTITIONS, MEMBERS = 24, 6
 EVERY_S = 4.0
 BEFORE_S, LIMIT_S, SHIFT_S, AFTER_S = 20.0, 300.0, 240.0, 20.0
+SETTLE_S = 90.0  # until the windows behind the weights know nothing of the old load
+NOISE_ROUNDS, NOISE_S, NOISE = 10, 12.0, 0.1  # of the load; a round is longer than a window of rates
 STOP_S = 60.0
 EVEN = 1.1
 JOBS_LOG = "jobs.log"
@@ -34,7 +37,9 @@ def main() -> int:
         options = {"policy": "load-aware", "mode": "lead"}
         events = {"topic": EVENTS, "sample_interval_ms": 1_000}
         with (
-            Bellwether(kafka, [GROUP], options=options, events=events, weights={"topic": WEIGHTS}) as lead,
+            Bellwether(
+                kafka, [GROUP], options=options, events=events, weights={"topic": WEIGHTS}, control_topic=CONTROL
+            ) as lead,
             Flock(kafka.bootstrap) as flock,
             Load(kafka.client_config("admin", "admin"), TOPIC, skewed(PARTITIONS)) as load,
         ):
@@ -60,24 +65,44 @@ def main() -> int:
                 say("The load moves to other partitions.")
                 second = until_even(meter, jobs, SHIFT_S)
                 last = mean(meter, AFTER_S)
+                follow(meter, SETTLE_S)
+                total = moves(lead)
+                marks.append((elapsed(meter), "noise"))
+                say(f"The load stays, but for noise: every partition's wanders by up to {NOISE:.0%}.")
+                noisy_rounds(kafka, lead, load, meter)
+                by_noise = moves(lead) - total
             finally:
                 if jobs.poll() is not None:
                     say(f"The jobs ended by themselves with {jobs.returncode}:")
                     say((Path(output) / JOBS_LOG).read_text()[-3000:])
                 end(jobs)
-            total = moves(lead)
     draw(meter, marks, plot)
     say(
         f"Fullest member over the mean: {before[0]:.2f} by counts, {after[0]:.2f} by load,"
         f" {last[0]:.2f} after the shift."
     )
     say(f"Across racks: {before[1] / 1e3:.0f} kB/s before, {after[1] / 1e3:.0f} kB/s after.")
-    say(f"Partitions moved: {moved}, then {total - moved} after the shift. The plot is {plot}.")
+    say(f"Partitions moved: {moved}, then {total - moved} after the shift.")
+    say(f"Moved in {NOISE_ROUNDS} rounds of noise: {by_noise}.")
     figures = {"before": before, "after": after, "last": last, "moved": moved, "moved_after_shift": total - moved}
-    say(json.dumps(figures))
+    say(json.dumps({**figures, "moved_by_noise": by_noise}))
+    say(f"The plot is {plot}.")
     if not (first and second):
         say(f"NOT EVEN: the load was not below {EVEN} within {LIMIT_S:.0f} s and, after the shift, {SHIFT_S:.0f} s.")
-    return 0 if first and second else 1
+    return 0 if first and second and not by_noise else 1
+
+
+def noisy_rounds(kafka: KafkaCluster, lead: Bellwether, load: Load, meter: Meter) -> None:
+    """Rebalances of a group whose load wanders about what it is, anew before each of them, while the jobs go on."""
+    wandering, steady = random.Random(7), list(load.rates)
+    words = ["rebalance", GROUP, "--bootstrap", kafka.bootstrap, "--topic", CONTROL, "--reason", "the demo"]
+    for _ in range(NOISE_ROUNDS):
+        load.rates = [round(rate * wandering.uniform(1 - NOISE, 1 + NOISE)) for rate in steady]
+        follow(meter, NOISE_S)
+        decided = len(lead.log("decision", group=GROUP))
+        ordered = run_to_end(words)
+        assert ordered.code == 0, ordered.text
+        wait_until(lambda decided=decided: len(lead.log("decision", group=GROUP)) > decided, STOP_S, lead.tail)
 
 
 def start_jobs(kafka: KafkaCluster, output: Path) -> "subprocess.Popen[str]":
