@@ -16,7 +16,7 @@ import structlog
 
 from assignors.decide import DecisionError
 from assignors.memory import digest
-from assignors.model import NO_GENERATION, NO_RACK, NOBODY, ClusterView
+from assignors.model import NO_GENERATION, NO_RACK, NOBODY, ClusterView, IntArray
 from assignors.rules import Rule
 from assignors.streams.assign import STREAMS_HA
 from assignors.streams.checks import fatal_to_java
@@ -433,4 +433,18 @@ def worth_moving(decision: StreamsDecision, memory: StreamsMemory) -> str:
     if unowned:
         return f"{unowned} tasks have no owner"
     warming = sum(copies > decision.configs.num_standby_replicas for copies in memory.standbys.values())
-    return f"{warming} tasks have a warm-up that waits for a probe" if warming else ""
+    if warming:
+        return f"{warming} tasks have a warm-up that waits for a probe"
+    if decision.plan.probing and _uneven(decision, held):
+        return "a process was to get tasks once it had caught up, which an ordinary standby may be waiting for"
+    return ""
+
+
+def _uneven(decision: StreamsDecision, held: IntArray) -> bool:
+    """Some processes hold more tasks with state for each of their threads than others, by more than one."""
+    crew, task_of = decision.crew, decision.tasks.task_of
+    flat = np.flatnonzero((task_of != NOBODY) & (held != NOBODY))
+    task, first = np.unique(task_of[flat], return_index=True)
+    thread = crew.thread[held[flat[first[decision.view.tasks.stateful[task]]]]]
+    share = np.bincount(crew.process[thread[thread >= 0]], minlength=decision.view.size) / decision.view.capacity
+    return bool(share.max(initial=0.0) - share.min(initial=np.inf) > 1)

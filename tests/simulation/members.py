@@ -116,7 +116,7 @@ class Member:
         self._forget()
 
     def pause(self, seconds: float) -> None:
-        self.paused_until = self.world.clock.now + seconds
+        self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
 
     # ---- asking ----------------------------------------------------------------------------------------------------
 

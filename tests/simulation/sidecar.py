@@ -116,7 +116,7 @@ class Sidecar:
         self.post(e.StopRequested())
 
     def pause(self, seconds: float) -> None:
-        self.paused_until = self.world.clock.now + seconds
+        self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
 
     def _end(self) -> None:
         self.world.network.drop_client(self.client)

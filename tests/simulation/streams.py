@@ -78,13 +78,13 @@ class Thread(Member):
         self._restored_at = 0.0
         self._unique = 0
         self._probe = 0
+        self._leads_until: tuple[int, int | None] = NO_GENERATION, None  # its assignment says so after a restart, too
 
     def _forget(self) -> None:
         super()._forget()
         self.active: frozenset[TaskId] = frozenset()
         self.standby: frozenset[TaskId] = frozenset()
         self.next_rebalance_ms = NEVER_MS
-        self._leads_until: tuple[int, int | None] = NO_GENERATION, None
 
     @property
     def converged(self) -> bool:

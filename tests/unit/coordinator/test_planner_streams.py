@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assignors.streams.decide import STOCK
+from assignors.streams.decide import STOCK, Assignors
 from assignors.views import RawMember
 from coordinator.attestation import TAG, tag_value
 from coordinator.commands import Decide, RebuildMemory
@@ -19,7 +19,7 @@ from coordinator.planner_streams import OFFSETS_FAILURES_MAX, PlannedTasks
 from coordinator.planning import PlanError
 from coordinator.solver import Solver
 from tests.unit.assignors.scenes import cluster_of
-from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, Thread
+from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
 from tests.unit.coordinator.applications import App, Cluster, Known
 
 A, B, C = Thread("a", 1), Thread("b", 2), Thread("c", 3)
@@ -283,11 +283,11 @@ def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
     run(story())
 
 
-async def returned(first: PlannedTasks, *threads: Thread, **configs: int) -> str:
+async def returned(first: PlannedTasks, *threads: Thread, assignors: Assignors = SIMPLE, **configs: int) -> str:
     """Why a leader that comes back to these threads, with the bytes of their first join, would rebalance."""
     blobs = dict(first.chosen.decision.assignments)
     members = tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
-    fresh = App(**configs)
+    fresh = App(assignors=assignors, **configs)
     await fresh.planner.rebuild(RebuildMemory(1, "stream", ()), DescribeAnswer(0, 0, "Stable", members=members), OWN)
     return str((await fresh.planner.compare(replace(order(fresh, 1, *threads), dry=True))).reason)
 
@@ -307,6 +307,28 @@ def test_warmups_that_nobody_promoted_are_worth_a_rebalance() -> None:
     first = run(lead(warm, 1, A, B))
     assert run(returned(first, A, B, num_standby_replicas=1)) == ""
     assert run(returned(first, A, B, max_warmup_replicas=4)) == "4 tasks have a warm-up that waits for a probe"
+
+
+def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None:
+    """Found by the simulation (seed 891): with one standby a new second process gets no copy too many. The sidecar that
+    had promised it tasks was replaced, and the first process kept all of them for ever."""
+    configs = {"num_standby_replicas": 1, "acceptable_recovery_lag": 0}
+
+    async def grown() -> tuple[PlannedTasks, list[Thread]]:
+        app = App(assignors=STOCK, **configs)
+        threads = [*after(await lead(app, 1, A), A), B]
+        second = await lead(app, 2, *threads)
+        threads = [thread.after(second.chosen.decision) for thread in threads]
+        restoring = [threads[0], replace(threads[1], sums=dict.fromkeys(threads[1].sums, 1))]
+        return await lead(app, 3, *restoring), restoring
+
+    third, threads = run(grown())
+    assert third.chosen.decision.plan.probing
+    assert not third.chosen.decision.followup
+    reason = run(returned(third, *threads, assignors=STOCK, **configs))
+    assert reason.startswith("a process was to get tasks")
+    first = run(lead(App(assignors=STOCK, **configs), 1, A, B))
+    assert run(returned(first, A, B, assignors=STOCK, **configs)) == "", "evenly spread"
 
 
 def test_what_the_guard_refuses_is_not_sent() -> None:
