@@ -31,7 +31,8 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
         # Traffic is what came since the look before: the first look has to be over.
         read_until(kafka, events, lambda found: any(event == "lag" for event, _ in decoded(found)), 60)
         produce(kafka, topic)
-        messages = read_until(kafka, events, lambda found: traffic_records(decoded(found), topic) >= RECORDS, 60)
+        # Records are counted by end offsets and bytes by sizes of logs, which are read one after the other.
+        messages = read_until(kafka, events, lambda found: all_written(decoded(found), topic), 60)
         last = lead.log("decision", group=group)[-1]
         weights_are_described(kafka, group, topic, tmp_path)
     assert {bytes(message.key() or b"") for message in messages} == {group.encode()}
@@ -104,9 +105,11 @@ def produce(cluster: KafkaCluster, topic: str) -> None:
     assert producer.flush(20) == 0
 
 
-def traffic_records(found: list[tuple[str, dict[str, list[dict[str, int]]]]], topic: str) -> int:
-    entries = [e for event, record in found if event == "traffic" for e in record["entries"]]
-    return sum(max(0, e["records"]) for e in entries if str(e["topic"]) == topic)
+def all_written(found: list[tuple[str, dict[str, list[dict[str, int]]]]], topic: str) -> bool:
+    """Samples of traffic have it all, records and bytes."""
+    traffic = [e for event, record in found if event == "traffic" for e in record["entries"]]
+    wanted = (("records", RECORDS), ("bytes", RECORDS * BYTES))
+    return all(sum(max(0, e[name]) for e in traffic if str(e["topic"]) == topic) >= least for name, least in wanted)
 
 
 def topic_setting(cluster: KafkaCluster, topic: str, name: str) -> str:
