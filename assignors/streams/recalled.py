@@ -88,6 +88,7 @@ def recall(
     trusted: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     fresh = {process: held for process, held in memory.held.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}
     known = {p: fresh[v.process_id] for p, v in enumerate(crew.processes) if v.process_id in fresh}
+    going_on = {p: known[p] for p in continuing & known.keys()}
     since = {p: held.restarted_ms if p in continuing else now_ms for p, held in known.items()}
     # A clock that was set back must not make a restart last until it is where it was.
     dated = [(min(at_ms, now_ms), p) for p, at_ms in since.items() if at_ms is not None]
@@ -108,10 +109,10 @@ def recall(
     return Recalled(
         hidden=distinct(np.concatenate(codes)),
         trusted=distinct(np.concatenate(trusted)),
-        promised=_promised(view, tasks, {p: known[p] for p in continuing & known.keys()}, sent),
+        promised=_promised(view, tasks, going_on, sent),
         restarted_ms=restarted_ms,
         home=home,
-        lost=_lost(view, tasks, {p: known[p] for p in continuing & known.keys()}, sent),
+        lost=_lost(view, tasks, going_on, sent),
         away=_away(memory, crew, now_ms),
     )
 
