@@ -1,0 +1,119 @@
+"""Our leader beside Java's own on the bytes of the same random groups, of versions mixed and to come.
+
+Everything that a member is sent is compared: partitions, tasks, standbys, host maps, versions, error codes and who is
+to rejoin at once. Where a group cannot be led Java fails the application, and we step aside.
+"""
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from assignors.streams.assign import KAFKA
+from assignors.streams.crew import SHUTDOWN_REQUESTED
+from assignors.streams.decide import decide_streams
+from assignors.streams.memory import StreamsMemory
+from assignors.streams.result import StepAside, StreamsDecision
+from protocol.consumer import ConsumerProtocolAssignment
+from protocol.streams_assignment import NEVER_MS, AssignmentInfo
+from tests.differential.leader_problems import NOW_MS, LeaderProblem, random_leader
+from tests.interop.jvm import Java
+from tests.unit.assignors.scenes import cluster_of
+
+INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))
+REFEREE = "org.apache.kafka.streams.processor.internals.LeaderReferee"
+TIMEOUT_S = 300
+ASSIGNMENT_ERROR = 3
+DEADLINE_FROM = 7
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
+
+
+def ask(jvm: Java, problems: Sequence[LeaderProblem]) -> list[dict]:
+    lines = "".join(json.dumps(p.wire()) + "\n" for p in problems)
+    command = jvm.command(REFEREE, options=("-Dorg.slf4j.simpleLogger.defaultLogLevel=off",))
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(problems), done.stderr[-2000:]
+    return answers
+
+
+def ours(problem: LeaderProblem) -> StreamsDecision | StepAside:
+    return decide_streams(
+        problem.raw,
+        cluster_of(problem.counts),
+        problem.end_offsets,
+        problem.topology,
+        StreamsMemory.empty(),
+        problem.configs,
+        KAFKA,
+        NOW_MS,
+    )
+
+
+def read(blob: bytes) -> tuple[tuple, AssignmentInfo]:
+    assignment = ConsumerProtocolAssignment.decode(blob)
+    assert assignment.user_data is not None
+    return assignment.partitions, AssignmentInfo.decode(assignment.user_data)
+
+
+def shape(blob: bytes) -> dict[str, object]:
+    """What a member is told, whatever the order of maps; when a probe is due is left out."""
+    partitions, info = read(blob)
+    return {
+        "partitions": partitions,
+        "active": info.active_tasks,
+        "standby": {task: sorted(read) for task, read in info.standby_tasks},
+        "hosts": {host: sorted(read) for host, read in info.partitions_by_host},
+        "standby hosts": {host: sorted(read) for host, read in info.standby_partitions_by_host},
+        "versions": (info.version, info.commonly_supported_version),
+        "error": info.error_code,
+        "at once": info.next_rebalance_ms == 0,
+    }
+
+
+def compare(problem: LeaderProblem, theirs: dict) -> str:
+    """Fails where the leaders differ; says what kind of round it was."""
+    assert "error" not in theirs, (theirs["error"], problem)
+    sent = {member: base64.b64decode(blob) for member, blob in theirs["members"].items()}
+    codes = {read(blob)[1].error_code for blob in sent.values()}
+    decision = ours(problem)
+    if isinstance(decision, StepAside):
+        assert codes == {ASSIGNMENT_ERROR}, (decision.reason, problem)
+        return "left"
+    mine = dict(decision.assignments)
+    if decision.shutdown:
+        # Ours is of a version that all of them read, where Java sends the newest.
+        assert codes == {SHUTDOWN_REQUESTED} == {read(mine[member])[1].error_code for member in sent}
+        return "shut down"
+    if not decision.view.lags_known:
+        # FallbackPrior walks Java's hash tables: who has what is compared by counts, in test_ha.py.
+        for member, blob in sent.items():
+            assert shape(mine[member])["versions"] == shape(blob)["versions"], (member, problem)
+        return "lags unknown"
+    for member, blob in sent.items():
+        assert shape(mine[member]) == shape(blob), (member, problem)
+    compare_probes(problem, decision, {read(blob)[1].next_rebalance_ms for blob in sent.values()} - {0, NEVER_MS})
+    return "future" if decision.crew.future else "known"
+
+
+def compare_probes(problem: LeaderProblem, decision: StreamsDecision, theirs: set[int]) -> None:
+    """Java tells a thread of its own process when to probe, unless one of it rejoins at once; we do it ourselves."""
+    crew = decision.crew
+    if theirs or decision.probing_at_ms is None or decision.out.version < DEADLINE_FROM:
+        assert theirs <= {decision.probing_at_ms}
+        return
+    leader = [i for i, process in enumerate(crew.processes) if process.process_id == problem.leader]
+    assert not leader or (decision.out.next_rebalance_ms[crew.member[crew.process == leader[0]]] == 0).any()
+
+
+@pytest.mark.parametrize("future", [False, True], ids=["known versions", "version probing"])
+def test_leaders_send_the_same(jvm: Java, *, future: bool) -> None:
+    random = Random(9 + future)
+    problems = [random_leader(random, future=future) for _ in range(INPUTS)]
+    kinds = [compare(problem, theirs) for problem, theirs in zip(problems, ask(jvm, problems), strict=True)]
+    assert set(kinds) == {"shut down", "lags unknown", *(["future", "left"] if future else ["known"])}
