@@ -1,17 +1,21 @@
-"""The HTTP server: Hypercorn around the ASGI application of `web`, on loopback unless told otherwise.
+"""The HTTP server: uvicorn's HTTP/1.1 around the ASGI application of `web`, on loopback unless told otherwise.
 
-A request has a few seconds and connections are few, so that whoever can reach the port cannot use the process up.
+Whoever can reach the port cannot use the process up: connections are few, and each has a few seconds from its start or
+its last answer to have an answer. No other protocol is spoken, and nothing that strangers send is logged.
 """
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from coordinator.web import Web
 
-READ_TIMEOUT_S = 5
-KEEP_ALIVE_TIMEOUT_S = 15
-HEAD_BYTES_MAX = 8_192
+if TYPE_CHECKING:
+    from coordinator.http_connection import Connections
+
+ANSWER_TIMEOUT_S = 15
+CONNECTIONS_MAX = 64
 BACKLOG = 64
 STOP_TIMEOUT_S = 1
 
@@ -47,27 +51,21 @@ class HttpServer:
             await self._task
 
     async def _serve(self, listening: socket.socket) -> None:
-        """Hypercorn is imported while the first groups are joined: that takes as long as joining them does."""
-        serving = await asyncio.to_thread(_serving, self._web, listening)
-        # Our own trigger: the process has its own idea of what SIGTERM means.
-        await serving(self._stop.wait)
+        connections = await asyncio.to_thread(_connections, self._web)
+        server = await asyncio.get_running_loop().create_server(connections, sock=listening, backlog=BACKLOG)
+        await self._stop.wait()
+        server.close()
+        connections.each(lambda transport: transport.close())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(server.wait_closed(), STOP_TIMEOUT_S)
+        connections.each(lambda transport: transport.abort())
 
 
-def _serving(web: Web, listening: socket.socket) -> Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]:
-    """How to serve, given what ends it."""
-    from hypercorn.asyncio import serve
-    from hypercorn.config import Config
+def _connections(web: Web) -> "Connections":
+    """uvicorn is imported while the first groups are joined: that takes as long as joining them does."""
+    from coordinator.http_connection import Connections
 
-    config = Config()
-    config.bind = [f"fd://{listening.detach()}"]
-    config.accesslog = config.errorlog = None
-    config.include_server_header = False
-    config.read_timeout = READ_TIMEOUT_S
-    config.keep_alive_timeout = KEEP_ALIVE_TIMEOUT_S
-    config.h11_max_incomplete_size = HEAD_BYTES_MAX
-    config.graceful_timeout = STOP_TIMEOUT_S
-    config.shutdown_timeout = STOP_TIMEOUT_S
-    return lambda ends: serve(web, config, shutdown_trigger=ends)  # type: ignore[arg-type]  # its types ask for one class per ASGI scope
+    return Connections(web, ANSWER_TIMEOUT_S, CONNECTIONS_MAX)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -77,13 +77,8 @@ class Web:
         self._rounds = rounds or Rounds()
         self._picture = pictures or self._rounds.picture
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-        elif scope["type"] == "http":
-            await self._http(scope, send)
-
-    async def _http(self, scope: Scope, send: Send) -> None:
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Answers one request; its body is not read."""
         accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
         answer = self.answer(scope["method"], scope["path"], accept)
         headers = [(b"content-type", answer.kind.encode()), (b"content-length", str(len(answer.body)).encode())]
@@ -104,8 +99,7 @@ class Web:
             return self._group(unquote(path.removeprefix(GROUP_PATH)))
         match path:
             case "/metrics":
-                encode, kind = choose_encoder(accept)
-                return Answer(HTTPStatus.OK, kind, encode(self._registry))
+                return self._metrics(accept)
             case "/livez":
                 return Answer(HTTPStatus.OK, PLAIN, b"ok\n")
             case "/readyz":
@@ -116,6 +110,13 @@ class Web:
                 return _json([asdict(group) for group in self._groups()])
         known = b"There are /, /metrics, /livez, /readyz, /decisions, /api/groups and /api/groups/NAME.\n"
         return Answer(HTTPStatus.NOT_FOUND, PLAIN, known)
+
+    def _metrics(self, accept: str) -> Answer:
+        try:
+            encode, kind = choose_encoder(accept)
+        except (TypeError, ValueError):  # a version that is no version: as for those who accept anything
+            encode, kind = choose_encoder("")
+        return Answer(HTTPStatus.OK, kind, encode(self._registry))
 
     def _readiness(self) -> Answer:
         reason = self._ready()
@@ -132,11 +133,3 @@ class Web:
 
 def _json(value: object) -> Answer:
     return Answer(HTTPStatus.OK, JSON, json.dumps(value, separators=(",", ":")).encode())
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return

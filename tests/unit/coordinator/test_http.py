@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
@@ -11,7 +12,13 @@ from coordinator import http
 from coordinator.http import HttpAddressError, HttpServer
 from coordinator.web import GroupStatus, Web
 
-Ask = Callable[[bytes], Awaitable[str]]
+
+class Ask(Protocol):
+    """Sends bytes, and with `ends` that no more will come; returns all that is answered."""
+
+    async def __call__(self, request: bytes, *, ends: bool = False) -> str: ...
+
+
 STATUS = GroupStatus("orders", "lead", "stable", True, 7, 3)
 
 
@@ -26,9 +33,11 @@ def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None
         server = HttpServer(Web(registry, lambda: trouble, lambda: [STATUS]))
         host, port = (await server.start("127.0.0.1:0")).split(":")
 
-        async def ask(request: bytes) -> str:
+        async def ask(request: bytes, *, ends: bool = False) -> str:
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(request)
+            if ends:
+                writer.write_eof()
             try:
                 return (await reader.read()).decode()
             except ConnectionResetError:
@@ -113,11 +122,56 @@ def test_an_endless_header_is_refused() -> None:
 
 @pytest.mark.parametrize("words", [b"", b"GET /livez"])
 def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, words: bytes) -> None:
-    monkeypatch.setattr(http, "READ_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(http, "KEEP_ALIVE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 0.2)
 
     async def talk(ask: Ask) -> None:
         assert "200" not in await ask(words)
+
+    served(talk)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n", 200),
+        (
+            b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AA=A\r\n\r\n",
+            200,
+        ),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), 405),
+        (b"GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text;version=1.0g\r\n\r\n", 200),
+        (b"GET /api/groups/%ff%00 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+    ],
+    ids=["websocket", "h2c", "http 2", "no version", "no text"],
+)
+def test_what_is_not_understood_is_no_error_of_ours(words: bytes, status: int) -> None:
+    """Some were answered with 500 once; h2c wrote a traceback into the log and kept its connection for ever."""
+
+    async def talk(ask: Ask) -> None:
+        told = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        assert (await ask(words)).startswith(f"HTTP/1.1 {status} ")
+        assert told == []
+
+    served(talk)
+
+
+def test_who_only_stops_asking_is_answered() -> None:
+    async def talk(ask: Ask) -> None:
+        assert "answer 42.0" in await ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", ends=True)
+
+    served(talk)
+
+
+def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 1)
+
+    async def talk(ask: Ask) -> None:
+        kept = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+        answers = await asyncio.gather(*(ask(kept) for _ in range(5)))
+        assert len([a for a in answers if a.startswith("HTTP/1.1 200 ")]) == 2
+        assert (await ask(request("GET /livez"))).startswith("HTTP/1.1 200 ")
 
     served(talk)
 
