@@ -155,9 +155,10 @@ def killed(
     return outcome
 
 
-def coordinator_killed(cluster: KafkaCluster, flock: Flock, point: str) -> Outcome:
-    """kill -9 of the node that coordinates the group, while the sidecar is at one point; then that node comes back."""
-    group = Group(cluster, flock, f"node-{point}")
+def coordinator_killed(cluster: KafkaCluster, flock: Flock, point: str, how: str = "kill") -> Outcome:
+    """kill -9 or the orderly end (`how`: stop) of the node that coordinates the group, while the sidecar is at one
+    point; then that node comes back."""
+    group = Group(cluster, flock, f"node-{point}-{how}")
     with armed(cluster, group.name, point, "hold", standby=False) as (sidecar, trigger):
         group.start()
         node = cluster.coordinator_node(group.name)
@@ -167,8 +168,8 @@ def coordinator_killed(cluster: KafkaCluster, flock: Flock, point: str) -> Outco
         elif point != "stable":
             group.members.append(group.member())
         wait_until(Path(f"{trigger}.reached").exists, LIMIT_S, sidecar.tail)
-        cluster.kill_node(node)
         began = time.monotonic()
+        (cluster.kill_node if how == "kill" else cluster.stop_node)(node)
         try:
             if point in ("stable", "leaving"):
                 group.members.append(group.member())

@@ -1,6 +1,6 @@
 """`python -m tests.interop.killed_at POINT HOW TRIGGER run ...`: Bellwether that, once the file TRIGGER exists, kills
-itself (HOW: kill), gets a SIGTERM (term), waits a moment (hold) or meets a bug of its own (break) when it reaches
-POINT, and makes TRIGGER.reached.
+itself (HOW: kill), gets a SIGTERM (term), waits a moment (hold), blocks its event loop (block) or meets a bug of its
+own (break) when it reaches POINT, and makes TRIGGER.reached.
 
 The points stand around the steps of one round. The product knows nothing of this.
 """
@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,6 +31,7 @@ POINTS = (
 )
 SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM}
 HOLD_S = 1.0
+BLOCK_S = 3.0
 ON_ITS_WAY_S = 0.005  # a request that was handed over has left by then, and its answer rarely is there
 
 Hook = Callable[[str], Awaitable[None]]
@@ -49,6 +51,8 @@ def _hook(point: str, how: str, trigger: Path) -> Hook:
             return
         if how == "hold":
             await asyncio.sleep(HOLD_S)
+        elif how == "block":
+            time.sleep(BLOCK_S)  # noqa: ASYNC251 - nothing else may run
         elif how == "break":
             setattr(GroupMembership, "handle", _broken)  # noqa: B010 - mypy would see a method assigned
         else:

@@ -1,12 +1,13 @@
-"""A proxy between one client and one broker that understands frames: a rule decides about each request and answer by
-its API, and says what becomes of it on the wire. Two threads per connection.
+"""A proxy between clients and brokers that understands frames: a rule decides about each request and answer by its
+API, and says what becomes of it on the wire. One door per broker, two threads per connection.
 """
 
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import TracebackType
@@ -41,8 +42,11 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
+    """`bytes_per_s`: how fast a frame that passes is sent; 0 for no limit."""
+
     fate: Fate = Fate.PASS
     delay_s: float = 0.0
+    bytes_per_s: int = 0
 
 
 Rule = Callable[[Frame], Ruling]
@@ -53,18 +57,23 @@ def honest(_: Frame) -> Ruling:
 
 
 class Proxy:
-    """Listens on a port of its own and forwards to `target`; a context manager. `rule` may be changed at any time."""
+    """Listens on a port of its own for each of `targets` (ports on loopback) and forwards to it; a context manager.
 
-    def __init__(self, host: str = LOOPBACK, target_port: int = 0) -> None:
-        self.host, self.target_port = host, target_port
+    `rule` holds for all of them and may be changed at any time. Not `frames`: bytes pass as they come, encrypted ones
+    for example, and nothing but `cut` can happen to them.
+    """
+
+    def __init__(self, targets: Sequence[int], host: str = LOOPBACK, *, frames: bool = True) -> None:
+        self.host, self.frames = host, frames
         self.rule: Rule = honest
         self.ruled: list[tuple[Frame, Ruling]] = []  # what did not simply pass
-        self._lease = PortLease()
-        self.port = self._lease.port
-        self._listener = socket.create_server((host, self.port))
+        self.over = False
+        self._leases = [PortLease() for _ in targets]
+        self.ports = tuple(lease.port for lease in self._leases)
+        self._listeners = [socket.create_server((host, port)) for port in self.ports]
         self._open: list[socket.socket] = []
-        self._over = False
-        threading.Thread(target=self._accept, daemon=True).start()
+        for listener, target in zip(self._listeners, targets, strict=True):
+            threading.Thread(target=self._accept, args=(listener, target), daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
@@ -72,20 +81,32 @@ class Proxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over = True
-        self._listener.close()
-        for one in self._open:
-            one.close()
-        self._lease.release()
+        self.over = True
+        for listener in self._listeners:
+            listener.close()
+        self.cut()
+        for lease in self._leases:
+            lease.release()
 
-    def _accept(self) -> None:
-        while not self._over:
+    @property
+    def addresses(self) -> str:
+        """As bootstrap servers."""
+        return ",".join(f"{self.host}:{port}" for port in self.ports)
+
+    def cut(self) -> None:
+        """Resets every connection that is open now."""
+        connections, self._open = self._open, []
+        for one in connections:
+            reset(one)
+
+    def _accept(self, listener: socket.socket, target: int) -> None:
+        while not self.over:
             try:
-                client, _ = self._listener.accept()
+                client, _ = listener.accept()
             except OSError:
                 return
             try:
-                broker = socket.create_connection((LOOPBACK, self.target_port), timeout=10)
+                broker = socket.create_connection((LOOPBACK, target), timeout=10)
             except OSError:
                 client.close()
                 continue
@@ -117,15 +138,17 @@ class _Pair:
 
     def _pump(self, source: socket.socket, sink: socket.socket, *, answer: bool) -> None:
         try:
-            while (data := _frame(source)) is not None:
+            if not self._proxy.frames:
+                _copy(source, sink)
+            while self._proxy.frames and (data := _frame(source)) is not None:
                 ruling = self._proxy.decide(Frame(self._api(data, answer=answer), answer, len(data)))
                 time.sleep(ruling.delay_s)
-                if not self._send(sink, data, ruling.fate):
+                if not self._send(sink, data, ruling):
                     break
         except OSError:
             pass  # an end was closed or reset
-        _reset(source)
-        _reset(sink)
+        reset(source)
+        reset(sink)
 
     def _api(self, data: bytes, *, answer: bool) -> int:
         if answer:
@@ -134,17 +157,22 @@ class _Pair:
         self._apis[correlation] = api
         return int(api)
 
-    def _send(self, sink: socket.socket, data: bytes, fate: Fate) -> bool:
+    def _send(self, sink: socket.socket, data: bytes, ruling: Ruling) -> bool:
         """False when that was the end of the connection."""
         framed = struct.pack(">i", len(data)) + data
-        match fate:
+        match ruling.fate:
+            case Fate.PASS if ruling.bytes_per_s:
+                slice_bytes = max(1, ruling.bytes_per_s // 20)
+                for at in range(0, len(framed), slice_bytes):
+                    sink.sendall(framed[at : at + slice_bytes])
+                    time.sleep(slice_bytes / ruling.bytes_per_s)
             case Fate.PASS:
                 sink.sendall(framed)
             case Fate.DROP:
                 pass
             case Fate.HALF:
                 sink.sendall(framed[: len(framed) // 2])
-                while not self._proxy._over:
+                while not self._proxy.over:
                     time.sleep(0.2)
                 return False
             case Fate.DRIP:
@@ -160,6 +188,11 @@ class _Pair:
             case Fate.CUT:
                 return False
         return True
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    while data := source.recv(1 << 16):
+        sink.sendall(data)
 
 
 def _frame(source: socket.socket) -> bytes | None:
@@ -181,10 +214,10 @@ def _exactly(source: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
-def _reset(one: socket.socket) -> None:
-    """RST instead of FIN."""
-    try:
+def reset(one: socket.socket) -> None:
+    """RST instead of FIN, also where another thread waits for bytes."""
+    with suppress(OSError):  # closed already
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with suppress(OSError):  # not connected any more
+            one.shutdown(socket.SHUT_RD)
         one.close()
-    except OSError:
-        pass  # closed already
