@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from tests.interop.faults.brokers import deaths, nodes
+from tests.interop.faults.inputs import metadata, odd_members, plugins, wedged, weights
 from tests.interop.faults.rows import Row
 from tests.interop.faults.scene import Stage, stage
 from tests.interop.faults.wire import connections, disks, network, processes
@@ -17,6 +18,11 @@ ON_STAGE: dict[str, Callable[[Stage, Wanted], Iterator[Row]]] = {
     "connections": connections,
     "processes": processes,
     "disks": disks,
+    "plugins": plugins,
+    "members": odd_members,
+    "wedged": wedged,
+    "metadata": metadata,
+    "weights": weights,
     "deaths": deaths,
     "nodes": nodes,
 }

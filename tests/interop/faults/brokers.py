@@ -1,13 +1,10 @@
 """Rows in which the sidecar, or the node that coordinates its group, ends at each step of a round."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import ElectionType
+from confluent_kafka import ElectionType, TopicPartition
 
 from tests.interop.faults.rows import Row
 from tests.interop.faults.scene import Scene, Stage, load, measure, tell
@@ -16,7 +13,7 @@ from tests.interop.kill_points import LIMIT_S, NODE_S, Outcome, coordinator_kill
 from tests.interop.killed_at import POINTS
 from tests.interop.members import wait_until
 from tests.interop.proxy import Fate, honest
-from tests.interop.raw import RawError, describe
+from tests.interop.raw import describe
 
 STEPS = {
     "before-join": "before JoinGroup is sent",
@@ -31,6 +28,7 @@ STEPS = {
 HOW = {"kill": "kill -9", "term": "SIGTERM", "break": "a bug of ours"}
 KINDS = {"kill": "death", "term": "term", "break": "term"}
 OFFSETS = "__consumer_offsets"
+PARKED_S = 1.5
 
 
 def deaths(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
@@ -100,18 +98,14 @@ def _struck(when: Callable[[Scene, Callable[[], None]], None], strike: str, scen
 
 
 def _when_parked(scene: Scene, end: Callable[[], None]) -> None:
-    """Once our JoinGroup has come to a group that waits for the others."""
+    """Our JoinGroup is held up, for which the members wait in theirs."""
 
-    def watch() -> None:
-        for _ in range(2_000):
-            with suppress(RawError, OSError):
-                if describe(scene.cluster.bootstrap, scene.group.name).state == "PreparingRebalance":
-                    break
-            time.sleep(0.01)
+    def held_up() -> None:
+        time.sleep(PARKED_S)
+        assert describe(scene.cluster.bootstrap, scene.group.name).state == "PreparingRebalance"
         end()
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    scene.proxy.rule = once(JOIN, Fate.PASS, answer=False, meanwhile=watcher.start)
+    scene.proxy.rule = once(JOIN, Fate.CUT, answer=False, meanwhile=held_up)
 
 
 def _at_sync(scene: Scene, end: Callable[[], None]) -> None:
