@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tests.interop.faults.brokers import deaths, nodes
 from tests.interop.faults.inputs import metadata, odd_members, plugins, wedged, weights
+from tests.interop.faults.others import observers, storm, topology, twins
 from tests.interop.faults.rows import Row
 from tests.interop.faults.scene import Stage, stage
 from tests.interop.faults.wire import connections, disks, network, processes
@@ -23,6 +24,10 @@ ON_STAGE: dict[str, Callable[[Stage, Wanted], Iterator[Row]]] = {
     "wedged": wedged,
     "metadata": metadata,
     "weights": weights,
+    "sidecars": twins,
+    "observers": observers,
+    "storm": storm,
+    "topology": topology,
     "deaths": deaths,
     "nodes": nodes,
 }

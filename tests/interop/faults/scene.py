@@ -5,7 +5,7 @@ us, the fault, a third consumer.
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,12 +68,13 @@ def stage(host: str = LOOPBACK) -> Iterator[Stage]:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A group of two members at rest under us. `said`: what else the row has to tell."""
+    """A group of two members at rest under us. `said`: what else the row has to tell; `beside`: what ends after it."""
 
     cluster: ProxiedCluster
     group: Group
     lead: Bellwether
     said: list[str] = field(default_factory=list)
+    beside: ExitStack = field(default_factory=ExitStack)
 
     @property
     def proxy(self) -> Proxy:
@@ -103,6 +104,7 @@ def measure(
     make: Callable[[Stage, str], Group] | None = None,
     options: Mapping[str, Any] | None = None,
     ends: bool = False,
+    tells_leader: bool = True,
     **how: Any,
 ) -> Row:
     """One row, with a group and a sidecar of its own. `ends`: the fault may end the sidecar."""
@@ -112,9 +114,12 @@ def measure(
     took_s, leader, said = LIMIT_S, "nobody", list[str]()
     broken: tuple[str, ...] = ()
     try:
-        with Bellwether(cluster, [name], options={**OPTIONS, **(options or {})}, login=login, **how) as lead:
+        with (
+            Bellwether(cluster, [name], options={**OPTIONS, **(options or {})}, login=login, **how) as lead,
+            ExitStack() as beside,
+        ):
             group.start()
-            scene = Scene(cluster, group, lead, said)
+            scene = Scene(cluster, group, lead, said, beside)
             try:
                 took_s = work(scene)
                 group.settle()
@@ -130,7 +135,8 @@ def measure(
         cluster.proxy.rule = honest
         for member in group.members:
             member.stop()
-    return tell(Row(kind, fault, took_s, promised_s, "; ".join([f"led by {leader}", *said]), broken, load()))
+    outcome = "; ".join([*([f"led by {leader}"] if tells_leader else []), *said])
+    return tell(Row(kind, fault, took_s, promised_s, outcome, broken, load()))
 
 
 def load() -> float:
