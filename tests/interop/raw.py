@@ -211,6 +211,11 @@ def _member(answer: _Cursor) -> GroupMember:
     return GroupMember(member_id, instance_id, client_id, answer.blob(), answer.blob())
 
 
+def _joined(answer: _Cursor) -> tuple[str, bytes]:
+    member_id, _, metadata = answer.text() or "", answer.text(), answer.blob()
+    return member_id, metadata
+
+
 class RawMember:
     """Joins with any bytes and follows: call `round` until it returns, `heartbeat` in between."""
 
@@ -226,6 +231,7 @@ class RawMember:
         self.group_id = group_id
         self.member_id = ""
         self.generation = -1
+        self.members: dict[str, bytes] = {}  # where we lead: everybody's subscription
         self._protocols = protocols
         self._protocol_type = protocol_type
         self._session_ms = session_ms
@@ -246,13 +252,16 @@ class RawMember:
     def round(self, limit_s: float = 40.0) -> bytes:
         """Joins and syncs, again while the group rebalances; returns the assignment bytes. Raises RawError.
 
-        As leader it gives nobody anything, its members would find zero bytes: join led groups only.
+        As leader it gives what `plan` says. Unless a subclass makes one, nobody gets anything, and members would find
+        zero bytes: join led groups only.
         """
         deadline = time.monotonic() + limit_s * PATIENCE
         while time.monotonic() < deadline:
             self._join()
             head = _text(self.group_id) + struct.pack(">i", self.generation) + _text(self.member_id) + _text(None)
-            answer = self._connection.ask(SYNC, head + struct.pack(">i", 0))
+            plan = self.plan()
+            body = struct.pack(">i", len(plan)) + b"".join(_text(m) + _blob(given) for m, given in plan.items())
+            answer = self._connection.ask(SYNC, head + body)
             answer.take("i")
             code = answer.take("h")
             if code == 0:
@@ -260,6 +269,10 @@ class RawMember:
             if code != REBALANCE_IN_PROGRESS:
                 raise RawError("SyncGroup", code)
         raise TimeoutError(f"{self.group_id} did not settle")
+
+    def plan(self) -> dict[str, bytes]:
+        """Assignments by member id, for a round that we lead."""
+        return {}
 
     def heartbeat(self) -> bool:
         """Whether the generation still stands."""
@@ -284,6 +297,7 @@ class RawMember:
             answer.text()
             self.member_id = answer.text() or ""
             if code == 0:
+                self.members = dict(_joined(answer) for _ in range(answer.take("i")))
                 return
             if code in RETRIABLE:
                 time.sleep(0.2)

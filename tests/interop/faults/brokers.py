@@ -116,17 +116,22 @@ def _at_sync(scene: Scene, end: Callable[[], None]) -> None:
 def _elected(scene: Scene) -> float:
     """Its node is restarted in order, which moves the group away; an election brings it back while all is well."""
     cluster, name = scene.cluster, scene.group.name
+    _elect(scene)
     home = cluster.coordinator_node(name)
     cluster.stop_node(home)
     wait_until(lambda: cluster.coordinator_node(name) != home, LIMIT_S, lambda: "the group has not moved")
     cluster.start_node(home)
-    every = cluster.admin.list_topics(OFFSETS, timeout=10).topics[OFFSETS].partitions
-    wanted = [TopicPartition(OFFSETS, p) for p in every]
-    wait_until(lambda: _in_sync(scene), LIMIT_S, lambda: "replicas have not caught up")
-    scene.group.settle(quiet_s=1.0)
-    cluster.admin.elect_leaders(ElectionType.PREFERRED, wanted).result(timeout=30)
+    _elect(scene)
     wait_until(lambda: cluster.coordinator_node(name) == home, LIMIT_S, lambda: "the election has moved nothing")
     return scene.joined()
+
+
+def _elect(scene: Scene) -> None:
+    wait_until(lambda: _in_sync(scene), LIMIT_S, lambda: "replicas have not caught up")
+    scene.group.settle(quiet_s=1.0)
+    admin = scene.cluster.admin
+    every = admin.list_topics(OFFSETS, timeout=10).topics[OFFSETS].partitions
+    admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(OFFSETS, p) for p in every]).result(timeout=30)
 
 
 def _in_sync(scene: Scene) -> bool:

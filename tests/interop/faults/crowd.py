@@ -5,11 +5,28 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.interop.kill_points import LIMIT_S
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.types import TopicPartition
+from tests.interop.kill_points import LIMIT_S, PARTITIONS, TOPIC
 from tests.interop.members import wait_until
 from tests.interop.raw import RawError, RawMember
 
 BEAT_S = 0.2
+
+
+class Dealer(RawMember):
+    """Deals the partitions of the only topic among its subscribers, where the broker makes it the leader."""
+
+    def plan(self) -> dict[str, bytes]:
+        wants = {m: ConsumerProtocolSubscription.decode(data).topics for m, data in sorted(self.members.items())}
+        takers = [m for m, topics in wants.items() if topics]
+        return {
+            m: ConsumerProtocolAssignment(
+                version=0,
+                partitions=tuple(TopicPartition(TOPIC, p) for p in range(PARTITIONS) if takers[p % len(takers)] == m),
+            ).encode()
+            for m in wants
+        }
 
 
 class Crowd:
@@ -40,7 +57,7 @@ class Crowd:
 
     def _live(self, number: int, bootstrap: str, group: str, protocol: str, metadata: bytes) -> None:
         try:
-            with RawMember(bootstrap, group, [(protocol, metadata)]) as member:
+            with Dealer(bootstrap, group, [(protocol, metadata)]) as member:
                 while not self._over.is_set():
                     self.given[number] = member.round()
                     self._resting[number] = True
