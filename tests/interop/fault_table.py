@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tests.interop.faults.brokers import deaths, nodes
 from tests.interop.faults.inputs import metadata, odd_members, plugins, wedged, weights
 from tests.interop.faults.others import observers, storm, topology, twins
-from tests.interop.faults.rows import Row
+from tests.interop.faults.rows import Row, keep
 from tests.interop.faults.scene import Stage, stage
 from tests.interop.faults.wire import connections, disks, network, processes
 
@@ -34,29 +34,32 @@ ON_STAGE: dict[str, Callable[[Stage, Wanted], Iterator[Row]]] = {
 APART: dict[str, Callable[[Wanted], Iterator[Row]]] = {"network": network}
 
 
-def run(chosen: Sequence[str]) -> list[Row]:
+def run(chosen: Sequence[str]) -> Iterator[Row]:
     """`chosen`: names of groups or of rows; none for all."""
 
     def wants(group: str) -> Wanted:
         return lambda row: not chosen or group in chosen or row in chosen
 
-    found: list[Row] = []
     single = {name for name in chosen if name not in ON_STAGE and name not in APART}
     staged = {name: rows for name, rows in ON_STAGE.items() if not chosen or name in chosen or single}
     if staged:
         with stage() as common:
             for name, rows in staged.items():
-                found += rows(common, wants(name))
+                yield from rows(common, wants(name))
     for name, apart in APART.items():
-        found += apart(wants(name))
-    return found
+        yield from apart(wants(name))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="What goes wrong around a sidecar, and what it costs its group.")
     parser.add_argument("rows", nargs="*", help=f"only these, or these groups: {', '.join((*ON_STAGE, *APART))}")
+    parser.add_argument("--print-only", action="store_true", help="leave docs/faults.md as it is")
     options = parser.parse_args()
-    found = run(options.rows)
+    found = []
+    for row in run(options.rows):
+        found.append(row)
+        if not options.print_only:
+            keep(row)
     for row in found:
         took = f"{row.took_s:6.2f} s of {row.promised_s:5.1f} s"
         print(f"{'kept' if row.passed else 'BROKEN':<6} {took}  {row.fault}: {row.outcome}")

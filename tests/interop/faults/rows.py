@@ -144,10 +144,10 @@ class Row:
         return not self.broken and self.took_s <= self.promised_s
 
 
-def keep(found: Sequence[Row]) -> None:
+def keep(row: Row) -> None:
     """Beside what earlier pieces have found, and into the document."""
     rows = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
-    rows |= {f"{row.kind}: {row.fault}": {**asdict(row), "day": _today()} for row in found}
+    rows[f"{row.kind}: {row.fault}"] = {**asdict(row), "day": _today()}
     KEPT.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     every = list(rows.values())
     loads, days = [row["load"] for row in every], sorted({row["day"] for row in every})
