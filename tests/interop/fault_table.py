@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tests.interop.faults.brokers import deaths, nodes
 from tests.interop.faults.inputs import metadata, odd_members, plugins, wedged, weights
+from tests.interop.faults.logins import logins
 from tests.interop.faults.others import observers, storm, topology, twins
+from tests.interop.faults.rights import rights
 from tests.interop.faults.rows import Row, keep
 from tests.interop.faults.scene import Stage, stage
 from tests.interop.faults.wire import connections, disks, network, processes
@@ -31,7 +33,7 @@ ON_STAGE: dict[str, Callable[[Stage, Wanted], Iterator[Row]]] = {
     "deaths": deaths,
     "nodes": nodes,
 }
-APART: dict[str, Callable[[Wanted], Iterator[Row]]] = {"network": network}
+APART: dict[str, Callable[[Wanted], Iterator[Row]]] = {"network": network, "logins": logins, "rights": rights}
 
 
 def run(chosen: Sequence[str]) -> Iterator[Row]:

@@ -107,9 +107,11 @@ class Group:
             member.stop()
 
 
-def ordinary_round(cluster: KafkaCluster, flock: Flock, name: str = "points-alone") -> float:
+def ordinary_round(
+    cluster: KafkaCluster, flock: Flock, name: str = "points-alone", *, kind: type[Group] = Group
+) -> float:
     """Seconds from the call to join until every partition has its owner, among members alone."""
-    group = Group(cluster, flock, name)
+    group = kind(cluster, flock, name)
     group.start()
     began = time.monotonic()
     group.members.append(group.member())

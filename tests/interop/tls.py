@@ -5,6 +5,7 @@ clients with a certificate, one for logins by SCRAM or a token.
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
@@ -107,7 +108,16 @@ class TlsCluster(KafkaCluster):
 REAUTH_MS = 10_000
 
 
+Kind = TypeVar("Kind", bound=TlsCluster)
+
+
 def tls_cluster(folder: Path, authority: Authority, *clients: Authority, **properties: str) -> TlsCluster:
+    return tls_cluster_of(TlsCluster, folder, authority, *clients, **properties)
+
+
+def tls_cluster_of(
+    kind: type[Kind], folder: Path, authority: Authority, *clients: Authority, **properties: str
+) -> Kind:
     """Not started yet. `clients` are the certificates that MUTUAL takes. LOGIN wants a fresh login after REAUTH_MS."""
     trusted = str(authority.trusted(folder, *clients))
     oauth = "listener.name.login.oauthbearer.sasl.jaas.config"
@@ -127,7 +137,7 @@ def tls_cluster(folder: Path, authority: Authority, *clients: Authority, **prope
         "ssl.truststore.password": PASSWORD,
         "ssl.truststore.type": "PKCS12",
     }
-    return TlsCluster(nodes=1, racks=("az1",), properties=stores | properties, ca=str(authority.certificate))
+    return kind(nodes=1, racks=("az1",), properties=stores | properties, ca=str(authority.certificate))
 
 
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"

@@ -23,7 +23,7 @@ from tests.interop.bellwether import COMMAND
 from tests.interop.faults.crowd import crowd
 from tests.interop.faults.rows import Row
 from tests.interop.faults.scene import DECISION_S, Scene, Stage, measure
-from tests.interop.faults.wire import JOIN, once
+from tests.interop.faults.wire import JOIN, SYNC, once
 from tests.interop.kill_points import LIMIT_S, PARTITIONS, TOPIC, Group
 from tests.interop.members import Member, partitions_of, wait_settled, wait_until
 from tests.interop.proxy import Fate, honest
@@ -222,14 +222,19 @@ def _join_with_nonsense(raw: RawMember) -> None:
 
 def metadata(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
     promised_s = FOLLOWED_S + stage.at_once_s
-    for name, fault, change in (
-        ("deleted", "a topic is deleted", _delete),
-        ("created", "a topic that is subscribed to appears", _create),
-        ("grown", "a topic grows", _grow),
+    for when, told, api, answer in (
+        ("early", "before we plan, as our JoinGroup is answered", JOIN, True),
+        ("late", "after we have planned, as our SyncGroup leaves", SYNC, False),
     ):
-        if wanted(name):
-            told = f"{fault} while our JoinGroup is answered"
-            yield measure(stage, "metadata", name, told, promised_s, partial(_changed, change), make=_two_topics)
+        for name, fault, change in (
+            ("deleted", "a topic is deleted", _delete),
+            ("created", "a topic that is subscribed to appears", _create),
+            ("grown", "a topic grows", _grow),
+        ):
+            if wanted(f"{name}-{when}"):
+                work = partial(_changed, change, api, answer)
+                row = f"{name}-{when}"
+                yield measure(stage, "metadata", row, f"{fault} {told}", promised_s, work, make=_two_topics)
 
 
 def _two_topics(stage: Stage, name: str) -> Topics:
@@ -239,7 +244,7 @@ def _two_topics(stage: Stage, name: str) -> Topics:
     return Topics(stage, name, counts, also=(f"{name}-appears",))
 
 
-def _changed(change: Callable[[Topics], None], scene: Scene) -> float:
+def _changed(change: Callable[[Topics], None], api: int, answer: bool, scene: Scene) -> float:
     group = scene.group
     assert isinstance(group, Topics)
     began = time.monotonic()
@@ -249,7 +254,7 @@ def _changed(change: Callable[[Topics], None], scene: Scene) -> float:
         change(group)
         changed.set()
 
-    scene.proxy.rule = once(JOIN, Fate.PASS, answer=True, meanwhile=meanwhile)
+    scene.proxy.rule = once(api, Fate.PASS, answer=answer, meanwhile=meanwhile)
     group.members.append(group.member())
     wait_until(changed.is_set, LIMIT_S, scene.lead.tail)
     scene.proxy.rule = honest

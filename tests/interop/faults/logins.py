@@ -1,0 +1,404 @@
+"""Rows about who we are to the brokers: rights that are missing or taken away, logins and certificates that are wrong
+from the start, expire or are replaced while we lead. On brokers of their own.
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from tests.interop.bellwether import INSTANCE, Bellwether, Ended
+from tests.interop.brokers import LOOPBACK, Node
+from tests.interop.faults.rows import Row
+from tests.interop.faults.scene import DECISION_S, load, tell
+from tests.interop.kill_points import LIMIT_S, MARGIN_S, OPTIONS, SESSION_S, Group, ordinary_round
+from tests.interop.members import Flock, Member, double_ownership, partitions_of, wait_settled
+from tests.interop.proxy import Proxy
+from tests.interop.test_lead_refusals import refused, run
+from tests.interop.tls import PASSWORD, REAUTH_MS, Authority, TlsCluster, keytool, tls_cluster_of
+
+SECRET, OTHER_SECRET = "a-word-for-tests", "another-word-for-tests"
+REFUSED_S = 15.0  # our ten seconds to connect, and the start of a process
+RECONNECT_S = 2.0  # the longest pause between two attempts
+PARTITIONS = 12
+CERTIFICATE_S = 30
+DAY_S = 86_400
+FOLLOWED_S = 1.5 + 10.0 + 3.0  # until our watch has seen a topic grow, and rounds of ours are ten seconds apart
+PARKED_S = 14.0
+
+
+class SecureCluster(TlsCluster):
+    """MUTUAL and LOGIN are reached through a proxy, which can cut connections."""
+
+    proxy: Proxy | None = None
+
+    def _configuration(self, node: Node) -> dict[str, str]:
+        config = TlsCluster._configuration(self, node)
+        ports = [self._ports[name].port for name in ("MUTUAL", "LOGIN")]
+        if self.proxy is None:
+            self.proxy = Proxy(ports, frames=False)
+        for port, outer in zip(ports, self.proxy.ports, strict=True):
+            advertised = config["advertised.listeners"]
+            config["advertised.listeners"] = advertised.replace(f"{LOOPBACK}:{port}", f"{LOOPBACK}:{outer}")
+        return config
+
+    def listener(self, name: str) -> dict[str, str]:
+        assert self.proxy is not None
+        port = self.proxy.ports[("MUTUAL", "LOGIN").index(name)]
+        return {**TlsCluster.listener(self, name), "bootstrap.servers": f"{LOOPBACK}:{port}"}
+
+    def cut(self) -> None:
+        assert self.proxy is not None
+        self.proxy.cut()
+
+
+class Secure(Group):
+    """A group of consumers that reach the broker by TLS, with a topic of its own."""
+
+    def start(self) -> None:
+        self.partitions = PARTITIONS
+        self.cluster.create_topic(self.name, PARTITIONS)
+        super().start()
+
+    def member(self, *, own_process: bool = False) -> Member:
+        properties = self.cluster.client_config("", "")
+        more = {f"property.{name}": value for name, value in properties.items()}
+        return self.flock.member(
+            "confluent", self.name, [self.name], ["range"], more=more, session_ms=30_000, own_process=own_process
+        )
+
+    def settle(self, quiet_s: float = 0.3) -> None:
+        wanted = partitions_of({self.name: self.partitions})
+        wait_settled(self.members, wanted, limit_s=LIMIT_S, quiet_s=quiet_s)
+
+    def owned(self) -> bool:
+        held = [tp for member in self.members for tp in member.owned()]
+        return len(held) == self.partitions == len(set(held)) and all(member.owned() for member in self.members)
+
+    def trouble(self) -> tuple[str, ...]:
+        return (*(error for member in self.members for error in member.errors), *double_ownership(self.members))
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A broker that speaks TLS only. `folder` is for what a row makes."""
+
+    cluster: SecureCluster
+    flock: Flock
+    folder: Path
+    authority: Path
+    ordinary_s: float
+
+    @property
+    def at_once_s(self) -> float:
+        return self.ordinary_s + MARGIN_S
+
+    @property
+    def silent_s(self) -> float:
+        return SESSION_S + DECISION_S + self.at_once_s
+
+    def scram(self, user: str) -> dict[str, str]:
+        own = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": user, "sasl.password": SECRET}
+        return {**self.cluster.listener("LOGIN"), **own}
+
+
+@contextmanager
+def stand() -> Iterator[Stand]:
+    with tempfile.TemporaryDirectory(prefix="bellwether-tls-") as directory:
+        folder = Path(directory)
+        authority = _certificate_authority(folder)
+        broker = Authority.make(folder, "broker")
+        trusted = Authority(authority, folder / "ca.pem")
+        cluster = tls_cluster_of(SecureCluster, folder, broker, trusted)
+        try:
+            with cluster, Flock(cluster.bootstrap) as flock:
+                ordinary_s = max(_ordinary(cluster, flock, f"alone-{i}") for i in range(2))
+                yield Stand(cluster, flock, folder, authority, ordinary_s)
+        finally:
+            if cluster.proxy is not None:
+                cluster.proxy.__exit__(None, None, None)
+
+
+def _ordinary(cluster: SecureCluster, flock: Flock, name: str) -> float:
+    return ordinary_round(cluster, flock, name, kind=Secure)
+
+
+def logins(wanted: Callable[[str], bool]) -> Iterator[Row]:
+    rows = {name: row for name, row in ROWS.items() if wanted(name)}
+    if rows:
+        with stand() as here:
+            for name, row in rows.items():
+                yield row(here, name)
+
+
+# ---- wrong from the start ----------------------------------------------------------------------------------------
+
+
+def _refused(fault: str, wrong: Callable[[Stand], dict[str, str]], *words: str) -> Callable[[Stand, str], Row]:
+    def row(here: Stand, name: str) -> Row:
+        return ended(here.folder, fault, wrong(here), name, *words)
+
+    return row
+
+
+def ended(
+    folder: Path,
+    fault: str,
+    kafka: Mapping[str, str],
+    group: str,
+    *words: str,
+    kind: str = "login",
+    check: Callable[[], None] = lambda: None,
+) -> Row:
+    """A run that must be refused in a sentence with these words."""
+    began = time.monotonic()
+    found = run(folder, kafka, {"name": group})
+    took_s = time.monotonic() - began
+    broken: tuple[str, ...] = ()
+    try:
+        refused(found, *words)
+        check()
+    except AssertionError as error:
+        broken = (str(error)[:300],)
+    return tell(Row(kind, fault, took_s, REFUSED_S, f"exit code {found.code}: {_sentence(found)}", broken, load()))
+
+
+def _sentence(found: Ended) -> str:
+    said = [line for line in found.text.splitlines() if line and not line.startswith("{")]
+    return said[-1].replace("|", "/")[:110] if said else "nothing said"
+
+
+def _stranger(here: Stand) -> dict[str, str]:
+    stranger = Authority.make(here.folder, "stranger")
+    return here.scram("bellwether") | {"ssl.ca.location": str(stranger.certificate)}
+
+
+def _expired(here: Stand) -> dict[str, str]:
+    return _mutual(here, "expired", -60)
+
+
+# ---- while we lead -------------------------------------------------------------------------------------------------
+
+Login = Callable[[Stand], dict[str, str]]
+
+
+def _led(
+    fault: str, promised: Callable[[Stand], float], login: Login, work: Callable[[Stand, Secure, Bellwether], float]
+) -> Callable[[Stand, str], Row]:
+    """A row of a group at rest under us, which has logged in like this."""
+
+    def row(here: Stand, name: str) -> Row:
+        group = Secure(here.cluster, here.flock, name)
+        took_s, leader, broken = LIMIT_S, "nobody", tuple[str, ...]()
+        lead = Bellwether(here.cluster, [name], options=OPTIONS, login=login(here))
+        try:
+            lead.start(wait=False)
+            lead.logged("membership", LIMIT_S, what="LEADING")
+            group.start()
+            took_s = work(here, group, lead)
+            group.settle()
+            broken = group.trouble()
+        except AssertionError as error:
+            broken = (str(error)[:300], lead.tail(4))
+        finally:
+            if not lead.running:
+                broken = (*broken, f"the sidecar has ended: {lead.tail(4)}")
+            lead.__exit__(None, None, None)
+        leader = "the sidecar" if group.last().leader.startswith(f"{INSTANCE}-") else "a member"
+        group.close()
+        return tell(Row("login", fault, took_s, promised(here), f"led by {leader}", broken, load()))
+
+    return row
+
+
+def _joined(group: Secure) -> float:
+    began = time.monotonic()
+    group.members.append(group.member())
+    return group.until_owned(began)
+
+
+def _renewed(_: Stand, group: Secure, __: Bellwether) -> float:
+    generation = group.last().generation
+    time.sleep(2.2 * REAUTH_MS / 1000)
+    assert group.last().generation == generation, "a round was made"
+    return _joined(group)
+
+
+def _parked(_: Stand, group: Secure, lead: Bellwether) -> float:
+    """A member does not come back for longer than a login lasts. From the moment when it does."""
+    slow = group.member(own_process=True)
+    group.members.append(slow)
+    group.settle()
+    os.kill(slow.host.pid, signal.SIGSTOP)
+    group.members.append(group.member())
+    time.sleep(PARKED_S)
+    os.kill(slow.host.pid, signal.SIGCONT)
+    return group.until_owned(time.monotonic())
+
+
+def _password_changed(here: Stand, group: Secure, lead: Bellwether) -> float:
+    here.cluster.add_scram_user("changing", OTHER_SECRET)
+    time.sleep(REAUTH_MS / 1000)
+    took_s = _joined(group)
+    group.settle()
+    here.cluster.add_scram_user("changing", SECRET)
+    lead.logged("membership", LIMIT_S, what="WATCHING")
+    return took_s
+
+
+def _outlived(cut: bool, renewed: bool, here: Stand, group: Secure, _: Bellwether) -> float:
+    time.sleep(CERTIFICATE_S)
+    if renewed:
+        _sign(here.authority, here.folder / f"{group.name}.pem", here.folder / f"{group.name}.csr", DAY_S // 2)
+    if cut:
+        here.cluster.cut()
+    return _joined(group)
+
+
+def _grown(here: Stand, group: Secure, lead: Bellwether) -> float:
+    _outlived(True, True, here, group, lead)
+    group.settle()
+    began = time.monotonic()
+    here.cluster.add_partitions(group.name, PARTITIONS + 3)
+    group.partitions = PARTITIONS + 3
+    return group.until_owned(began)
+
+
+def _broker_renewed(here: Stand, group: Secure, _: Bellwether) -> float:
+    name, value = "listener.name.login.ssl.keystore.location", str(here.folder / "next" / "broker.p12")
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    for done in here.cluster.admin.incremental_alter_configs([resource]).values():
+        done.result(timeout=30)
+    here.cluster.cut()
+    return _joined(group)
+
+
+def _certificate_authority(folder: Path) -> Path:
+    """A key store that signs; its certificate is ca.pem."""
+    key_store = folder / "ca.p12"
+    store = ("-keystore", str(key_store), "-storepass", PASSWORD, "-storetype", "PKCS12", "-alias", "ca")
+    keytool("-genkeypair", *store, "-keyalg", "RSA", "-dname", "CN=ca", "-ext", "bc:c")
+    keytool("-exportcert", *store, "-rfc", "-file", str(folder / "ca.pem"))
+    return key_store
+
+
+def _mutual(here: Stand, name: str, life_s: int) -> dict[str, str]:
+    """A login by a certificate that is good for so many seconds from now on."""
+    paths = {kind: here.folder / f"{name}.{kind}" for kind in ("p12", "csr", "pem", "key")}
+    store = ("-keystore", str(paths["p12"]), "-storepass", PASSWORD, "-storetype", "PKCS12", "-alias", "own")
+    keytool("-genkeypair", *store, "-keyalg", "RSA", "-dname", f"CN={name}")
+    keytool("-certreq", *store, "-file", str(paths["csr"]))
+    secrets = ("-passin", f"pass:{PASSWORD}", "-nodes")
+    key = ("openssl", "pkcs12", "-in", str(paths["p12"]), "-nocerts", "-out", str(paths["key"]), *secrets)
+    subprocess.run(key, check=True, capture_output=True, timeout=60)
+    _sign(here.authority, paths["pem"], paths["csr"], life_s)
+    own = {"ssl.certificate.location": str(paths["pem"]), "ssl.key.location": str(paths["key"])}
+    return {**here.cluster.listener("MUTUAL"), **own}
+
+
+def _sign(authority: Path, certificate: Path, request: Path, life_s: int) -> None:
+    store = ("-keystore", str(authority), "-storepass", PASSWORD, "-storetype", "PKCS12", "-alias", "ca")
+    since = ("-startdate", f"-{DAY_S - life_s}S", "-validity", "1")
+    fresh = certificate.with_suffix(".new")
+    keytool("-gencert", *store, "-infile", str(request), "-outfile", str(fresh), "-rfc", *since)
+    fresh.replace(certificate)
+
+
+def _at_once(here: Stand) -> float:
+    return here.at_once_s
+
+
+def _reconnected(here: Stand) -> float:
+    return here.at_once_s + RECONNECT_S
+
+
+def _silent(here: Stand) -> float:
+    return here.silent_s
+
+
+def _followed(here: Stand) -> float:
+    return FOLLOWED_S + here.at_once_s
+
+
+def _scram(user: str) -> Login:
+    def login(here: Stand) -> dict[str, str]:
+        here.cluster.add_scram_user(user, SECRET)
+        return here.scram(user)
+
+    return login
+
+
+def _knows_next(here: Stand) -> dict[str, str]:
+    """Trusts the certificate that the broker will have, too."""
+    (here.folder / "next").mkdir()
+    following = Authority.make(here.folder / "next", "broker")
+    both = here.folder / "both.pem"
+    both.write_text(Path(here.cluster.ca).read_text() + following.certificate.read_text())
+    return _scram("trusting")(here) | {"ssl.ca.location": str(both)}
+
+
+def _short(name: str) -> Login:
+    return lambda here: _mutual(here, name, CERTIFICATE_S)
+
+
+EXPIRES = f"our certificate expires {CERTIFICATE_S} s after we began"
+ROWS: dict[str, Callable[[Stand, str], Row]] = {
+    "wrong-password": _refused(
+        "a wrong password (SCRAM over TLS), until the process has ended",
+        lambda here: here.scram("bellwether") | {"sasl.password": OTHER_SECRET},
+        "sasl.",
+    ),
+    "wrong-authority": _refused(
+        "a broker whose certificate we do not trust, until the process has ended", _stranger, "ssl."
+    ),
+    "expired": _refused("a certificate of ours that has expired, until the process has ended", _expired, "ssl."),
+    "no-tls": _refused(
+        "no TLS to a port that wants it, until the process has ended",
+        lambda here: {"bootstrap.servers": here.cluster.listener("LOGIN")["bootstrap.servers"]},
+        "security.protocol",
+    ),
+    "logins-renewed": _led(
+        "logins that last 10 s (connections.max.reauth.ms), twice renewed, then a consumer joins",
+        _at_once, _scram("renewing"), _renewed,
+    ),
+    "login-parked": _led(
+        f"our JoinGroup waits for a member for {PARKED_S:.0f} s with a login of 10 s; from that member's return",
+        _at_once, _scram("waiting"), _parked,
+    ),
+    "password-changed": _led(
+        "our password is changed on the broker, and the login of 10 s runs out",
+        _silent, _scram("changing"), _password_changed,
+    ),
+    "certificate-outlived": _led(
+        f"{EXPIRES}, connections stay", _at_once, _short("certificate-outlived"), partial(_outlived, False, False)
+    ),
+    "certificate-lost": _led(
+        f"{EXPIRES}, then every connection is cut", _silent, _short("certificate-lost"), partial(_outlived, True, False)
+    ),
+    "certificate-renewed": _led(
+        f"{EXPIRES}, a new one is put into its file, then every connection is cut",
+        _reconnected, _short("certificate-renewed"), partial(_outlived, True, True),
+    ),
+    "certificate-followed": _led(
+        "the same, and then the topic grows: until what is new is owned",
+        _followed, _short("certificate-followed"), _grown,
+    ),
+    "broker-renewed": _led(
+        "the broker's certificate is replaced by another one that we trust, and every connection is cut",
+        _reconnected, _knows_next, _broker_renewed,
+    ),
+}  # fmt: skip
