@@ -210,6 +210,7 @@ def _led(
             group.start()
             took_s = work(here, group, lead)
             group.settle()
+            leader = "the sidecar" if group.last().leader.startswith(f"{INSTANCE}-") else "a member"
             broken = group.trouble()
         except AssertionError as error:
             broken = (str(error)[:300], lead.tail(4))
@@ -217,7 +218,6 @@ def _led(
             if not lead.running:
                 broken = (*broken, f"the sidecar has ended: {lead.tail(4)}")
             lead.__exit__(None, None, None)
-        leader = "the sidecar" if group.last().leader.startswith(f"{INSTANCE}-") else "a member"
         group.close()
         return tell(Row("login", fault, took_s, promised(here), f"led by {leader}", broken, load()))
 
