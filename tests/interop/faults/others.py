@@ -38,6 +38,7 @@ from tests.interop.streams_led import application, failures, led, strangers, top
 
 FENCED = 3
 ENDS_S = 3.0  # a heartbeat, and the end of a process
+LOOKS_S = 12.0
 SCRAPES = 50
 STORM_S, STORM_MEMBERS, STORM_SESSION_MS = 60.0, 8, 6_000
 
@@ -60,6 +61,13 @@ def twins(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
 def _another(scene: Scene, group: str, **settings: Any) -> Bellwether:
     login = {"bootstrap.servers": scene.proxy.addresses}
     return Bellwether(scene.cluster, [group], options=OPTIONS, login=login, **settings)
+
+
+def _has_looked(process: Bellwether) -> None:
+    """It says nothing of groups that others lead; it looks when it starts and every five seconds."""
+    process.start(wait=False)
+    time.sleep(LOOKS_S)
+    assert process.running, process.tail()
 
 
 def _fenced(scene: Scene) -> float:
@@ -87,8 +95,7 @@ def _beside_another(scene: Scene) -> float:
     name = scene.group.name
     second = _another(scene, name, instance_id="another")
     scene.beside.callback(second.__exit__, None, None, None)
-    second.start(wait=False)
-    second.logged("membership", LIMIT_S, what="WATCHING")
+    _has_looked(second)
     took_s = scene.joined()
     inside = {member.instance_id for member in describe(scene.cluster.bootstrap, name).members}
     assert inside == {INSTANCE, None}, inside
@@ -116,8 +123,7 @@ def _led_already(scene: Scene) -> float:
     other.start()
     second = _another(scene, other.name)
     scene.beside.callback(second.__exit__, None, None, None)
-    second.start(wait=False)
-    second.logged("membership", LIMIT_S, what="WATCHING")
+    _has_looked(second)
     began = time.monotonic()
     other.members.append(other.member())
     took_s = other.until_owned(began)
