@@ -13,9 +13,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from tests.fuzz.mutate import SIZE_MAX, mutate
-from tests.fuzz.targets import Target
+
+if TYPE_CHECKING:
+    # Whoever follows branches must import the decoders first, to instrument them.
+    from tests.fuzz.targets import Target
 
 CHUNK = 20_000
 BATCH = 32  # inputs of one call, for decoders that read the bytes of many members at once
@@ -74,7 +78,7 @@ def bounded() -> None:
     signal.signal(signal.SIGVTALRM, late)
 
 
-def chunk(target: Target, number: int, corpus: Sequence[bytes], record: Record) -> None:
+def chunk(target: "Target", number: int, corpus: Sequence[bytes], record: Record) -> None:
     """CHUNK inputs. Raises AssertionError with the input that broke its decoder."""
     draw = random.Random(f"{target.name} {number}")
     seeds = (*target.seeds, *corpus)
@@ -100,14 +104,14 @@ def chunk(target: Target, number: int, corpus: Sequence[bytes], record: Record) 
     record.rss_mb = max(record.rss_mb, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
-def _feed(target: Target, inputs: Sequence[bytes]) -> int:
+def _feed(target: "Target", inputs: Sequence[bytes]) -> int:
     """How many were read."""
     if target.many is not None:
         return target.many(inputs)
     return target.feed(inputs[0])
 
 
-def loop(target: Target, corpus: Path, executions: int, limit_s: float, book: Book) -> None:
+def loop(target: "Target", corpus: Path, executions: int, limit_s: float, book: Book) -> None:
     """On to `executions` in all, for at most so long by the wall; asked for more than that it does nothing."""
     found = sorted(path for path in corpus.glob("*") if path.stat().st_size <= SIZE_MAX) if corpus.is_dir() else []
     inputs = [path.read_bytes() for path in found]

@@ -67,10 +67,13 @@ def fuzz(name: str, executions: int, limit_s: int) -> dict[str, Any]:
     told = run.stderr
     done = _figure(told, r"stat::number_of_executed_units:\s+(\d+)")
     ended = f"exit {run.returncode}" if run.returncode else "done" if done >= executions else "time was up"
+    edges = _figure(told, r"cov: (\d+)")
+    if not run.returncode and not edges:
+        ended = "nothing was instrumented, so no branch was followed"
     return {
         "decoder": name,
         "executions": done,
-        "edges": _figure(told, r"cov: (\d+)"),
+        "edges": edges,
         "rss_mb": _figure(told, r"stat::peak_rss_mb:\s+(\d+)"),
         "slowest_s": _figure(told, r"stat::slowest_unit_time_sec:\s+(\d+)"),
         "seconds": round(time.monotonic() - began),
