@@ -12,13 +12,14 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from assignors.model import ClusterView, IntArray
+from coordinator.certificates import Delegate, Renewed
 from coordinator.client_config import librdkafka_properties
 from coordinator.events import Node
 from coordinator.metadata import (
@@ -73,7 +74,8 @@ class ClusterReader:
             "topic.metadata.refresh.interval.ms": -1,
             "error_cb": self._errors.append,
         }
-        self.admin = AdminClient(ours)
+        self._renewed = Renewed(lambda: AdminClient(ours), ours)
+        self.admin = cast("AdminClient", Delegate(self._renewed))  # with all its methods, and none of its C
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
         self.last_read: MetadataRead | None = None
 
@@ -129,6 +131,7 @@ class ClusterReader:
 
     async def _refresh(self, topics: list[str]) -> None:
         read_at = self._clock()
+        await self._in_thread(self._renewed.look)
         try:
             racks, outcomes = await asyncio.gather(
                 self._in_thread(self._brokers, REQUEST_TIMEOUT_S), self._topics(topics)

@@ -13,6 +13,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from coordinator.certificates import Renewed
 from coordinator.orders import Record, RecordError, decode, encode
 from coordinator.rights import DENIED, NO_READERS_BUSINESS, grant, told
 
@@ -90,7 +91,7 @@ class ControlTopic:
     def __init__(self, properties: Mapping[str, str], topic: str) -> None:
         self.topic = topic
         self._properties = dict(properties)
-        self._producer: Producer | None = None
+        self._writer: Renewed[Producer] | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._trouble = ""
@@ -103,7 +104,14 @@ class ControlTopic:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(callback, *values)
 
-        self._producer = Producer(
+        self._writer = Renewed(self._made, self._properties)
+        self._thread = threading.Thread(
+            target=self._read, args=(tell, on_record, on_caught_up), name="control-topic", daemon=True
+        )
+        self._thread.start()
+
+    def _made(self) -> Producer:
+        return Producer(
             {
                 "linger.ms": 0,
                 **self._properties,
@@ -112,10 +120,6 @@ class ControlTopic:
                 "log_level": "0",
             }
         )
-        self._thread = threading.Thread(
-            target=self._read, args=(tell, on_record, on_caught_up), name="control-topic", daemon=True
-        )
-        self._thread.start()
 
     def write(self, record: Record) -> None:
         """Without waiting; what cannot be delivered is logged."""
@@ -128,16 +132,16 @@ class ControlTopic:
     async def close(self) -> None:
         """Sends what is under way, then ends the thread."""
         self._stopping.set()
-        if self._producer is not None:
-            await asyncio.to_thread(self._producer.flush, FLUSH_S)
+        if self._writer is not None:
+            await asyncio.to_thread(self._writer.client.flush, FLUSH_S)
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, METADATA_TIMEOUT_S)
 
     def _produce(self, key: bytes, value: bytes | None) -> None:
-        if self._producer is None:
+        if self._writer is None:
             return
         try:
-            self._producer.produce(self.topic, key=key, value=value, partition=0, on_delivery=self._delivered)
+            self._writer.client.produce(self.topic, key=key, value=value, partition=0, on_delivery=self._delivered)
         except (BufferError, KafkaException) as error:
             self._troubled(f"cannot be written: {error}")
 
@@ -161,17 +165,23 @@ class ControlTopic:
             except ControlTopicError as error:
                 self._troubled(str(error))
                 self._stopping.wait(RETRY_S)
-        consumer = _reader(self._properties, self.topic)
+        following = OFFSET_BEGINNING
+        reader = Renewed(lambda: _reader(self._properties, self.topic, following), self._properties)
         caught_up = False
         try:
             while not self._stopping.is_set():
-                message = consumer.poll(POLL_S)
-                if self._producer is not None:
-                    self._producer.poll(0)
+                behind = reader.client
+                if reader.look():
+                    behind.close()
+                message = reader.client.poll(POLL_S)
+                if self._writer is not None:
+                    self._writer.look()
+                    self._writer.client.poll(0)
                 if message is None:
                     continue
                 trouble = message.error()
                 if trouble is None:
+                    following = (message.offset() or 0) + 1
                     self._hand_over(message, tell, on_record)
                 elif trouble.code() in NO_READERS_BUSINESS:
                     continue
@@ -181,7 +191,7 @@ class ControlTopic:
                     caught_up = True
                     tell(on_caught_up)
         finally:
-            consumer.close()
+            reader.client.close()
 
     def _hand_over(self, message: Message, tell: Callable[..., None], on_record: OnRecord) -> None:
         key, value = message.key() or b"", message.value()
@@ -249,7 +259,7 @@ def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: byte
     raise ControlTopicError(f"The order could not be written to the control topic '{topic}': {why}.")
 
 
-def _reader(properties: Mapping[str, str], topic: str) -> Consumer:
+def _reader(properties: Mapping[str, str], topic: str, offset: int = OFFSET_BEGINNING) -> Consumer:
     consumer = Consumer(
         {
             "fetch.error.backoff.ms": 100,
@@ -262,5 +272,5 @@ def _reader(properties: Mapping[str, str], topic: str) -> Consumer:
             "log_level": "0",
         }
     )
-    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    consumer.assign([TopicPartition(topic, 0, offset)])
     return consumer

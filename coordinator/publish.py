@@ -18,6 +18,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from coordinator.certificates import Renewed
 from coordinator.client_config import librdkafka_properties
 from coordinator.event_records import Event, decision_events, streams_events
 from coordinator.planner import Planned
@@ -124,20 +125,24 @@ class EventPublisher:
                         "message.timestamp.type": "LogAppendTime",  # late events and skewed clocks show
                     },
                 )
-            producer = Producer(producer_config(self._properties))
+            renewed = Renewed(lambda: Producer(producer_config(self._properties)), self._properties)
         except (KafkaException, ValueError) as error:
             log.warning("events_off", reason=f"no producer can be made: {error}; correct the properties under [kafka]")
             return
-        while not self._produced(producer):
+        while not self._produced(renewed):
             self._closing.wait(REVIVAL_S)
-            producer = Producer(producer_config(self._properties))
+            renewed = Renewed(lambda: Producer(producer_config(self._properties)), self._properties)
 
-    def _produced(self, producer: Producer) -> bool:
+    def _produced(self, renewed: Renewed[Producer]) -> bool:
         """Until the end, or until the producer has died: an idempotent one does for good when a broker tells it that
         it may write nowhere, and the library raises that from whatever is called next."""
+        producer = renewed.client
         try:
             while not (self._closing.is_set() and self._queue.empty()):
                 self._step(producer)
+                if renewed.look():
+                    producer.flush(FLUSH_S)  # while its connections last
+                    producer = renewed.client
             producer.flush(FLUSH_S)
         except KafkaException as died:
             self._trouble("the producer has died", told(died.args[0], "WRITE", self._config.topic))

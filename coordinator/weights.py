@@ -17,6 +17,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from assignors.weights import Weight, Weights, heaviest
+from coordinator.certificates import CertificateFiles
 from coordinator.client_config import librdkafka_properties
 from coordinator.publish import create_topic
 from coordinator.rights import NO_READERS_BUSINESS, told
@@ -141,13 +142,14 @@ class WeightReader:
 
     def _consume(self) -> None:
         ours = {"group.id": "bellwether-weights", "enable.auto.commit": False, "enable.auto.offset.store": False}
+        files = CertificateFiles(self._properties)
         consumer = Consumer({"log_level": 2, **self._properties, **ours})
         try:
             found = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
             if found.error is not None:
                 raise KafkaException(found.error)
             consumer.assign([TopicPartition(self.config.topic, p, OFFSET_BEGINNING) for p in found.partitions])
-            while not self._closing.is_set():
+            while not self._closing.is_set() and not files.changed():
                 for message in consumer.consume(BATCH, timeout=POLL_S):
                     self._take(message)
         finally:
