@@ -258,8 +258,14 @@ class StreamsPlanner:
         return await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
 
     async def prepare(self, limit_s: float) -> None:
-        """Creates the internal topics that are described and missing, before anybody needs them."""
+        """Creates the internal topics that are described and missing, before anybody needs them.
+
+        Only where the operator vouches for the file: by a wrong one they would get another number of partitions than
+        the application wants, of which it dies.
+        """
         topology = self._topologies.topology
+        if not self.config.topology_attested:
+            return
         if topology is not None and not topology.patterns:  # what a pattern finds, only members know
             async with asyncio.timeout(limit_s):
                 cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
@@ -282,10 +288,13 @@ class StreamsPlanner:
             raise StandAsideError("its topology is not known; name a topology file, or let a Java member lead it once")
         if self._topologies.mismatch:
             raise StandAsideError(self._topologies.mismatch)
-        topics = tuple(sorted({*topology.topics, *await topics_of(raw)}))
+        subscribed = await topics_of(raw)
+        topics = tuple(sorted({*topology.topics, *subscribed}))
         cluster = await self._snapshot(topics, self._left(command) * METADATA_SHARE)
         self._refuse_strangers(cluster)
-        created = await self._complete(topology, cluster, topics, self._left(command) * METADATA_SHARE)
+        created = None
+        if not topology.differences(subscribed):  # or they would be made for another application than this one
+            created = await self._complete(topology, cluster, topics, self._left(command) * METADATA_SHARE)
         if created is not None:
             cluster = await self._reread(topology, topics, self._left(command) * METADATA_SHARE)
         ends = await self._ends(topology, cluster, created or frozenset(), self._left(command) * OFFSETS_SHARE)

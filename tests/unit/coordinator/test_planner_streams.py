@@ -82,7 +82,7 @@ def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_find
     zero, one = SHOP.subtopologies
     by_pattern = replace(SHOP, subtopologies=(replace(zero, sources=()), one), patterns=((0, "ord.*"),))
     internal = {t: n for t, n in SHOP_COUNTS.items() if t != "orders"}
-    app = App(cluster=Cluster({"orders": 4}), known=Known(by_pattern, creates=internal))
+    app = App(cluster=Cluster({"orders": 4}), known=Known(by_pattern, creates=internal), attested=True)
     run(app.planner.prepare(1.0))
     assert app.cluster.counts == {"orders": 4}, "nobody knows yet how many partitions they need"
     planned = run(lead(app, 1, replace(A, topics=("orders",))))
@@ -92,9 +92,25 @@ def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_find
 
 
 def test_it_makes_internal_topics_before_anybody_comes() -> None:
-    app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
+    app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS), attested=True)
     run(app.planner.prepare(1.0))
     assert app.cluster.counts == SHOP_COUNTS
+
+
+def test_by_a_file_that_nobody_vouches_for_nothing_is_made_before_a_member_has_come() -> None:
+    """With a wrong source topic in it a repartition topic got too few partitions, and the application died of that."""
+    app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
+    run(app.planner.prepare(1.0))
+    assert app.cluster.counts == {"orders": 4}
+
+
+def test_no_topics_are_made_for_members_of_another_topology() -> None:
+    counts = {"orders": 4, "clicks": 4}
+    app = App(cluster=Cluster(counts), known=Known(creates={t: n for t, n in SHOP_COUNTS.items() if t != "orders"}))
+    for topics in ((*A.topics, "clicks"), ("clicks",)):
+        with pytest.raises(PlanError):
+            run(lead(app, 1, replace(A, topics=topics)))
+        assert app.cluster.counts == counts
 
 
 def test_unknown_ends_are_borne_for_a_while() -> None:

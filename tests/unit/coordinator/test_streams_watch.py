@@ -143,7 +143,7 @@ def test_a_standby_that_falls_behind_makes_a_rebalance() -> None:
 
 def test_alone_it_makes_the_internal_topics() -> None:
     async def story() -> None:
-        app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
+        app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS), attested=True)
         led = Led(app)
         led.play = Play(protocols=("stream",)).stable_alone()
         assert await led.later(0) == []
