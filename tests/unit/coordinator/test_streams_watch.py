@@ -197,7 +197,7 @@ def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the
             raise error
 
     async def story() -> list[str]:
-        app, ticks, out = App(), 0, io.StringIO()
+        app, ticks, out = App(attested=True), 0, io.StringIO()
         app.planner._reader = Silent()
 
         async def sleep(seconds: float) -> None:
