@@ -1,17 +1,24 @@
 """What must hold at every step, and what must come true once everything has been healed."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from protocol.consumer import ConsumerProtocolAssignment
 from protocol.types import TopicPartition
 from tests.simulation.group_model import COMPLETING, STABLE
+from tests.simulation.members import Member
 from tests.simulation.streams import Thread
+from tests.simulation.topics import partitions_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 WAY_S = 1.0
+BY_TOPIC = ("eager", "eager and librdkafka")  # range deals each topic for itself
+PLANS_KEPT = 20  # of ours, with what they were made from
+
+Assignments = tuple[tuple[str, bytes], ...]
 
 
 class ViolationError(AssertionError):
@@ -26,7 +33,8 @@ class Checks:
         self.plans = Counter[str]()
         self._round: tuple[object, str, int] | None = None
         self._waiting: dict[str, float] = {}  # our ids that a round waits for, and nobody else's, since when
-        self._plans: dict[tuple[int, int], tuple[tuple[str, bytes], ...]] = {}
+        self._plans: dict[tuple[int, int], Assignments] = {}
+        self._known: dict[Assignments, frozenset[TopicPartition]] = {}
 
     # ---- at every step ---------------------------------------------------------------------------------------------
 
@@ -84,7 +92,14 @@ class Checks:
                 return True
         return False
 
-    def planned(self, leader: str, assignments: tuple[tuple[str, bytes], ...]) -> None:
+    def made(self, assignments: Assignments, known: frozenset[TopicPartition]) -> None:
+        """A plan of ours, and the partitions of the metadata that it was made with."""
+        self._known.pop(assignments, None)
+        self._known[assignments] = known
+        if len(self._known) > PLANS_KEPT:
+            del self._known[next(iter(self._known))]
+
+    def planned(self, leader: str, assignments: Assignments) -> None:
         """A leader's plan for the present generation has reached the broker, perhaps not for the first time."""
         world = self.world
         generation = world.broker.group.generation
@@ -96,9 +111,9 @@ class Checks:
         ours = world.is_ours(leader)
         self.plans["ours" if ours else "a member's"] += 1
         if ours:
-            self._plan_of_ours(dict(assignments))
+            self._plan_of_ours(dict(assignments), self._known.get(assignments, frozenset()))
 
-    def _plan_of_ours(self, given: dict[str, bytes]) -> None:
+    def _plan_of_ours(self, given: dict[str, bytes], known: frozenset[TopicPartition]) -> None:
         world = self.world
         owners = Counter[TopicPartition]()
         for seat in world.broker.group.seats.values():
@@ -113,6 +128,9 @@ class Checks:
         twice = [partition for partition, times in owners.items() if times > 1]
         if twice:
             world.violate(f"our plan gives {twice} to two members")
+        strange = sorted(owners.keys() - known)
+        if strange:
+            world.violate(f"our plan gives {strange}, which its metadata did not have")
 
     # ---- in the end ------------------------------------------------------------------------------------------------
 
@@ -126,19 +144,29 @@ class Checks:
         strangers = {s for s in group.seats if not world.is_ours(s)} - {member.member_id for member in running}
         if strangers:
             return f"{sorted(strangers)} are members but do not run"
-        counts = []
+        there = partitions_of({topic: n for topic, n in world.topics.sizes.items() if topic in world.subscribed})
+        consumed: set[TopicPartition] = set()
         for member in running:
             if member.state != "stable" or member.generation != group.generation:
                 return f"{member.name} is {member.state} in generation {member.generation}"
             if isinstance(member, Thread) and not member.converged:
                 return f"{member.name} waits for state, or for a probe"
-            counts.append(len(member.owned))
-        if sum(counts) != world.partitions:
-            return f"{sum(counts)} of {world.partitions} partitions are consumed"
+            if member.owned - there:
+                return f"{member.name} consumes {sorted(member.owned - there)}, which are gone"
+            consumed |= member.owned
+        if consumed != there:
+            return f"{len(consumed)} of {len(there)} partitions are consumed"
         if any(sidecar.unfinished for sidecar in world.sidecars):
             return "we wait for warm-ups"
-        if max(counts) - min(counts) > 1:
-            return f"the spread is {sorted(counts)}"
+        return self._uneven(running)
+
+    def _uneven(self, members: Sequence[Member]) -> str:
+        """Members have as many partitions as each other; where each topic is dealt for itself, of each topic."""
+        by_topic = self.world.flock in BY_TOPIC
+        for topics in [(topic,) for topic in self.world.subscribed] if by_topic else [self.world.subscribed]:
+            counts = [sum(p.topic in topics for p in member.owned) for member in members]
+            if max(counts) - min(counts) > 1:
+                return f"the spread of {' '.join(topics)} is {sorted(counts)}"
         return ""
 
     def we_lead(self) -> bool:

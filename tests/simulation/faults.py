@@ -40,6 +40,7 @@ class Faults:
             (1, self.no_metadata),
             (1, self.clock_jumps),
             (1, self.topic_grows),
+            (1, self.topic_vanishes),
             (1, self.removed),
         )
         self._next()
@@ -55,6 +56,10 @@ class Faults:
         world.metadata, world.skew_ms = True, 0
         if world.broker.coordinator is None:
             world.broker.elect(1, 0.1)
+        world.topics.agree()
+        if not world.partitions:
+            self._topic_comes_back(world.subscribed[0], 6)
+            world.topics.agree()
         for villain in world.hostile:
             villain.close()
         for member in world.members:
@@ -209,10 +214,34 @@ class Faults:
     def topic_grows(self) -> str:
         """Not of applications, whose internal topics would have to grow with it."""
         world = self.world
-        if world.streams or world.partitions >= PARTITIONS_MAX:
+        if world.streams or world.partitions >= PARTITIONS_MAX or not world.topics.sizes:
             return ""
-        world.grow(world.partitions + self.rng.randint(1, 4))
-        return f"the topic grows to {world.partitions} partitions"
+        topic = self.rng.choice(sorted(world.topics.sizes))
+        more = world.topics.sizes[topic] + self.rng.randint(1, 4)
+        world.topics.change({**world.topics.sizes, topic: more}, self._disagreement())
+        return f"topic {topic} grows to {more} partitions"
+
+    def topic_vanishes(self) -> str:
+        """It is deleted, and may be made again, with as many partitions or not."""
+        world = self.world
+        if world.streams or not world.topics.sizes:
+            return ""
+        topic = self.rng.choice(sorted(world.topics.sizes))
+        before = world.topics.sizes[topic]
+        world.topics.change({**world.topics.sizes, topic: 0}, self._disagreement())
+        partitions = self.rng.choice((before, self.rng.randint(1, 12)))
+        self._later(1.0, 90.0, lambda: self._topic_comes_back(topic, partitions))
+        return f"topic {topic} is deleted"
+
+    def _topic_comes_back(self, topic: str, partitions: int) -> None:
+        topics = self.world.topics
+        if topic not in topics.sizes:
+            self.world.tell(f"topic {topic} is there again, with {partitions} partitions")
+            topics.change({**topics.sizes, topic: partitions}, self._disagreement())
+
+    def _disagreement(self) -> float:
+        """For how long some brokers do not know of a change."""
+        return self.rng.choice((0.0, self.rng.uniform(0.0, 12.0)))
 
     def removed(self) -> str:
         """An administrator removes a member, ours included."""

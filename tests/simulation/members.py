@@ -18,6 +18,7 @@ from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscr
 from protocol.sticky import encode_sticky_user_data
 from protocol.types import TopicPartition
 from tests.simulation.broker import NODES, node
+from tests.simulation.topics import Sizes
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -60,7 +61,7 @@ class Member:
         self.process = 0
         self.running = False
         self.paused_until = 0.0
-        self._planned = 0  # partitions that its last plan was made with
+        self._planned: Sizes = {}  # topics that its last plan was made with
         self._beats = 0  # one series of heartbeats at a time
         self._forget()
 
@@ -241,8 +242,8 @@ class Member:
         """A Java leader knows what the members say, and nothing else."""
         members = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         raw = RawGroup("g", answer.generation, answer.protocol, members, frozenset())
-        self._planned = self.world.partitions
-        return decide(raw, self.world.cluster, Memory.empty(), Policy(), 0).assignments
+        self._planned = self.world.topics.told()
+        return decide(raw, self.world.topics.view(self._planned), Memory.empty(), Policy(), 0).assignments
 
     def _sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
         if self._node is None:
@@ -282,7 +283,8 @@ class Member:
         revoked = self.owned - given
         self.own(given)
         self.history, self.history_generation = tuple(sorted(given)), self.generation
-        self.world.tell(f"{self.name} gets {sorted(p.partition for p in given)} in generation {self.generation}")
+        names = " ".join(f"{p.topic}{p.partition}" for p in sorted(given))
+        self.world.tell(f"{self.name} gets {names or 'nothing'} in generation {self.generation}")
         if revoked and self.kind.cooperative:
             self._rejoin_soon()
         elif self._leads and not self.world.streams:
@@ -294,8 +296,8 @@ class Member:
         def look() -> None:
             if self.state != "stable" or self.generation != generation:
                 return
-            if self.world.metadata and self._planned != self.world.partitions:
-                self.world.tell(f"{self.name} sees that the topic has grown")
+            if self.world.metadata and self._planned != self.world.topics.told():
+                self.world.tell(f"{self.name} sees that topics have changed")
                 self._rejoin_soon()
             else:
                 self._watch_metadata(generation)

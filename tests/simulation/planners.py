@@ -19,6 +19,7 @@ from coordinator.metadata_watch import WatchRules, WatchState, material_change, 
 from coordinator.planner import make_plan, worth_moving
 from coordinator.probing import Facts, Prober
 from tests.simulation import streams
+from tests.simulation.topics import partitions_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -41,8 +42,8 @@ class Planner(Protocol):
     def wish(self) -> str | None:
         """Why the group should rebalance now; asked while it is at rest under us."""
 
-    def follow(self) -> None:
-        """A group that came back to us at rest, and that no plan is needed for."""
+    def follow(self, decision: Any) -> None:
+        """A group that came back to us at rest, and that this plan, which nobody has, was compared with."""
 
     @property
     def unfinished(self) -> bool:
@@ -62,7 +63,10 @@ class PlainPlanner:
         self._watched: WatchState | None = None
 
     def made(self, raw: RawGroup) -> Made:
-        return make_plan(Policy(), raw, self.world.cluster, self.memory, 0, 1, MESSAGE_BYTES_MAX)
+        told = self.world.topics.told()
+        made = make_plan(Policy(), raw, self.world.topics.view(told), self.memory, 0, 1, MESSAGE_BYTES_MAX)
+        self.world.checks.made(made[0].assignments, partitions_of(told))
+        return made
 
     def again(self, raw: RawGroup) -> Made | None:
         previous = previous_answer(self._previous, raw)
@@ -75,20 +79,21 @@ class PlainPlanner:
         return worth_moving(decision)
 
     def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None:
-        self.memory = recall(generation, protocol, self.world.cluster, _described(seen))
+        self.memory = recall(generation, protocol, self.world.topics.look(), _described(seen))
 
     def delivered(self, decision: Decision) -> None:
         self._previous, self.memory = decision, decision.memory
         self._watched = planned_with(decision.cluster, self.world.subscribed, rack_aware=False)
 
-    def follow(self) -> None:
-        self._watched = planned_with(self.world.cluster, self.world.subscribed, rack_aware=False)
+    def follow(self, decision: Decision) -> None:
+        self._watched = planned_with(decision.cluster, self.world.subscribed, rack_aware=False)
 
     def wish(self) -> str | None:
         """What the watch over metadata finds."""
         if self._watched is None or not self.world.metadata:
             return None
-        reason, self._watched = material_change(self._watched, self.world.read(), self.world.clock.now, WatchRules())
+        read = self.world.topics.read(self.world.subscribed)
+        reason, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
         return reason
 
     @property
@@ -127,13 +132,13 @@ class TaskPlanner:
         return planner_streams.worth_moving(decision, self.memory)
 
     def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None:
-        self.memory = recall_streams(generation, protocol, self.world.cluster, _described(seen))
+        self.memory = recall_streams(generation, protocol, self.world.topics.look(), _described(seen))
 
     def delivered(self, decision: StreamsDecision) -> None:
         self._previous, self.memory, self._arrivals = decision, decision.memory, self._next_arrivals
         self._prober.planned(Facts.of(decision))
 
-    def follow(self) -> None:
+    def follow(self, decision: StreamsDecision) -> None:
         """Topics of applications do not change here."""
 
     def wish(self) -> str | None:

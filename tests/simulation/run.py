@@ -15,6 +15,7 @@ CHAOS_S = 600.0
 SETTLE_S = 420.0  # a member that died before its first generation keeps its seat for 300 s
 ADOPT_S = 900.0  # waits after setbacks double up to 300 s, and are spread by a fifth
 QUIET_S = 120.0
+FOLLOW_S = 60.0  # two looks at metadata, at most a quiet interval, and a round with its follow-up
 ROUNDS_BEFORE = 20  # members that come back after healing, each in a round of its own and its follow-up
 
 
@@ -45,8 +46,9 @@ class Result:
         self.notes += world.notes
         self.flocks[world.flock] += 1
         self.flocks["with a hostile member"] += bool(world.hostile)
-        seconds, rounds = self.settled.get(world.flock, (0.0, 0))
-        self.settled[world.flock] = max(seconds, world.settled_s), max(rounds, world.settled_rounds)
+        for what, (seconds, rounds) in world.settled.items():
+            longest_s, most = self.settled.get(what, (0.0, 0))
+            self.settled[what] = max(seconds, longest_s), max(rounds, most)
         for state, seconds in world.checks.longest.items():
             self.longest[state] = max(seconds, self.longest.get(state, 0.0))
             self.bounds[state] = world.checks.bound_s(state)
@@ -66,6 +68,7 @@ def live(world: World) -> None:
     world.run_until(max(world.clock.now, *asleep))
     _must_settle(world)
     _must_lead(world)
+    _must_follow(world)
     generation = world.broker.group.generation
     world.run_until(world.clock.now + QUIET_S)
     if world.broker.group.generation != generation:
@@ -80,10 +83,10 @@ def _must_settle(world: World) -> None:
     healed = world.clock.now
     if not world.run_until(healed + limit_s, lambda: not checks.unsettled()):
         world.violate(f"not at rest {limit_s:.0f} s after healing: {checks.unsettled()}")
-    world.settled_s = world.clock.now - healed
-    world.settled_rounds = world.broker.group.generation - before
-    if world.streams and world.settled_rounds > most + ROUNDS_BEFORE:
-        world.violate(f"{world.settled_rounds} rounds until it had converged, and {most} were to be enough")
+    rounds = world.broker.group.generation - before
+    world.settled[f"healing, {world.flock}"] = world.clock.now - healed, rounds
+    if world.streams and rounds > most + ROUNDS_BEFORE:
+        world.violate(f"{rounds} rounds until it had converged, and {most} were to be enough")
 
 
 def _must_lead(world: World) -> None:
@@ -110,6 +113,23 @@ def _must_lead(world: World) -> None:
             member.start()
     if not world.run_until(world.clock.now + adopt_s, led):
         world.violate(f"we do not lead {adopt_s:.0f} s later: {checks.unsettled() or 'a member leads'}")
+
+
+def _must_follow(world: World) -> None:
+    """While we lead a group at rest, a topic is deleted and made again; each time members follow as soon as brokers
+    agree."""
+    if world.streams:
+        return
+    topics = world.topics
+    topic = world.rng.choice(sorted(topics.sizes))
+    for what, sizes in (("gone", {**topics.sizes, topic: 0}), ("back", topics.sizes)):
+        disagree_s = world.rng.choice((0.0, 8.0))
+        world.tell(f"---- topic {topic} is {what}; all brokers know in {disagree_s} s ----")
+        topics.change(sizes, disagree_s)
+        began, before = world.clock.now, world.broker.group.generation
+        if not world.run_until(began + disagree_s + FOLLOW_S, lambda: not world.checks.unsettled()):
+            world.violate(f"topic {topic} is {what} since {began:.0f} s: {world.checks.unsettled()}")
+        world.settled[f"a topic that is {what}"] = world.clock.now - began, world.broker.group.generation - before
 
 
 def run_seed(seed: int) -> tuple[World, str]:
@@ -142,7 +162,7 @@ def table(result: Result) -> str:
     lines += [f"plans: {whose:<14} {number:>10}" for whose, number in sorted(result.plans.items())]
     lines += [f"seeds: {flock:<30} {number:>6}" for flock, number in sorted(result.flocks.items())]
     lines += [
-        f"longest from healing to rest: {flock:<28} {seconds:6.0f} s, {rounds} rounds"
+        f"longest to rest from {flock:<34} {seconds:6.0f} s, {rounds} rounds"
         for flock, (seconds, rounds) in sorted(result.settled.items())
     ]
     lines += [f"fault: {kind:<40} {number:>6}" for kind, number in sorted(result.injected.items())]

@@ -294,7 +294,7 @@ class Sidecar:
             self.post(e.ComparisonFailed(command.generation, "; ".join(findings)))
             return
         if machine_rests(self.machine, command.generation):
-            self._planner.follow()
+            self._planner.follow(decision)
         reason = self._planner.worth_moving(decision)
         self.post(e.ComparisonReady(command.generation, bool(reason), reason, self._planner.topics(raw)))
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.model import ClusterView
 from assignors.streams.decide import decide_streams, stock
 from assignors.streams.memory import StreamsMemory
 from assignors.streams.model import AssignmentConfigs, Subtopology
@@ -27,6 +26,7 @@ from protocol.streams_assignment import NEVER_MS, AssignmentInfo
 from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
 from protocol.types import ProcessId, TaskId, TopicPartition
 from tests.simulation.members import NO_GENERATION, Kind, Member
+from tests.simulation.topics import partitions_of
 
 if TYPE_CHECKING:
     from coordinator import events as e
@@ -47,10 +47,6 @@ CONFIG = StreamsConfig("g", topology_attested=True, configs=CONFIGS)
 TOPOLOGY = Topology("g", (Subtopology(0, (SOURCE,), changelogs=(CHANGELOG,)),), "file")
 
 
-def cluster(partitions: int) -> ClusterView:
-    return ClusterView.of({SOURCE: [["a"]] * partitions, CHANGELOG: [["a"]] * partitions})
-
-
 def ends(partitions: int) -> EndOffsets:
     return EndOffsets({CHANGELOG: np.full(partitions, RECORDS, dtype=np.int64)})
 
@@ -62,9 +58,12 @@ def rounds_max(partitions: int) -> int:
 
 def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrivals) -> MadeTasks:
     """Our plan. Raises DecisionError and StandAsideError."""
-    seen = Seen(raw, TOPOLOGY, world.cluster, ends(world.partitions))
+    told = world.topics.told()
+    seen = Seen(raw, TOPOLOGY, world.topics.view(told), ends(world.partitions))
     request = TaskRequest(seen, CONFIG, memory, arrivals, frozenset(), world.our_wall_ms(), 1, MESSAGE_BYTES_MAX)
-    return make_tasks(stock(NO_STAGES), request)
+    made = make_tasks(stock(NO_STAGES), request)
+    world.checks.made(made[0].assignments, partitions_of(told))
+    return made
 
 
 class Thread(Member):
@@ -127,7 +126,7 @@ class Thread(Member):
         raw = RawGroup("g", answer.generation, answer.protocol, members, ours)
         decision = decide_streams(
             raw,
-            self.world.cluster,
+            self.world.topics.look(),
             ends(self.world.partitions),
             TOPOLOGY,
             StreamsMemory.empty(),

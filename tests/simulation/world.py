@@ -5,14 +5,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from assignors.model import ClusterView
 from coordinator import commands as c
 from coordinator.events import Failure
 from coordinator.group import MembershipConfig, check_timing
 from coordinator.group_config import STOCK_PROTOCOLS
-from coordinator.metadata import MetadataRead
 from tests.simulation.broker import Broker
 from tests.simulation.checks import Checks, ViolationError
 from tests.simulation.clock import Clock
@@ -20,7 +16,8 @@ from tests.simulation.hostile import Hostile
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, STICKY, Kind, Member
 from tests.simulation.network import Call, Network
 from tests.simulation.sidecar import Sidecar
-from tests.simulation.streams import EPOCH_MS, STREAMS, Thread, cluster
+from tests.simulation.streams import CHANGELOG, EPOCH_MS, STREAMS, Thread
+from tests.simulation.topics import Topics
 
 TOPIC = "t"
 SIDECAR = "bw"
@@ -49,15 +46,14 @@ class World:
         self.injected = Counter[str]()
         self.metadata = True
         self.skew_ms = 0  # of our machines' time of day
-        self.settled_s, self.settled_rounds = 0.0, 0  # from healing on
-        self.subscribed = (TOPIC,)
+        self.settled: dict[str, tuple[float, int]] = {}  # seconds and rounds until it was at rest again
         self.checks = Checks(self)
         self.network = Network(self.clock, self.rng, self.injected)
         self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
         self.flock = self.rng.choice([*FLOCKS, "streams"])
-        self.partitions = 0
-        self.cluster = ClusterView.of({})
-        self.grow(self.rng.randint(3, 24))
+        self.topics = Topics(self.clock, self.rng, {})
+        self.subscribed: tuple[str, ...] = (TOPIC,)
+        self._make_topics(self.rng.randint(3, 24), random.Random(f"more topics {seed}"))
         self.config = self._config()
         assert check_timing(self.config) is None
         static = self.rng.random() < 0.4
@@ -93,15 +89,19 @@ class World:
             takeover_attempts_max=1_000,
         )
 
-    def grow(self, partitions: int) -> None:
-        self.partitions = partitions
-        self.cluster = cluster(partitions) if self.streams else ClusterView.of({TOPIC: [["a"]] * partitions})
+    def _make_topics(self, partitions: int, rng: random.Random) -> None:
+        """Consumers read up to three topics."""
+        if self.streams:
+            self.topics.change({TOPIC: partitions, CHANGELOG: partitions})
+            return
+        more = {topic: rng.randint(1, 8) for topic in ("u", "v")[: rng.choice((0, 1, 1, 2))]}
+        self.subscribed = (TOPIC, *more)
+        self.topics.change({TOPIC: partitions, **more})
 
-    def read(self) -> MetadataRead:
-        """The topic as a reader of metadata sees it."""
-        counts = np.array([self.partitions], dtype=np.int32)
-        codes = np.zeros(self.partitions, dtype=np.int32)
-        return MetadataRead((TOPIC,), counts, codes, ((1, (1,)),), {}, frozenset((1,)), self.clock.now)
+    @property
+    def partitions(self) -> int:
+        """That members are to consume."""
+        return sum(self.topics.sizes.get(topic, 0) for topic in self.subscribed)
 
     # ---- for everybody ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,70 @@
+"""The topics of the cluster, and what one look at its metadata shows: brokers hear of a change one after the other, so
+for some seconds a reader may be told what was before.
+"""
+
+import random
+
+import numpy as np
+
+from assignors.model import ClusterView
+from coordinator.metadata import MetadataRead, cluster_view
+from protocol.types import TopicPartition
+from tests.simulation.broker import NODES
+from tests.simulation.clock import Clock
+
+Sizes = dict[str, int]
+STALE = 0.5  # of the looks while brokers disagree
+
+
+class Topics:
+    """`sizes` is the truth: partitions by topic. `racks` are of brokers, by id; empty: nobody has one."""
+
+    def __init__(self, clock: Clock, rng: random.Random, racks: dict[int, str]) -> None:
+        self.sizes: Sizes = {}
+        self.racks = racks
+        self._clock, self._rng = clock, rng
+        self._before: Sizes = {}
+        self._agree_at = 0.0
+        self._views: dict[tuple[tuple[str, int], ...], ClusterView] = {}
+
+    def change(self, sizes: Sizes, disagree_s: float = 0.0) -> None:
+        """A topic without partitions is not there."""
+        self._before, self.sizes = self.sizes, {topic: n for topic, n in sorted(sizes.items()) if n}
+        self._agree_at = self._clock.now + disagree_s
+
+    def agree(self) -> None:
+        self._agree_at = self._clock.now
+
+    def told(self) -> Sizes:
+        """One look, at whichever broker."""
+        stale = self._clock.now < self._agree_at and self._rng.random() < STALE
+        return self._before if stale else self.sizes
+
+    def read(self, subscribed: tuple[str, ...]) -> MetadataRead:
+        """One look at the topics of a group, as a reader of metadata sees them."""
+        return self._read({topic: n for topic, n in self.told().items() if topic in subscribed}, subscribed)
+
+    def look(self) -> ClusterView:
+        """One look at everything, as the assignors see it."""
+        return self.view(self.told())
+
+    def view(self, sizes: Sizes) -> ClusterView:
+        key = tuple(sorted(sizes.items()))
+        if key not in self._views:
+            self._views[key] = cluster_view(self._read(sizes, tuple(sizes)))
+        return self._views[key]
+
+    def _read(self, sizes: Sizes, asked: tuple[str, ...]) -> MetadataRead:
+        """The replicas of a partition are on two nodes, beginning with another one for each."""
+        topics = tuple(sorted(sizes))
+        counts = np.array([sizes[topic] for topic in topics], dtype=np.int32)
+        codes = np.concatenate([np.zeros(0, dtype=np.int32), *(np.arange(n, dtype=np.int32) % 3 for n in counts)])
+        placements = tuple((node, (node, node % len(NODES) + 1)) for node in NODES)
+        absent = frozenset(asked) - frozenset(topics)
+        return MetadataRead(
+            topics, counts, codes, placements, self.racks, frozenset(NODES), self._clock.now, absent=absent
+        )
+
+
+def partitions_of(sizes: Sizes) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic, p) for topic, n in sizes.items() for p in range(n))
