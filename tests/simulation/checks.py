@@ -1,6 +1,6 @@
 """What must hold at every step, and what must come true once everything has been healed."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WAY_S = 1.0
 BY_TOPIC = ("eager", "eager and librdkafka")  # range deals each topic for itself
+ASKS_MAX, ASKS_WITHIN_S = 30, 60.0  # rounds that one thread asks for, whatever its clock says
 PLANS_KEPT = 20  # of ours, with what they were made from
 
 Assignments = tuple[tuple[str, bytes], ...]
@@ -34,6 +35,7 @@ class Checks:
         self._round: tuple[object, str, int] | None = None
         self._waiting: dict[str, float] = {}  # our ids that a round waits for, and nobody else's, since when
         self._plans: dict[tuple[int, int], Assignments] = {}
+        self._asked: dict[str, deque[float]] = {}
         self._known: dict[Assignments, frozenset[TopicPartition]] = {}
 
     # ---- at every step ---------------------------------------------------------------------------------------------
@@ -162,12 +164,41 @@ class Checks:
 
     def _uneven(self, members: Sequence[Member]) -> str:
         """Members have as many partitions as each other; where each topic is dealt for itself, of each topic."""
+        if self.world.streams:
+            return next(filter(None, map(self._uneven_tasks, (True, False))), "")
         by_topic = self.world.flock in BY_TOPIC
         for topics in [(topic,) for topic in self.world.subscribed] if by_topic else [self.world.subscribed]:
             counts = [sum(p.topic in topics for p in member.owned) for member in members]
             if max(counts) - min(counts) > 1:
                 return f"the spread of {' '.join(topics)} is {sorted(counts)}"
         return ""
+
+    def _uneven_tasks(self, stateful: bool) -> str:
+        """No process could give a task to another one so that both would have fewer for each of their threads, as Java
+        balances them; a strategy that balances each subtopology for itself may be one off in each. Threads of a process
+        have as many active tasks, or as Java deals them, as many with their standbys."""
+        application = self.world.application
+        ids = {s.id for s in application.topology.subtopologies if s.stateful or not stateful}
+        strategy = application.config.configs.rack_aware_assignment_strategy
+        slack = len(ids) - 1 if strategy == "balance_subtopology" else 0
+        loads = []
+        for process in self.world.processes:
+            counts = [sum(task.subtopology in ids for task in thread.active) for thread in process.threads]
+            copies = [len(thread.active) + len(thread.standby) for thread in process.threads]
+            if not stateful and min(max(counts) - min(counts), max(copies) - min(copies)) > 1:
+                return f"the threads of {process.name} have {counts} tasks, {copies} with standbys"
+            loads.append((sum(counts), len(counts)))
+        if any((a + 1) / n <= (b - 1 - slack) / m for a, n in loads for b, m in loads):
+            return f"processes have (tasks, threads) {loads}{' with state' if stateful else ''}"
+        return ""
+
+    def asked(self, name: str) -> None:
+        """A thread asks for a round because a time has come that it was told."""
+        now = self.world.clock.now
+        times = self._asked.setdefault(name, deque(maxlen=ASKS_MAX))
+        if len(times) == ASKS_MAX and now - times[0] < ASKS_WITHIN_S:
+            self.world.violate(f"{name} has asked for {ASKS_MAX} rounds in {now - times[0]:.0f} s")
+        times.append(now)
 
     def we_lead(self) -> bool:
         leader = self.world.broker.group.leader

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tests.simulation.applications import INPUT, OTHER
 from tests.simulation.broker import NODES
 from tests.simulation.members import Member
 from tests.simulation.sidecar import Sidecar
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 FUSE_STEPS_MAX = 80
 PARTITIONS_MAX = 40
+TASKS_MAX = 16  # with state; more make a seed slow
 
 
 class Faults:
@@ -41,6 +43,9 @@ class Faults:
             (1, self.clock_jumps),
             (1, self.topic_grows),
             (1, self.topic_vanishes),
+            (1, self.input_outgrows_state),
+            (1, self.member_clock_jumps),
+            (1, self.control_topic_falls_silent),
             (1, self.removed),
         )
         self._next()
@@ -56,6 +61,8 @@ class Faults:
         world.metadata, world.skew_ms = True, 0
         if world.broker.coordinator is None:
             world.broker.elect(1, 0.1)
+        self.internal_topics_grow()
+        world.control.silent = False
         world.topics.agree()
         if not world.partitions:
             self._topic_comes_back(world.subscribed[0], 6)
@@ -70,9 +77,16 @@ class Faults:
         self._supervise()
 
     def _supervise(self) -> None:
-        if not any(sidecar.up for sidecar in self.world.sidecars):
-            self.world.sidecars[0].start()
+        for sidecar in self._missing():
+            sidecar.start()
         self.clock.after(5.0, self._supervise)
+
+    def _missing(self) -> list[Sidecar]:
+        """Where sidecars stand by for each other both are to run, otherwise one."""
+        sidecars = self.world.sidecars
+        if self.world.config.standby:
+            return [sidecar for sidecar in sidecars if not sidecar.up]
+        return [] if any(sidecar.up for sidecar in sidecars) else sidecars[:1]
 
     def _calm(self) -> None:
         self.world.network.loss = 0.0
@@ -134,11 +148,12 @@ class Faults:
         return self.rng.choice(running) if running else None
 
     def _restart(self) -> None:
-        """Some supervisor starts a sidecar where none is left."""
+        """Some supervisor starts a sidecar where one is missing."""
 
         def start() -> None:
-            if not any(sidecar.up for sidecar in self.world.sidecars):
-                self.rng.choice(self.world.sidecars).start()
+            missing = self._missing()
+            if missing:
+                self.rng.choice(missing if self.world.config.standby else self.world.sidecars).start()
 
         self._later(0.1, 25.0, start)
 
@@ -203,6 +218,20 @@ class Faults:
         self._later(5.0, 30.0, back)
         return "no metadata can be read"
 
+    def control_topic_falls_silent(self) -> str:
+        """Through which sidecars that stand by hear one another."""
+
+        def back() -> None:
+            control.silent = False
+
+        control = self.world.control
+        if not self.world.config.standby or control.silent:
+            return ""
+        control.silent = True
+        seconds = self.rng.uniform(1.0, 30.0)
+        self.clock.after(seconds, back)
+        return f"nobody reaches the control topic for {seconds:.1f} s"
+
     def clock_jumps(self) -> str:
         """The time of day on our machines; only plans of applications have dates."""
         world = self.world
@@ -212,11 +241,12 @@ class Faults:
         return f"the clock of our machines is {world.skew_ms / 1000:+.1f} s off"
 
     def topic_grows(self) -> str:
-        """Not of applications, whose internal topics would have to grow with it."""
+        """Of an application only what a subtopology without internal topics reads."""
         world = self.world
-        if world.streams or world.partitions >= PARTITIONS_MAX or not world.topics.sizes:
+        topics = sorted(world.topics.sizes.keys() & {OTHER}) if world.streams else sorted(world.topics.sizes)
+        if world.partitions >= PARTITIONS_MAX or not topics:
             return ""
-        topic = self.rng.choice(sorted(world.topics.sizes))
+        topic = self.rng.choice(topics)
         more = world.topics.sizes[topic] + self.rng.randint(1, 4)
         world.topics.change({**world.topics.sizes, topic: more}, self._disagreement())
         return f"topic {topic} grows to {more} partitions"
@@ -238,6 +268,30 @@ class Faults:
         if topic not in topics.sizes:
             self.world.tell(f"topic {topic} is there again, with {partitions} partitions")
             topics.change({**topics.sizes, topic: partitions}, self._disagreement())
+
+    def input_outgrows_state(self) -> str:
+        """The input of a subtopology with state, whose internal topics would have to grow with it. An operator sees to
+        that some time later; until then the application lives only as long as nobody rebalances."""
+        topics = self.world.topics
+        if not self.world.streams or topics.sizes[INPUT] >= TASKS_MAX or not self.world.application.fits(topics.sizes):
+            return ""
+        topics.change({**topics.sizes, INPUT: topics.sizes[INPUT] + self.rng.randint(1, 3)}, self._disagreement())
+        self._later(5.0, 60.0, self.internal_topics_grow)
+        return f"topic {INPUT} grows to {topics.sizes[INPUT]} partitions, and no internal topic does"
+
+    def internal_topics_grow(self) -> None:
+        topics, application = self.world.topics, self.world.application
+        if self.world.streams and not application.fits(topics.sizes):
+            self.world.tell(f"internal topics have {topics.sizes[INPUT]} partitions, too")
+            topics.change(topics.sizes | dict.fromkeys(application.fixed, topics.sizes[INPUT]), self._disagreement())
+
+    def member_clock_jumps(self) -> str:
+        """Of a process that keeps a time at which it is to ask for a rebalance. Nobody ever sets it right."""
+        if not self.world.processes:
+            return ""
+        process = self.rng.choice(self.world.processes)
+        process.set_clock(self.rng.choice((-1, 1)) * int(10 ** self.rng.uniform(3.0, 7.0)))
+        return f"the clock of {process.name} is {process.skew_ms / 1000:+.1f} s off"
 
     def _disagreement(self) -> float:
         """For how long some brokers do not know of a change."""

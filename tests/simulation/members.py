@@ -234,15 +234,18 @@ class Member:
         self._leads = answer.leader == answer.member_id
         if answer.leader == answer.member_id and not answer.skip_assignment:
             delay_s = self.world.rng.uniform(0.001, 0.05)
-            self._after(delay_s, self._of_round(lambda: self._sync(self._plan(answer))))
+            self._after(delay_s, self._of_round(lambda: self._lead(answer)))
         else:
             self._sync(())
+
+    def _lead(self, answer: e.JoinAnswer) -> None:
+        self._planned = self.world.topics.told()
+        self._sync(self._plan(answer))
 
     def _plan(self, answer: e.JoinAnswer) -> tuple[tuple[str, bytes], ...]:
         """A Java leader knows what the members say, and nothing else."""
         members = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         raw = RawGroup("g", answer.generation, answer.protocol, members, frozenset())
-        self._planned = self.world.topics.told()
         return decide(raw, self.world.topics.view(self._planned), Memory.empty(), Policy(), 0).assignments
 
     def _sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
@@ -287,7 +290,7 @@ class Member:
         self.world.tell(f"{self.name} gets {names or 'nothing'} in generation {self.generation}")
         if revoked and self.kind.cooperative:
             self._rejoin_soon()
-        elif self._leads and not self.world.streams:
+        elif self._leads:
             self._watch_metadata(self.generation)
 
     def _watch_metadata(self, generation: int) -> None:
@@ -296,13 +299,16 @@ class Member:
         def look() -> None:
             if self.state != "stable" or self.generation != generation:
                 return
-            if self.world.metadata and self._planned != self.world.topics.told():
+            if self.world.metadata and self._changed(self.world.topics.told()):
                 self.world.tell(f"{self.name} sees that topics have changed")
                 self._rejoin_soon()
             else:
                 self._watch_metadata(generation)
 
         self._after(METADATA_S, look)
+
+    def _changed(self, told: Sizes) -> bool:
+        return any(told.get(topic) != self._planned.get(topic) for topic in self.world.subscribed)
 
     def _given(self, assignment: bytes) -> set[TopicPartition]:
         return set(ConsumerProtocolAssignment.decode(assignment).partitions)

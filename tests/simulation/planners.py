@@ -1,11 +1,14 @@
 """What a sidecar process plans with: the product's own functions, without the event loop and the readers around."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from assignors.decide import Decision
 from assignors.memory import Memory
+from assignors.model import NO_RACK
 from assignors.registry import Policy
+from assignors.streams.checks import fatal_to_java
 from assignors.streams.memory import StreamsMemory, recall_streams
 from assignors.streams.result import StreamsDecision
 from assignors.views import DescribedMember, RawGroup, recall, topics_wanted
@@ -23,6 +26,8 @@ from tests.simulation.topics import partitions_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+LOOK_S = 5.0  # between looks at metadata
 
 Made = tuple[Any, tuple[str, ...]]
 
@@ -92,7 +97,8 @@ class PlainPlanner:
         """What the watch over metadata finds."""
         if self._watched is None or not self.world.metadata:
             return None
-        read = self.world.topics.read(self.world.subscribed)
+        topics = self.world.topics
+        read = topics.read(self.world.subscribed, topics.told())
         reason, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
         return reason
 
@@ -106,7 +112,8 @@ class TaskPlanner:
 
     def __init__(self, world: "World") -> None:
         self.world = world
-        configs = streams.CONFIGS
+        configs = world.application.config.configs
+        self._look_at = 0.0
         self._prober = Prober(configs.acceptable_recovery_lag, configs.probing_rebalance_interval_ms)
         self.forget()
 
@@ -114,6 +121,7 @@ class TaskPlanner:
         self.memory = StreamsMemory.empty()
         self._previous: StreamsDecision | None = None
         self._arrivals = self._next_arrivals = Arrivals()
+        self._watched: WatchState | None = None
         self._prober.forget()
 
     def made(self, raw: RawGroup) -> Made:
@@ -126,7 +134,7 @@ class TaskPlanner:
 
     def topics(self, raw: RawGroup) -> tuple[str, ...]:
         del raw
-        return streams.TOPOLOGY.source_topics
+        return self.world.application.topology.source_topics
 
     def worth_moving(self, decision: StreamsDecision) -> str:
         return planner_streams.worth_moving(decision, self.memory)
@@ -137,12 +145,33 @@ class TaskPlanner:
     def delivered(self, decision: StreamsDecision) -> None:
         self._previous, self.memory, self._arrivals = decision, decision.memory, self._next_arrivals
         self._prober.planned(Facts.of(decision))
+        self.follow(decision)
 
     def follow(self, decision: StreamsDecision) -> None:
-        """Topics of applications do not change here."""
+        topology = decision.topology
+        self._watched = planned_with(
+            decision.cluster,
+            topology.source_topics,
+            rack_aware=bool((decision.view.rack != NO_RACK).any()),
+            kept=topology.changelogs,
+            objection=partial(fatal_to_java, topology),
+        )
 
     def wish(self) -> str | None:
-        return self._prober.due(self.world.our_wall_ms())
+        """A probe, or what the watch over metadata finds, where that would not end the application."""
+        reason = self._prober.due(self.world.our_wall_ms())
+        if reason or self._watched is None or not self.world.metadata or self.world.clock.now < self._look_at:
+            return reason
+        self._look_at = self.world.clock.now + LOOK_S
+        topics = self.world.topics
+        told = topics.told()
+        read = topics.read(self.world.application.topology.topics, told)
+        reason, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
+        if reason is None or (self._watched.objection is not None and self._watched.objection(topics.view(told))):
+            return None
+        if not self.world.application.fits(told):
+            self.world.violate(f"a round that would end the application: {reason}")
+        return reason
 
     @property
     def unfinished(self) -> bool:

@@ -1,12 +1,15 @@
 """One seed from its beginning to its end, and what it did; as a command, the trace of one or a table of many."""
 
 import argparse
+import logging
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.simulation import streams
+import structlog
+
+from tests.simulation.applications import INPUT, OTHER, PROBING_MS
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults
 from tests.simulation.world import World
@@ -15,6 +18,8 @@ CHAOS_S = 600.0
 SETTLE_S = 420.0  # a member that died before its first generation keeps its seat for 300 s
 ADOPT_S = 900.0  # waits after setbacks double up to 300 s, and are spread by a fifth
 QUIET_S = 120.0
+TOLD_AGAIN_S = 60.0  # a reason that was not followed is told again after a minute
+STAND_BY_S = 9.0  # less than our session, after which members would notice
 FOLLOW_S = 60.0  # two looks at metadata, at most a quiet interval, and a round with its follow-up
 ROUNDS_BEFORE = 20  # members that come back after healing, each in a round of its own and its follow-up
 
@@ -45,6 +50,8 @@ class Result:
         self.plans += world.checks.plans
         self.notes += world.notes
         self.flocks[world.flock] += 1
+        self.flocks.update(f"streams, {name}" for name in world.application.names if world.streams)
+        self.flocks["with a sidecar that stands by"] += world.config.standby
         self.flocks["with a hostile member"] += bool(world.hostile)
         for what, (seconds, rounds) in world.settled.items():
             longest_s, most = self.settled.get(what, (0.0, 0))
@@ -56,7 +63,8 @@ class Result:
 
 def live(world: World) -> None:
     """Safety while things go wrong, then liveness. Raises ViolationError."""
-    starts = [*world.members, *world.hostile, world.sidecars[0]]
+    sidecars = world.sidecars if world.config.standby else world.sidecars[:1]
+    starts = [*world.members, *world.hostile, *sidecars]
     world.rng.shuffle(starts)
     for number, somebody in enumerate(starts):
         world.clock.after(number * world.rng.choice((0.01, 1.0, 6.0)), somebody.start)
@@ -69,6 +77,8 @@ def live(world: World) -> None:
     _must_settle(world)
     _must_lead(world)
     _must_follow(world)
+    if world.config.standby:
+        _must_stand_by(world)
     generation = world.broker.group.generation
     world.run_until(world.clock.now + QUIET_S)
     if world.broker.group.generation != generation:
@@ -78,8 +88,8 @@ def live(world: World) -> None:
 def _must_settle(world: World) -> None:
     """An application has longer, because state takes its time, but not more rounds than KIP-441 grants."""
     checks, before = world.checks, world.broker.group.generation
-    most = streams.rounds_max(world.partitions) if world.streams else 0
-    limit_s = SETTLE_S + most * streams.PROBING_MS / 1000
+    most = world.rounds_max
+    limit_s = SETTLE_S + most * PROBING_MS / 1000
     healed = world.clock.now
     if not world.run_until(healed + limit_s, lambda: not checks.unsettled()):
         world.violate(f"not at rest {limit_s:.0f} s after healing: {checks.unsettled()}")
@@ -92,7 +102,7 @@ def _must_settle(world: World) -> None:
 def _must_lead(world: World) -> None:
     """Where a running group is not taken over, it is led once it has been empty."""
     checks = world.checks
-    adopt_s = ADOPT_S + (streams.rounds_max(world.partitions) * streams.PROBING_MS / 1000 if world.streams else 0.0)
+    adopt_s = ADOPT_S + world.rounds_max * PROBING_MS / 1000
 
     def led() -> bool:
         return checks.we_lead() and not checks.unsettled()
@@ -118,9 +128,10 @@ def _must_lead(world: World) -> None:
 def _must_follow(world: World) -> None:
     """While we lead a group at rest, a topic is deleted and made again; each time members follow as soon as brokers
     agree."""
-    if world.streams:
-        return
     topics = world.topics
+    if world.streams:
+        _must_not_end(world)
+        return
     topic = world.rng.choice(sorted(topics.sizes))
     for what, sizes in (("gone", {**topics.sizes, topic: 0}), ("back", topics.sizes)):
         disagree_s = world.rng.choice((0.0, 8.0))
@@ -130,6 +141,47 @@ def _must_follow(world: World) -> None:
         if not world.run_until(began + disagree_s + FOLLOW_S, lambda: not world.checks.unsettled()):
             world.violate(f"topic {topic} is {what} since {began:.0f} s: {world.checks.unsettled()}")
         world.settled[f"a topic that is {what}"] = world.clock.now - began, world.broker.group.generation - before
+
+
+def _must_not_end(world: World) -> None:
+    """The input of an application at rest outgrows its state: nothing happens, because a round would end it. When its
+    internal topics have grown as well, the new partitions are consumed."""
+    topics, checks = world.topics, world.checks
+    world.tell("---- the input outgrows the internal topics ----")
+    topics.change({**topics.sizes, INPUT: topics.sizes[INPUT] + 1})
+    began, before = world.clock.now, world.broker.group.generation
+    world.run_until(began + FOLLOW_S)
+    if world.broker.group.generation != before:
+        world.violate("a round has ended the application, whose internal topics do not fit its input")
+    world.tell("---- internal topics have grown, too ----")
+    topics.change({**topics.sizes, **dict.fromkeys(world.application.fixed, topics.sizes[INPUT])})
+    if OTHER in topics.sizes:
+        topics.change({**topics.sizes, OTHER: topics.sizes[OTHER] + 1})
+    began = world.clock.now
+    limit_s = FOLLOW_S + TOLD_AGAIN_S + world.rounds_max * PROBING_MS / 1000
+    if not world.run_until(began + limit_s, lambda: not checks.unsettled()):
+        world.violate(f"topics have grown {limit_s:.0f} s ago: {checks.unsettled()}")
+    world.settled["topics that have grown"] = world.clock.now - began, world.broker.group.generation - before
+
+
+def _must_stand_by(world: World) -> None:
+    """The leader dies, or is told to stop, while its group is at rest: the other one leads, in the same generation."""
+    for what in ("killed", "stopped"):
+        if not world.run_until(world.clock.now + ADOPT_S, lambda: all(s.up for s in world.sidecars)):
+            world.violate("the supervisor does not start a sidecar")
+        world.run_until(world.clock.now + 10.0)  # until each has heard the other
+        first = next((sidecar for sidecar in world.sidecars if sidecar.leads), None)
+        if first is None:
+            world.violate("no sidecar leads a group at rest")
+            return
+        generation, began = world.broker.group.generation, world.clock.now
+        first.crash() if what == "killed" else first.stop()
+        second = next(sidecar for sidecar in world.sidecars if sidecar is not first)
+        if not world.run_until(began + STAND_BY_S, lambda second=second: second.leads and world.checks.we_lead()):
+            world.violate(f"{first.name} was {what} {STAND_BY_S:.0f} s ago, and {second.name} does not lead")
+        if world.broker.group.generation != generation:
+            world.violate(f"{first.name} was {what}, and that began a round")
+        world.settled[f"a leader that is {what}, with a standby"] = world.clock.now - began, 0
 
 
 def run_seed(seed: int) -> tuple[World, str]:
@@ -181,6 +233,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run without a trace")
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     began = time.process_time()
     if options.seed is not None:
         world, violation = run_seed(options.seed)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from assignors.decide import DecisionError
+from assignors.rules import Rule
 from assignors.views import RawGroup
 from coordinator import commands as c
 from coordinator import events as e
@@ -16,6 +17,7 @@ from coordinator.planner_tasks import StandAsideError
 from coordinator.planning import RESERVE_S, raw_group
 from coordinator.runtime import COMPARE_AGAIN_S
 from tests.simulation.broker import addressed
+from tests.simulation.desks import Desk
 from tests.simulation.network import Call
 from tests.simulation.planners import Made, PlainPlanner, Planner, TaskPlanner
 
@@ -48,6 +50,8 @@ class Sidecar:
         self.paused_until = 0.0
         self.offset_s = 0.0  # of its monotonic clock
         self.coalescing_since = 0.0
+        self.desk: Desk | None = None  # where sidecars stand by for each other
+        self.fatal: c.Fatal | None = None
         self._wipe()
 
     def _wipe(self) -> None:
@@ -55,6 +59,7 @@ class Sidecar:
         self._calls: dict[int, Call] = {}
         self._planner: Planner = TaskPlanner(self.world) if self.config.streams else PlainPlanner(self.world)
         self._planned: tuple[int, Any] | None = None
+        self._seen: list[tuple[str, bytes, bytes]] = []  # of a group that others lead
         self._takes_part = False
         self._rebuilding = False
         self._wakes_at: Any = None
@@ -63,6 +68,15 @@ class Sidecar:
     @property
     def client(self) -> str:
         return f"{self.name}.{self.process}"
+
+    @property
+    def membership(self) -> GroupMembership:
+        """What a desk calls it."""
+        assert self.machine is not None
+        return self.machine
+
+    def rule(self, rules: tuple[Rule, ...]) -> None:
+        """Operators order nothing here."""
 
     @property
     def up(self) -> bool:
@@ -97,7 +111,7 @@ class Sidecar:
     def start(self) -> None:
         self._wipe()
         self.process += 1
-        self.exit_code = None
+        self.exit_code, self.fatal = None, None
         self.fuse = None
         self.paused_until = 0.0
         self.offset_s = self.world.rng.uniform(1.0, 1e6)
@@ -105,6 +119,8 @@ class Sidecar:
         self.machine = GroupMembership(self.config)
         machine = self.machine
         self._guarded(lambda: self._execute(machine.start(self.now())))
+        if self.config.standby:
+            self.desk = Desk(self, self.world.control)
         self._look()
 
     def crash(self, why: str = "dies") -> None:
@@ -113,12 +129,29 @@ class Sidecar:
             self._end()
 
     def stop(self) -> None:
-        self.post(e.StopRequested())
+        if self.desk is None:
+            self.post(e.StopRequested())
+        else:
+            self.desk.hand_over(lambda: self.post(e.StopRequested()))
 
     def pause(self, seconds: float) -> None:
         self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
 
-    def _end(self) -> None:
+    def later(self, delay_s: float, work: Callable[[], None]) -> None:
+        """Done by this life of the process, and not while it stands still."""
+
+        def do() -> None:
+            if self.world.clock.now < self.paused_until:
+                self.world.clock.at(self.paused_until, self._alive(do))
+            else:
+                work()
+
+        self.world.clock.after(delay_s, self._alive(do))
+
+    def _end(self, *, in_order: bool = False) -> None:
+        if self.desk is not None:
+            self.desk.close(in_order=in_order)
+            self.desk = None
         self.world.network.drop_client(self.client)
         self.machine = None
         self.process += 1
@@ -187,6 +220,7 @@ class Sidecar:
         if machine.state is State.WATCHING and self._takes_part:
             self._planner.forget()
             self._planned = None
+            self._seen = []
         self._takes_part = machine.state is not State.WATCHING
 
     def _burn(self) -> None:
@@ -216,13 +250,15 @@ class Sidecar:
             case c.Note():
                 self.world.tell(f"{self.name}: {command.kind.name} {command.reason}")
                 self.world.notes[command.kind.name] += 1
+                if self.desk is not None:
+                    self.desk.real.on_note("g", command)
             case c.Fatal():
                 self.world.tell(f"{self.name}: FATAL {command.message}")
-                self.exit_code = command.exit_code
+                self.exit_code, self.fatal = command.exit_code, command
             case c.Stopped():
                 self.world.tell(f"{self.name} has stopped")
                 self.exit_code = self.exit_code or 0
-                self._end()
+                self._end(in_order=True)
             case _:
                 self._send(command)
 
@@ -322,7 +358,10 @@ class Sidecar:
     def _observed(self, answer: e.DescribeAnswer) -> None:
         if answer.state == "Stable" and self.world.metadata:
             others = [m for m in answer.members if not m.instance_id or m.instance_id != self.config.instance_id]
-            self._planner.recall(-1, answer.protocol, others)
+            seen = [(m.member_id, m.metadata, m.assignment) for m in others]
+            if seen != self._seen:
+                self._planner.recall(-1, answer.protocol, others)
+                self._seen = seen
 
     def _rebuild(self, command: c.RebuildMemory) -> None:
         machine = self.machine

@@ -3,6 +3,7 @@ for some seconds a reader may be told what was before.
 """
 
 import random
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from tests.simulation.broker import NODES
 from tests.simulation.clock import Clock
 
 Sizes = dict[str, int]
+Key = tuple[tuple[str, int], ...]
 STALE = 0.5  # of the looks while brokers disagree
 
 
@@ -25,7 +27,7 @@ class Topics:
         self._clock, self._rng = clock, rng
         self._before: Sizes = {}
         self._agree_at = 0.0
-        self._views: dict[tuple[tuple[str, int], ...], ClusterView] = {}
+        self._views: dict[Key, tuple[MetadataRead, ClusterView]] = {}
 
     def change(self, sizes: Sizes, disagree_s: float = 0.0) -> None:
         """A topic without partitions is not there."""
@@ -40,30 +42,32 @@ class Topics:
         stale = self._clock.now < self._agree_at and self._rng.random() < STALE
         return self._before if stale else self.sizes
 
-    def read(self, subscribed: tuple[str, ...]) -> MetadataRead:
-        """One look at the topics of a group, as a reader of metadata sees them."""
-        return self._read({topic: n for topic, n in self.told().items() if topic in subscribed}, subscribed)
+    def read(self, asked: tuple[str, ...], told: Sizes) -> MetadataRead:
+        """What one look has told of these topics, as a reader of metadata puts it."""
+        found = self._of({topic: n for topic, n in told.items() if topic in asked})[0]
+        return replace(found, read_at=self._clock.now, absent=frozenset(asked) - frozenset(found.topics))
 
     def look(self) -> ClusterView:
         """One look at everything, as the assignors see it."""
         return self.view(self.told())
 
     def view(self, sizes: Sizes) -> ClusterView:
+        return self._of(sizes)[1]
+
+    def _of(self, sizes: Sizes) -> tuple[MetadataRead, ClusterView]:
         key = tuple(sorted(sizes.items()))
         if key not in self._views:
-            self._views[key] = cluster_view(self._read(sizes, tuple(sizes)))
+            read = self._read(sizes)
+            self._views[key] = read, cluster_view(read)
         return self._views[key]
 
-    def _read(self, sizes: Sizes, asked: tuple[str, ...]) -> MetadataRead:
+    def _read(self, sizes: Sizes) -> MetadataRead:
         """The replicas of a partition are on two nodes, beginning with another one for each."""
         topics = tuple(sorted(sizes))
         counts = np.array([sizes[topic] for topic in topics], dtype=np.int32)
         codes = np.concatenate([np.zeros(0, dtype=np.int32), *(np.arange(n, dtype=np.int32) % 3 for n in counts)])
         placements = tuple((node, (node, node % len(NODES) + 1)) for node in NODES)
-        absent = frozenset(asked) - frozenset(topics)
-        return MetadataRead(
-            topics, counts, codes, placements, self.racks, frozenset(NODES), self._clock.now, absent=absent
-        )
+        return MetadataRead(topics, counts, codes, placements, self.racks, frozenset(NODES), 0.0)
 
 
 def partitions_of(sizes: Sizes) -> frozenset[TopicPartition]:

@@ -3,20 +3,23 @@
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from coordinator import commands as c
 from coordinator.events import Failure
 from coordinator.group import MembershipConfig, check_timing
 from coordinator.group_config import STOCK_PROTOCOLS
+from tests.simulation.applications import Application
 from tests.simulation.broker import Broker
 from tests.simulation.checks import Checks, ViolationError
 from tests.simulation.clock import Clock
+from tests.simulation.desks import ControlLog
 from tests.simulation.hostile import Hostile
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, STICKY, Kind, Member
 from tests.simulation.network import Call, Network
 from tests.simulation.sidecar import Sidecar
-from tests.simulation.streams import CHANGELOG, EPOCH_MS, STREAMS, Thread
+from tests.simulation.streams import EPOCH_MS, STREAMS, Process
 from tests.simulation.topics import Topics
 
 TOPIC = "t"
@@ -51,17 +54,25 @@ class World:
         self.network = Network(self.clock, self.rng, self.injected)
         self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
         self.flock = self.rng.choice([*FLOCKS, "streams"])
-        self.topics = Topics(self.clock, self.rng, {})
+        self.more = random.Random(f"more of {seed}")
+        self.application = Application.drawn(self.more)
+        self.topics = Topics(self.clock, self.rng, self.application.racks if self.streams else {})
         self.subscribed: tuple[str, ...] = (TOPIC,)
-        self._make_topics(self.rng.randint(3, 24), random.Random(f"more topics {seed}"))
+        self._make_topics(self.rng.randint(3, 24))
         self.config = self._config()
+        self.control = ControlLog(self)
         assert check_timing(self.config) is None
         static = self.rng.random() < 0.4
-        make = Thread if self.streams else Member
-        self.members = [
-            make(self, f"m{i}", self.rng.choice(FLOCKS[self.flock]), f"i{i}" if static else None)
-            for i in range(self.rng.randint(2, 7))
-        ]
+        self.processes: list[Process] = []
+        self.members: list[Member] = []
+        for i in range(self.rng.randint(2, 7)):
+            kind = self.rng.choice(FLOCKS[self.flock])
+            if self.streams:
+                threads = self.more.randint(1, self.application.threads_max)
+                self.processes.append(Process(self, f"m{i}", static, threads))
+                self.members += self.processes[-1].threads
+            else:
+                self.members.append(Member(self, f"m{i}", kind, f"i{i}" if static else None))
         hostile = not self.streams and self.rng.random() < 0.25
         self.hostile = [Hostile(self, "evil", FLOCKS[self.flock][0], None)] if hostile else []
         self.sidecars = [Sidecar(self, f"{SIDECAR}-{name}", self.config) for name in "ab"]
@@ -74,12 +85,16 @@ class World:
         """The true time of day, which members know."""
         return EPOCH_MS + int(self.clock.now * 1000)
 
+    @property
+    def rounds_max(self) -> int:
+        return self.application.rounds_max(self.topics.sizes[TOPIC]) if self.streams else 0
+
     def our_wall_ms(self) -> int:
         """What our machines take for it."""
         return self.wall_ms() + self.skew_ms
 
     def _config(self) -> MembershipConfig:
-        return MembershipConfig(
+        made = MembershipConfig(
             group_id="g",
             protocols=STREAMS.protocols if self.streams else STOCK_PROTOCOLS,
             adopt=self.rng.choice(("when-empty", "succeed", "take-over", "take-over")),
@@ -88,13 +103,16 @@ class World:
             linger_ms=None,
             takeover_attempts_max=1_000,
         )
+        standby = made.instance_id is not None and self.more.random() < 0.3
+        return replace(made, standby=True) if standby else made
 
-    def _make_topics(self, partitions: int, rng: random.Random) -> None:
+    def _make_topics(self, partitions: int) -> None:
         """Consumers read up to three topics."""
         if self.streams:
-            self.topics.change({TOPIC: partitions, CHANGELOG: partitions})
+            self.topics.change(self.application.sizes(partitions, self.more.randint(1, 8)))
+            self.subscribed = self.application.topology.source_topics
             return
-        more = {topic: rng.randint(1, 8) for topic in ("u", "v")[: rng.choice((0, 1, 1, 2))]}
+        more = {topic: self.more.randint(1, 8) for topic in ("u", "v")[: self.more.choice((0, 1, 1, 2))]}
         self.subscribed = (TOPIC, *more)
         self.topics.change({TOPIC: partitions, **more})
 

@@ -1,0 +1,126 @@
+"""Sidecars that stand by for each other: the product's own desk and fold of beats, over a model of the control topic.
+
+The topic is one log that everybody reads in the same order, each at its own pace; what is written while it is silent is
+lost, as beats that cannot be delivered at once are. The loop around the desk is `ControlDesk.run`'s.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from coordinator.orders import ControlSettings, Record
+from coordinator.orders_desk import BEAT_S, STOP_POLL_S, ControlDesk
+from coordinator.orders_topic import OnRecord
+
+if TYPE_CHECKING:
+    from tests.simulation.sidecar import Sidecar
+    from tests.simulation.world import World
+
+Entry = tuple[str, Record | None]
+
+
+class ControlLog:
+    """The compacted topic. `silent`: nobody reaches it."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.silent = False
+        self.kept: dict[str, Record] = {}
+        self.readers: list[Reader] = []
+
+    def append(self, key: str, record: Record | None) -> None:
+        if self.silent:
+            return
+        if record is None:
+            self.kept.pop(key, None)
+        else:
+            self.kept[key] = record
+        for reader in self.readers:
+            reader.receive((key, record))
+
+
+class Reader:
+    """One process' end of the topic: what `orders_topic.ControlTopic` is to the desk."""
+
+    topic = "control"
+
+    def __init__(self, sidecar: "Sidecar", log: ControlLog) -> None:
+        self._sidecar, self._log = sidecar, log
+        self._inbox: deque[Entry] = deque()
+        self._free_at = 0.0
+        self._heard: OnRecord = lambda key, record: None
+        self._all_read: Callable[[], None] = lambda: None
+
+    def start(self, heard: OnRecord, all_read: Callable[[], None]) -> None:
+        self._heard, self._all_read = heard, all_read
+        for entry in self._log.kept.items():
+            self.receive(entry)
+        self._log.readers.append(self)
+        self._sidecar.later(0.05, self._all_read)
+
+    def stop(self) -> None:
+        if self in self._log.readers:
+            self._log.readers.remove(self)
+
+    def receive(self, entry: Entry) -> None:
+        self._inbox.append(entry)
+        self._sidecar.later(self._log.world.rng.uniform(0.002, 0.02), self._deliver)
+
+    def _deliver(self) -> None:
+        if self._inbox:
+            self._heard(*self._inbox.popleft())
+
+    def write(self, record: Record) -> None:
+        self._log.append(record.key, record)
+
+    def withdraw(self, key: str) -> None:
+        self._log.append(key, None)
+
+
+class Desk:
+    """The desk of one process, from its start to its end."""
+
+    def __init__(self, sidecar: "Sidecar", log: ControlLog) -> None:
+        self._sidecar = sidecar
+        self._reader = Reader(sidecar, log)
+        settings = ControlSettings("control", sidecar.name, standby=True)
+        wall = log.world.our_wall_ms
+        self.real = ControlDesk(
+            self._reader,  # type: ignore[arg-type]  # it does what the desk asks of a topic, without Kafka
+            settings,
+            {"g": sidecar},
+            clock=sidecar.now,
+            wall_clock=lambda: wall() / 1000,
+        )
+        self._reader.start(self.real._heard, self._caught_up)
+
+    def _caught_up(self) -> None:
+        self.real._all_read()
+        self._turn()
+
+    def _turn(self) -> None:
+        self.real._housekeeping()
+        self.real.review()
+        self.real._beat(between=False)
+        self._sidecar.later(BEAT_S, self._turn)
+
+    def hand_over(self, then: Callable[[], None]) -> None:
+        """Before an orderly end: `then`, once a standby has the group or none has taken it in time."""
+        self.real._stopping = True
+        if not self.real._caught_up.is_set():
+            then()
+            return
+        self.real._hand_over(["g"], "this sidecar stops")
+        self._wait(then)
+
+    def _wait(self, then: Callable[[], None]) -> None:
+        if not any(post.hands_over_until for post in self.real._posts.values()):
+            then()
+            return
+        self.real.review()
+        self._sidecar.later(STOP_POLL_S, lambda: self._wait(then))
+
+    def close(self, *, in_order: bool) -> None:
+        self._reader.stop()
+        if in_order:
+            self._reader.withdraw(f"beat/{self._sidecar.name}")
