@@ -115,7 +115,7 @@ class GroupMembership(Newcomer):
         kind = self._requests.arrived(event.request_id)
         if kind is None:
             return
-        self._reached = True
+        self._reached, self._refused = True, False
         if self._takeover is not None:
             self._approached(kind, event)
             return

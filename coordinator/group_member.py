@@ -40,6 +40,7 @@ class Member:
         self._adoption = Adoption(config)
         self._spread = spread(config.group_id)
         self._reached = False  # the broker has answered us at least once
+        self._refused = False  # our credentials, since the last answer
         self._attempts = 0
         self._doubt_since: float | None = None
         self._alive_at = 0.0
@@ -158,7 +159,18 @@ class Member:
         elif event.failure is Failure.MALFORMED and kind is Kind.JOIN:
             self._give_up(f"the answer to our JoinGroup cannot be read: {event.reason}")
         else:
+            if event.failure is Failure.AUTHENTICATION:
+                self._login_refused(event.reason)
             self._lost_node(kind)
+
+    def _login_refused(self, reason: str) -> None:
+        """Credentials can be put right, so we go on asking; until then a member leads when our session ends."""
+        if not self._refused:
+            self._refused = True
+            self._alert(
+                f"the brokers refuse our credentials now ({reason}); check security.protocol and the sasl.* or ssl.*"
+                " properties, and restart where a password has changed"
+            )
 
     def _failed(self, kind: Kind, code: int) -> None:
         """An answer with an error code: the table of consumer-protocol reference §4.6."""

@@ -24,6 +24,8 @@ from coordinator.events import (
 
 PROTOCOL_TYPE = "consumer"
 GROUP_KEY_TYPE = 0
+# Ours of the broker, and the broker's of us, which in TLS 1.3 comes only after the handshake.
+TLS_REFUSALS = ("Handshake failed", "_ALERT_")
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -35,7 +37,7 @@ def failure_of(error: BaseException) -> Failure:
             | kafka_errors.AuthorizationError()
         ):
             return Failure.AUTHENTICATION
-        case kafka_errors.KafkaConnectionError() if "Handshake failed" in str(error):
+        case kafka_errors.KafkaConnectionError() if any(words in str(error) for words in TLS_REFUSALS):
             return Failure.AUTHENTICATION
         case kafka_errors.UnsupportedVersionError():
             return Failure.UNSUPPORTED

@@ -215,6 +215,22 @@ def test_a_refused_login_is_fatal_only_before_anything_has_worked() -> None:
     assert (later.kinds(), later.state) == ([], State.STABLE)
 
 
+def test_a_login_that_is_refused_while_we_lead_is_told_once_and_again_after_one_that_worked() -> None:
+    """The group went to a member without a word: the client library's own log is off."""
+    play = Play().stable().wake().failed(Heartbeat, Failure.AUTHENTICATION, "SASL said no")
+    (told,) = alerts(play)
+    assert "SASL said no" in told
+    assert "sasl.*" in told
+    play.wake().failed(FindCoordinator, Failure.AUTHENTICATION, "SASL said no")
+    assert alerts(play) == [told]
+    play.wake().found().wake().failed(Heartbeat, Failure.AUTHENTICATION, "SASL said no")
+    assert alerts(play) == [told, told]
+
+
+def alerts(play: Play) -> list[str]:
+    return [reason for kind, reason in play.notes() if kind is NoteKind.ALERT]
+
+
 def test_a_broker_without_a_request_that_we_need_is_fatal() -> None:
     play = Play().failed(FindCoordinator, Failure.UNSUPPORTED)
     assert play.kinds() == ["Fatal", "Stopped"]

@@ -106,6 +106,15 @@ def test_a_description_tells_what_kind_of_group_it_is_not() -> None:
         (errors.SaslAuthenticationFailedError("x"), Failure.AUTHENTICATION),
         (errors.UnsupportedSaslMechanismError("x"), Failure.AUTHENTICATION),
         (errors.KafkaConnectionError("Handshake failed: certificate"), Failure.AUTHENTICATION),
+        # How a broker's refusal of our certificate comes back in TLS 1.3: after the handshake, as a lost connection.
+        (
+            errors.KafkaConnectionError("[SSL: SSLV3_ALERT_CERTIFICATE_EXPIRED] ssl/tls alert (_ssl.c:2580)"),
+            Failure.AUTHENTICATION,
+        ),
+        (
+            errors.KafkaConnectionError("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred (_ssl.c:2580)"),
+            Failure.DISCONNECTED,
+        ),
         (errors.IncompatibleBrokerVersion("x"), Failure.UNSUPPORTED),
         (errors.KafkaTimeoutError("x"), Failure.TIMED_OUT),
         (errors.RequestTimedOutError("x"), Failure.TIMED_OUT),
