@@ -363,9 +363,9 @@ ROWS: dict[str, Callable[[Stand, str], Row]] = {
         "sasl.",
     ),
     "wrong-authority": _refused(
-        "a broker whose certificate we do not trust, until the process has ended", _stranger, "ssl."
+        "a broker whose certificate we do not trust, until the process has ended", _stranger, "ssl.*"
     ),
-    "expired": _refused("a certificate of ours that has expired, until the process has ended", _expired, "ssl."),
+    "expired": _refused("a certificate of ours that has expired, until the process has ended", _expired, "ssl.*"),
     "no-tls": _refused(
         "no TLS to a port that wants it, until the process has ended",
         lambda here: {"bootstrap.servers": here.cluster.listener("LOGIN")["bootstrap.servers"]},
