@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka.admin import NewTopic
 
+from coordinator.group_config import MembershipConfig
 from coordinator.topology import write_topology
 from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
@@ -39,6 +40,7 @@ from tests.interop.streams_led import application, failures, led, strangers, top
 FENCED = 3
 ENDS_S = 3.0  # a heartbeat, and the end of a process
 LOOKS_S = 12.0
+COALESCE_S = MembershipConfig("").coalesce_ms / 1000
 SCRAPES = 50
 STORM_S, STORM_MEMBERS, STORM_SESSION_MS = 60.0, 8, 6_000
 
@@ -241,7 +243,9 @@ def topology(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
             continue
         alone_s = alone_s or _run_alone(cluster)
         app = application(cluster, f"faults-{name}", session_timeout_ms=6_000)
-        yield _misled(cluster, app, f"{fault}; until every task runs", wrong, SESSION_S + alone_s + MARGIN_S)
+        # In an empty group we wait for more members, as brokers do unless they are told not to, as here.
+        promised_s = SESSION_S + COALESCE_S + alone_s + MARGIN_S
+        yield _misled(cluster, app, f"{fault}; until every task runs", wrong, promised_s)
 
 
 def _run_alone(cluster: KafkaCluster) -> float:
