@@ -25,7 +25,7 @@ from tests.interop.brokers import LOOPBACK, Node
 from tests.interop.faults.rows import Row
 from tests.interop.faults.scene import DECISION_S, load, tell
 from tests.interop.kill_points import LIMIT_S, MARGIN_S, OPTIONS, SESSION_S, Group, ordinary_round
-from tests.interop.members import Flock, Member, double_ownership, partitions_of, wait_settled
+from tests.interop.members import Flock, Member, double_ownership, partitions_of, wait_settled, wait_until
 from tests.interop.proxy import Proxy
 from tests.interop.test_lead_refusals import refused, run
 from tests.interop.tls import PASSWORD, REAUTH_MS, Authority, TlsCluster, keytool, tls_cluster_of
@@ -69,13 +69,14 @@ class Secure(Group):
     """A group of consumers that reach the broker by TLS, with a topic of its own."""
 
     def start(self) -> None:
-        self.partitions = PARTITIONS
+        self.partitions, self.said = PARTITIONS, list[str]()
         self.cluster.create_topic(self.name, PARTITIONS)
         super().start()
 
     def member(self, *, own_process: bool = False) -> Member:
         properties = self.cluster.client_config("", "")
         more = {f"property.{name}": value for name, value in properties.items()}
+        more["property.heartbeat.interval.ms"] = "500"  # as often as those of other rows, or rounds begin late
         return self.flock.member(
             "confluent", self.name, [self.name], ["range"], more=more, session_ms=30_000, own_process=own_process
         )
@@ -219,7 +220,9 @@ def _led(
                 broken = (*broken, f"the sidecar has ended: {lead.tail(4)}")
             lead.__exit__(None, None, None)
         group.close()
-        return tell(Row("login", fault, took_s, promised(here), f"led by {leader}", broken, load()))
+        return tell(
+            Row("login", fault, took_s, promised(here), "; ".join([f"led by {leader}", *group.said]), broken, load())
+        )
 
     return row
 
@@ -242,21 +245,31 @@ def _parked(_: Stand, group: Secure, lead: Bellwether) -> float:
     slow = group.member(own_process=True)
     group.members.append(slow)
     group.settle()
+    generation = group.last().generation
     os.kill(slow.host.pid, signal.SIGSTOP)
     group.members.append(group.member())
     time.sleep(PARKED_S)
     os.kill(slow.host.pid, signal.SIGCONT)
-    return group.until_owned(time.monotonic())
+    took_s = group.until_owned(time.monotonic())
+    group.settle()
+    group.said.append(f"{group.last().generation - generation} round")
+    return took_s
 
 
 def _password_changed(here: Stand, group: Secure, lead: Bellwether) -> float:
+    """A consumer joins as soon as our next login has been refused, which the log must tell."""
     here.cluster.add_scram_user("changing", OTHER_SECRET)
-    time.sleep(REAUTH_MS / 1000)
+    wait_until(lambda: _alerts(lead) > 0, LIMIT_S, lambda: f"nothing was said: {lead.tail(6)}")
     took_s = _joined(group)
     group.settle()
+    group.said.append("the log says that our credentials are refused")
     here.cluster.add_scram_user("changing", SECRET)
     lead.logged("membership", LIMIT_S, what="WATCHING")
     return took_s
+
+
+def _alerts(lead: Bellwether) -> int:
+    return sum("refuse our credentials" in line["reason"] for line in lead.log("membership", what="ALERT"))
 
 
 def _outlived(cut: bool, renewed: bool, here: Stand, group: Secure, _: Bellwether) -> float:
@@ -380,7 +393,7 @@ ROWS: dict[str, Callable[[Stand, str], Row]] = {
         _at_once, _scram("waiting"), _parked,
     ),
     "password-changed": _led(
-        "our password is changed on the broker, and the login of 10 s runs out",
+        "our password is changed on the broker, the next login is refused, and a consumer joins",
         _silent, _scram("changing"), _password_changed,
     ),
     "certificate-outlived": _led(
