@@ -1,5 +1,6 @@
 """Rows in which the sidecar, or the node that coordinates its group, ends at each step of a round."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -80,10 +81,12 @@ def _struck(when: Callable[[Scene, Callable[[], None]], None], strike: str, scen
     cluster = scene.cluster
     node = cluster.coordinator_node(scene.group.name)
     struck: list[float] = []
+    ended = threading.Event()
 
     def end() -> None:
         struck.append(time.monotonic())
         (cluster.kill_node if strike == "kill" else cluster.stop_node)(node)
+        ended.set()
 
     when(scene, end)
     try:
@@ -92,6 +95,7 @@ def _struck(when: Callable[[Scene, Callable[[], None]], None], strike: str, scen
         scene.proxy.rule = honest
         took_s = scene.group.until_owned(struck[0])
     finally:
+        ended.wait(LIMIT_S)
         cluster.start_node(node)
     scene.group.settle(quiet_s=1.0)
     return took_s
