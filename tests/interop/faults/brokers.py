@@ -95,8 +95,8 @@ def _struck(when: Callable[[Scene, Callable[[], None]], None], strike: str, scen
         scene.proxy.rule = honest
         took_s = scene.group.until_owned(struck[0])
     finally:
-        ended.wait(LIMIT_S)
-        cluster.start_node(node)
+        if ended.wait(LIMIT_S):
+            cluster.start_node(node)
     scene.group.settle(quiet_s=1.0)
     return took_s
 
