@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim storm lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -96,6 +96,9 @@ failover: setup  ## how the lead passes between sidecars, and what a death at ea
 
 sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
+
+storm: setup  ## simulated storms of members that come and go, MEMBERS=1000 SEEDS=3 FIRST=0
+	@$(BIN)/python -m tests.simulation.storm --members $(or $(MEMBERS),1000) --seeds $(or $(SEEDS),3) --first $(or $(FIRST),0)
 
 setup-prove: setup
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --quiet --inexact --group prove

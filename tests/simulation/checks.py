@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WAY_S = 1.0
 BY_TOPIC = ("eager", "eager and librdkafka")  # range deals each topic for itself
+CROWD_LOOK_S = 0.25  # of a thousand members not every change can be looked at
 ASKS_MAX, ASKS_WITHIN_S = 30, 60.0  # rounds that one thread asks for, whatever its clock says
 PLANS_KEPT = 20  # of ours, with what they were made from
 
@@ -35,6 +36,8 @@ class Checks:
         self._round: tuple[object, str, int] | None = None
         self._waiting: dict[str, float] = {}  # our ids that a round waits for, and nobody else's, since when
         self._plans: dict[tuple[int, int], Assignments] = {}
+        self._look_at = 0.0
+        self.work: dict[tuple[int, int], Counter[str]] = {}  # what we did in each generation of a crowd
         self._asked: dict[str, deque[float]] = {}
         self._known: dict[Assignments, frozenset[TopicPartition]] = {}
 
@@ -44,8 +47,9 @@ class Checks:
         if not self.world.broker.at_work:
             self._round = None
             return
-        if self.dirty:
+        if self.dirty and self.world.clock.now >= self._look_at:
             self.dirty = False
+            self._look_at = self.world.clock.now + (CROWD_LOOK_S if self.world.crowd else 0.0)
             self._one_owner()
         self._stall()
 
@@ -64,7 +68,7 @@ class Checks:
 
     def _stall(self) -> None:
         group = self.world.broker.group
-        waits = group.waits_for()
+        waits = group.waits_for() if not self.world.crowd or group.may_wait_only_for(self.world.is_ours) else set()
         ours = bool(waits) and all(self.world.is_ours(member_id) for member_id in waits) and len(group.seats) > 1
         if not ours or self._held_open():
             self._round = None
@@ -93,6 +97,12 @@ class Checks:
                     self.world.violate(f"{sidecar.name} has held the round open for {held_s:.1f} s")
                 return True
         return False
+
+    def worked(self, kind: str) -> None:
+        """A sidecar does something that costs the group, the broker or us."""
+        if self.world.crowd:
+            key = self.world.broker.epoch, self.world.broker.group.generation
+            self.work.setdefault(key, Counter())[kind] += 1
 
     def made(self, assignments: Assignments, known: frozenset[TopicPartition]) -> None:
         """A plan of ours, and the partitions of the metadata that it was made with."""

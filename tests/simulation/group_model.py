@@ -89,6 +89,12 @@ class Group:
             return {self.leader}
         return set()
 
+    def may_wait_only_for(self, these: Callable[[str], bool]) -> bool:
+        """Less work than `waits_for` where a crowd is waited for."""
+        if self.state == PREPARING:
+            return all(s.join is not None or these(s.member_id) for s in self.seats.values())
+        return self.state == COMPLETING
+
     # ---- JoinGroup -------------------------------------------------------------------------------------------------
 
     def join(self, request: Join, client_id: str, reply: Reply) -> None:
@@ -112,7 +118,7 @@ class Group:
         if not SESSION_MS[0] <= request.session_timeout_ms <= SESSION_MS[1]:
             return Code.INVALID_SESSION_TIMEOUT
         names = {name for name, _ in request.protocols}
-        shared = set.intersection(names, *({n for n, _ in s.protocols} for s in self.seats.values()))
+        shared = names.intersection(*{tuple(n for n, _ in s.protocols) for s in self.seats.values()})
         if not shared:
             return Code.INCONSISTENT_GROUP_PROTOCOL
         if not request.member_id or request.member_id in self.pending:

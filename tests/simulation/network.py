@@ -51,6 +51,7 @@ class Network:
         self._rng = rng
         self._injected = injected
         self._calls: list[Call] = []
+        self._tidy_at = 10
         self._arrival: dict[tuple[str, int], float] = {}
         self._last: dict[tuple[str, int, int], Call] = {}  # of each connection
 
@@ -65,8 +66,10 @@ class Network:
         failed: Callable[[Failure], None],
     ) -> Call:
         call = Call(client, node, answered, failed)
-        self._calls = [c for c in self._calls if not c.over]
         self._calls.append(call)
+        if len(self._calls) > self._tidy_at:
+            self._calls = [c for c in self._calls if not c.over]
+            self._tidy_at = 2 * len(self._calls) + 10
         call.deadline = self.clock.after(timeout_s, lambda: call.fail(Failure.TIMED_OUT))
         fate = self._fate()
         if fate == "before":

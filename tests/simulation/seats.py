@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from coordinator.succession import BUCKETS_MIN, Order, buckets_for, spread_hash
@@ -44,6 +45,9 @@ class Record:
     seats: tuple[Seat, ...]
 
 
+_spread_hash = lru_cache(maxsize=100_000)(spread_hash)
+
+
 @dataclass
 class Table:
     """The broker's hash table: by bucket, then by arrival (Java) or by hash (Scala); it never shrinks."""
@@ -60,6 +64,6 @@ class Table:
         return sorted(self.seats.values(), key=self._place)
 
     def _place(self, seat: Seat) -> tuple[int, int]:
-        spread = spread_hash(seat.member_id)
+        spread = _spread_hash(seat.member_id)
         signed = spread - (1 << 32) if spread >> 31 else spread
         return spread & (self.buckets - 1), signed if self.order is Order.SCALA else 0

@@ -109,6 +109,8 @@ class Sidecar:
     # ---- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        if self.machine is not None:
+            return  # whoever looks after it has been here before
         self._wipe()
         self.process += 1
         self.exit_code, self.fatal = None, None
@@ -236,6 +238,7 @@ class Sidecar:
             self._do(command)
 
     def _do(self, command: c.Command) -> None:
+        self.world.checks.worked(type(command).__name__)
         match command:
             case c.Abandon():
                 call = self._calls.pop(command.request_id, None)

@@ -34,13 +34,14 @@ FLOCKS: dict[str, tuple[Kind, ...]] = {
     "cooperative and librdkafka": (COOPERATIVE, RDKAFKA_COOPERATIVE),
     "streams": (STREAMS,),
 }
+CROWDS = ("eager", "sticky", "cooperative")
 
 
 class World:
     """`told` is the trace. `notes` counts what the machines have noted, `injected` the faults."""
 
-    def __init__(self, seed: int, clock: Clock | None = None) -> None:
-        """With a clock of somebody else many worlds live at the same time."""
+    def __init__(self, seed: int, clock: Clock | None = None, crowd: int = 0) -> None:
+        """With a clock of somebody else many worlds live at the same time. `crowd`: so many consumers of one topic."""
         self.seed = seed
         self.rng = random.Random(seed)
         self.clock = clock or Clock()
@@ -53,7 +54,8 @@ class World:
         self.checks = Checks(self)
         self.network = Network(self.clock, self.rng, self.injected)
         self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
-        self.flock = self.rng.choice([*FLOCKS, "streams"])
+        self.crowd = crowd
+        self.flock = self.rng.choice(CROWDS if crowd else [*FLOCKS, "streams"])
         self.more = random.Random(f"more of {seed}")
         self.application = Application.drawn(self.more)
         self.topics = Topics(self.clock, self.rng, self.application.racks if self.streams else {})
@@ -62,10 +64,10 @@ class World:
         self.config = self._config()
         self.control = ControlLog(self)
         assert check_timing(self.config) is None
-        static = self.rng.random() < 0.4
+        static = not crowd and self.rng.random() < 0.4
         self.processes: list[Process] = []
         self.members: list[Member] = []
-        for i in range(self.rng.randint(2, 7)):
+        for i in range(crowd or self.rng.randint(2, 7)):
             kind = self.rng.choice(FLOCKS[self.flock])
             if self.streams:
                 threads = self.more.randint(1, self.application.threads_max)
@@ -73,7 +75,7 @@ class World:
                 self.members += self.processes[-1].threads
             else:
                 self.members.append(Member(self, f"m{i}", kind, f"i{i}" if static else None))
-        hostile = not self.streams and self.rng.random() < 0.25
+        hostile = not self.streams and not crowd and self.rng.random() < 0.25
         self.hostile = [Hostile(self, "evil", FLOCKS[self.flock][0], None)] if hostile else []
         self.sidecars = [Sidecar(self, f"{SIDECAR}-{name}", self.config) for name in "ab"]
 
@@ -103,7 +105,7 @@ class World:
             linger_ms=None,
             takeover_attempts_max=1_000,
         )
-        standby = made.instance_id is not None and self.more.random() < 0.3
+        standby = not self.crowd and made.instance_id is not None and self.more.random() < 0.3
         return replace(made, standby=True) if standby else made
 
     def _make_topics(self, partitions: int) -> None:
@@ -111,6 +113,9 @@ class World:
         if self.streams:
             self.topics.change(self.application.sizes(partitions, self.more.randint(1, 8)))
             self.subscribed = self.application.topology.source_topics
+            return
+        if self.crowd:
+            self.topics.change({TOPIC: self.crowd + partitions})
             return
         more = {topic: self.more.randint(1, 8) for topic in ("u", "v")[: self.more.choice((0, 1, 1, 2))]}
         self.subscribed = (TOPIC, *more)
@@ -161,8 +166,8 @@ class World:
         while self.clock.now < when:
             self.clock.step(min(when, ask_at) if enough is not None else when)
             self.checks.step()
-            if self.clock.steps > STEPS_MAX:
-                self.violate(f"{STEPS_MAX} steps and no end")
+            if self.clock.steps > STEPS_MAX * max(1, self.crowd // 10):
+                self.violate(f"{self.clock.steps} steps and no end")
             if enough is not None and self.clock.now >= ask_at:
                 if enough():
                     return True

@@ -1,0 +1,33 @@
+"""A storm of members, small enough for every run of the tests; `make storm` has the large ones."""
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator import commands as c
+from coordinator import events as e
+from coordinator.group import GroupMembership
+from tests.simulation.storm import Storm, line
+
+
+def test_a_storm_of_members_costs_the_sidecar_no_more_than_few_do() -> None:
+    weather = Storm(1, members=150).run()
+    assert not weather.violation, line(1, weather)
+    assert weather.events > 300
+    assert weather.plans["ours"] > 5
+    assert weather.work["Sync"] <= 2
+
+
+def test_work_that_grows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sidecar that sends each of its plans three times."""
+    handle = GroupMembership.handle
+
+    def thrice(self: GroupMembership, event: e.Event, now: float) -> tuple[c.Command, ...]:
+        commands = handle(self, event, now)
+        syncs = [command for command in commands if isinstance(command, c.Sync)]
+        more = [replace(sync, request_id=sync.request_id + 10**6 * n) for sync in syncs for n in (1, 2)]
+        return (*commands, *more)
+
+    monkeypatch.setattr(GroupMembership, "handle", thrice)
+    weather = Storm(1, members=20).run()
+    assert "more work in one generation" in weather.violation
