@@ -6,15 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import CURRENT, STREAMS_39, Release
-from tests.interop.matrix import LIMIT_S, RELEASES, Line, Outcome
-from tests.interop.streams_app import StreamsApp
+from tests.interop.jvm import CURRENT, STREAMS_39
+from tests.interop.matrix import LIMIT_S, RELEASES, STREAMS_TASKS, Line, Outcome
+from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import application, failures, generation_of, led, strangers
 from tests.interop.streams_load import Load
 
 SESSION_MS = 6_000
 RETURN_SESSION_MS = 60_000
 QUIET_S = 2.0
+EAGER = {"upgrade.from": "2.3"}  # what makes Streams 3.9 speak the eager protocol
 
 
 def run_streams(release: str, line: Line) -> Outcome:
@@ -31,7 +32,7 @@ def run_streams(release: str, line: Line) -> Outcome:
 
 
 def _life(cluster: KafkaCluster, folder: Path, line: Line, outcome: Outcome) -> None:
-    app = application(cluster, line.name, session_timeout_ms=SESSION_MS, release=_release(line))
+    app = _application(cluster, line, line.name, SESSION_MS)
 
     def started(app: StreamsApp) -> None:
         app.add("one")
@@ -56,7 +57,7 @@ def _life(cluster: KafkaCluster, folder: Path, line: Line, outcome: Outcome) -> 
 
 
 def _static(cluster: KafkaCluster, folder: Path, line: Line, outcome: Outcome) -> None:
-    app = application(cluster, f"{line.name}-static", session_timeout_ms=RETURN_SESSION_MS, release=_release(line))
+    app = _application(cluster, line, f"{line.name}-static", RETURN_SESSION_MS)
     with led(cluster, app, folder), StreamsApp(cluster, app) as running, Load(cluster, app.topics[0], keys=50) as load:
         load.produce(500)
 
@@ -72,8 +73,12 @@ def _static(cluster: KafkaCluster, folder: Path, line: Line, outcome: Outcome) -
             _step(cluster, running, "static return", returned, outcome)
 
 
-def _release(line: Line) -> Release:
-    return CURRENT if line.kind == "streams" else STREAMS_39
+def _application(cluster: KafkaCluster, line: Line, name: str, session_ms: int) -> Application:
+    release = CURRENT if line.kind == "streams" else STREAMS_39
+    settings = EAGER if line.way == "eager" else {}
+    app = application(cluster, name, session_timeout_ms=session_ms, release=release, settings=settings)
+    assert len(app.tasks) == STREAMS_TASKS
+    return app
 
 
 def _step(
@@ -85,10 +90,13 @@ def _step(
     try:
         work(app)
         app.wait_settled(limit_s=LIMIT_S, quiet_s=QUIET_S)
-        took_s = max(0.0, time.monotonic() - began - min(instance.quiet_s for instance in app.live))
+        ended = time.monotonic() - min(instance.quiet_s for instance in app.live)
+        took_s = max(0.0, ended - began - _starting_s(app, began))
         assert strangers(cluster, group) == []
         assert app.timeline().overlaps() == []
         assert failures(app) == []
+        if name == "join":
+            assert (_stopped(app, began) == app.application.tasks) == (app.application.settings == EAGER), "other way"
     except AssertionError as error:
         outcome.cells[name] = "FAILED"
         outcome.failed.append(f"{group}, {name}: {error}")
@@ -96,3 +104,19 @@ def _step(
     same = name == "static return" and generation_of(cluster, group) == before
     outcome.cells[name] = f"{took_s:.1f} s" + (", no round" if same else "")
     return True
+
+
+def _starting_s(app: StreamsApp, began: float) -> float:
+    """How long the youngest process took until it called start(), since this step began."""
+    called = [h.t_ms for h in app.timeline().ordered if h.event == "state" and h.said["before"] == "CREATED"]
+    return max(0.0, (max(called) - _wall_ms(began)) / 1000)
+
+
+def _stopped(app: StreamsApp, began: float) -> set[str]:
+    """The tasks that did not run for a while, since this step began: all of them where members are eager."""
+    since_ms = _wall_ms(began)
+    return {h.said["task"] for h in app.timeline().ordered if h.event == "suspended" and h.t_ms >= since_ms}
+
+
+def _wall_ms(monotonic: float) -> float:
+    return (time.time() - time.monotonic() + monotonic) * 1000
