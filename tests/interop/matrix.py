@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +46,7 @@ SESSION_MS = 6_000
 RETURN_SESSION_MS = 120_000  # whoever comes back has so long, the start of its process included
 PARTITIONS = 12
 STREAMS_TASKS = 12
+WAITING = {"linger_ms": 3_600_000}  # for members that come last, when it has led nobody for long
 LIMIT_S = 30.0
 QUIET_S = 1.0
 DOC = ROOT / "docs" / "interoperability.md"
@@ -192,15 +193,19 @@ def static_group(line: Line) -> str:
     return f"{line.name}-static"
 
 
+def groups(line: Line) -> list[str]:
+    """The groups that one line lives in, to be led by us."""
+    return [line.name, static_group(line)] if line.static else [line.name]
+
+
 def run(release: str, chosen: Sequence[Line], at_once: int) -> list[Outcome]:
     """All these lines on one broker of this release."""
     jars, version = RELEASES[release]
     able = [line for line in chosen if not line.why_not]
-    groups = [name for line in able for name in ([line.name, static_group(line)] if line.static else [line.name])]
     with (
         KafkaCluster(nodes=1, racks=("az1",), heap_mb=512, release=jars) as cluster,
         Flock(cluster.bootstrap) as flock,
-        Bellwether(cluster, groups) as lead,
+        Bellwether(cluster, [group for line in able for group in groups(line)], options=WAITING) as lead,
         ThreadPoolExecutor(at_once) as pool,
     ):
         print(f"broker {version}, {len(able)} lines", flush=True)
@@ -217,26 +222,25 @@ def keep(release: str, outcomes: Sequence[Outcome]) -> None:
     """Beside what earlier pieces have found."""
     path = CELLS / f"{release}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    cells = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    cells = _kept(release)
     stamp = {"when": time.strftime("%Y-%m-%d", time.gmtime()), "load": f"{os.getloadavg()[0]:.0f}"}
     cells |= {outcome.line: {**outcome.cells, **stamp} for outcome in outcomes}
     path.write_text(json.dumps(cells, indent=1), encoding="utf-8")
 
 
-def document() -> str:
-    """docs/interoperability.md of all pieces."""
-    told = {release: _kept(release) for release in RELEASES}
+def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
+    """docs/interoperability.md of what was found: by release, by line, by step, and the line's "when" and "load"."""
     parts = [HEAD]
     measured = failed = 0
     for release, (_, version) in RELEASES.items():
         parts += [f"## Broker {version}", "", f"| client | rebalance | {' | '.join(STEPS)} |", "| --- " * 7 + "|"]
         for line in (*LINES, *STREAMS_LINES):
-            cells = [_cell(line, told[release].get(line.name, {}), step) for step in STEPS]
+            cells = [_cell(line, told.get(release, {}).get(line.name, {}), step) for step in STEPS]
             measured += sum(cell.endswith((" s", "no round")) for cell in cells)
             failed += cells.count("FAILED")
             parts.append(f"| {line.client} | {line.way} | {' | '.join(cells)} |")
         parts.append("")
-    lines = [cells for kept in told.values() for cells in kept.values()]
+    lines = [cells for found in told.values() for cells in found.values()]
     days = " and ".join(sorted({cells["when"][:10] for cells in lines}))
     loads = sorted(int(cells.get("load", "0")) for cells in lines) or [0]
     machine = f"{os.cpu_count()} cores at a load average of {loads[0]} to {loads[-1]}"
@@ -244,13 +248,18 @@ def document() -> str:
     return "\n".join(parts)
 
 
+def kept() -> dict[str, dict[str, dict[str, str]]]:
+    """What all pieces have found so far."""
+    return {release: _kept(release) for release in RELEASES}
+
+
 def _kept(release: str) -> dict[str, dict[str, str]]:
     path = CELLS / f"{release}.json"
-    kept: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return kept
+    cells: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return cells
 
 
-def _cell(line: Line, cells: dict[str, str], step: str) -> str:
+def _cell(line: Line, cells: Mapping[str, str], step: str) -> str:
     if line.why_not or (step == "static return" and not line.static):
         return "n/a"
     return cells.get(step, "not run")
@@ -308,7 +317,7 @@ def main() -> int:
                 outcomes.append(found)
                 keep(release, [found])
             failed |= any(outcome.failed for outcome in outcomes)
-    Path(DOC).write_text(document(), encoding="utf-8")
+    Path(DOC).write_text(document(kept()), encoding="utf-8")
     return 1 if failed else 0
 
 
