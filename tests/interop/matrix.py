@@ -268,18 +268,18 @@ def _cell(line: Line, cells: Mapping[str, str], step: str) -> str:
 HEAD = f"""# Interoperability
 
 Made by `make matrix`, not by hand. One `bellwether run` leads the groups of all clients on a broker of each
-release; the members are real clients in processes of their own. A cell is the time from a member's call to
-join, leave, die (kill -9) or come back (kill -9, then a new process under the same `group.instance.id`) until
-every one of {PARTITIONS} partitions has exactly one owner again, by the members' own reports, with a spread
-of one at most. Of Streams it is the time until each of {STREAMS_TASKS} tasks is restored and runs on one instance; the
-spread is not asked for, since a task moves only after its copy has caught up. The start of a process, until it
-calls `subscribe` or `KafkaStreams.start`, is left out; loading classes after that is not.
+release, of which one line after the other lives; the members are real clients in processes of their own. A cell
+is the time from a member's call to join, leave, die (kill -9) or come back (kill -9, then a new process under the
+same `group.instance.id`) until every one of {PARTITIONS} partitions has exactly one owner again, by the members'
+own reports, with a spread of one at most. Of Streams it is the time until each of {STREAMS_TASKS} tasks is restored
+and runs on one instance; the spread is not asked for, since a task moves only after its copy has caught up. The
+start of a process, until it calls `subscribe` or `KafkaStreams.start`, is left out; loading classes after that is not.
 
-A cell fails where that does not come within {LIMIT_S * PATIENCE:.0f} s, where two members held
-a partition at the same time, or where a round was led by anybody but us, by the broker's log. `plan` is the
-first plan for three members (two instances of Streams); `crash` includes the session timeout that the broker
-waits, {SESSION_MS // 1000} s. "No round" means that the generation stayed. Streams instances do not leave
-when they close: their session ends, or the sidecar removes them.
+A cell fails where that does not come within {LIMIT_S * PATIENCE:.0f} s, where two members held a partition at the
+same time, or where a round was led by anybody but us, by the broker's log. `plan` is the first plan for three
+members (two instances of Streams); `crash` includes the session timeout that the broker waits, {SESSION_MS // 1000} s.
+"No round" means that the generation stayed. Streams instances do not leave when they close: their session ends, or
+the sidecar removes them.
 
 "n/a", and why it cannot be otherwise:
 
@@ -300,7 +300,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Clients and brokers, each with each.")
     parser.add_argument("--release", nargs="*", choices=list(RELEASES), default=list(RELEASES))
     parser.add_argument("--client", nargs="*", help="only lines whose name begins so")
-    parser.add_argument("--at-once", type=int, default=5, help="groups that live at the same time")
+    parser.add_argument("--at-once", type=int, default=1, help="lines that live at the same time")
     parser.add_argument("--write-only", action="store_true", help="the document of what has been measured before")
     options = parser.parse_args()
     failed = False

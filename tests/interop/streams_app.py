@@ -306,7 +306,8 @@ class StreamsApp:
         instance = self.instances[name]
         application = application or self.application
         arguments = application.arguments(self.cluster.bootstrap, instance.home / "state")
-        arguments["application.server"] = f"{name}.example:{8000 + len(self.instances)}"
+        # The same for all its lives: Java asks for a round of its own where an endpoint is not the one the group knows.
+        arguments["application.server"] = f"{name}.example:{8001 + list(self.instances).index(name)}"
         arguments["client.id"] = name
         if instance.rack is not None:
             arguments["consumer.client.rack"] = instance.rack
