@@ -132,7 +132,7 @@ conformance: setup  ## the model of the simulation against a real broker, SEEDS=
 matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/interoperability.md; RELEASE=4.3 for a piece; half an hour
 	$(BIN)/python -m tests.interop.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
 
-faults: setup  ## what goes wrong around a sidecar on a real broker, into docs/faults.md; root and libfaketime for all rows; ten minutes
+faults: setup  ## what goes wrong around a sidecar on three real brokers, into docs/faults.md; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
 	$(BIN)/python -m tests.interop.fault_table $(ROWS)
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
