@@ -38,6 +38,7 @@ CERTIFICATE_S = 30
 DAY_S = 86_400
 FOLLOWED_S = 1.5 + 10.0 + 3.0  # until our watch has seen a topic grow, and rounds of ours are ten seconds apart
 PARKED_S = 14.0
+TOKEN_S = 12
 
 
 class SecureCluster(TlsCluster):
@@ -355,6 +356,15 @@ def _scram(user: str) -> Login:
     return login
 
 
+def _token(here: Stand) -> dict[str, str]:
+    return {
+        **here.cluster.listener("LOGIN"),
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": f"principal=bellwether lifeSeconds={TOKEN_S}",
+    }
+
+
 def _knows_next(here: Stand) -> dict[str, str]:
     """Trusts the certificate that the broker will have, too."""
     (here.folder / "next").mkdir()
@@ -387,6 +397,9 @@ ROWS: dict[str, Callable[[Stand, str], Row]] = {
     "logins-renewed": _led(
         "logins that last 10 s (connections.max.reauth.ms), twice renewed, then a consumer joins",
         _at_once, _scram("renewing"), _renewed,
+    ),
+    "tokens-renewed": _led(
+        f"unsecured OAUTHBEARER tokens of {TOKEN_S} s, renewed, then a consumer joins", _at_once, _token, _renewed
     ),
     "login-parked": _led(
         f"our JoinGroup waits for a member for {PARKED_S:.0f} s with a login of 10 s; from that member's return",
