@@ -245,6 +245,7 @@ def _parked(_: Stand, group: Secure, lead: Bellwether) -> float:
     """A member does not come back for longer than a login lasts. From the moment when it does."""
     slow = group.member(own_process=True)
     group.members.append(slow)
+    group.until_owned(time.monotonic())  # it has come
     group.settle()
     generation = group.last().generation
     os.kill(slow.host.pid, signal.SIGSTOP)
