@@ -13,7 +13,7 @@ from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscr
 from protocol.streams_subscription import SubscriptionInfo
 from protocol.types import ProcessId
 from tests.unit.coordinator.playbook import ME, Play
-from tests.unit.coordinator.test_takeover import (
+from tests.unit.coordinator.takeover_scenes import (
     BAD,
     GROUP,
     LEADER,

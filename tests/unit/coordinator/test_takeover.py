@@ -1,7 +1,5 @@
 """Stories of a membership on its way into a group that somebody else leads."""
 
-from itertools import islice
-
 import pytest
 
 from coordinator import commands as c
@@ -12,67 +10,34 @@ from coordinator.group_adopt import REHEARSAL
 from coordinator.group_config import MembershipConfig
 from coordinator.group_rules import subscription
 from coordinator.leadership import proven
-from coordinator.succession import spread_hash
-from tests.unit.coordinator.playbook import Play, member, seen
-
-REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27
-GROUP_MAX_SIZE_REACHED = 81
-
-
-def ids(bucket: int, count: int, *, prefix: str = "m") -> list[str]:
-    """Ids in this bucket of any table of up to 256, whatever the order: their hashes are small and positive."""
-    found = (f"{prefix}-{i}" for i in range(100_000) if spread_hash(f"{prefix}-{i}") & 255 == bucket)
-    return list(islice(found, count))
-
-
-GOOD, (BAD, ALSO_BAD, WORSE) = ids(0, 1, prefix="bellwether")[0], ids(15, 3, prefix="bellwether")
-LEADER, OTHER, THIRD = ids(3, 1)[0], ids(7, 1)[0], ids(11, 1)[0]
-
-
-def client(member_id: str, name: str, instance: str | None = None) -> e.DescribedMember:
-    return e.DescribedMember(member_id, instance, b"m", b"a", name, "/127.0.0.1")
-
-
-GROUP = (client(LEADER, "leader"), client(OTHER, "other"), client(THIRD, "third"))
-
-
-COOPERATIVE = "cooperative-sticky"
-
-
-def stable(play: Play, *members: e.DescribedMember, protocol: str = "range") -> Play:
-    return play.described("Stable", *(members or GROUP), protocol=protocol)
-
-
-def seeing(protocol: str = "range", **settings: object) -> Play:
-    return stable(Play(adopt="take-over", **settings).found(), protocol=protocol)
-
-
-def rehearsed(protocol: str = "range", **settings: object) -> Play:
-    return seeing(protocol, **settings).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
-
-
-def evicted(play: Play, error: int = 0) -> Play:
-    return play.tell(e.LeaveAnswer(play.requests[c.Evict], error))
-
-
-def given(play: Play, member_id: str) -> Play:
-    return play.refused(REQUIRED, member_id=member_id)
-
-
-def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5, protocol: str = "range") -> Play:
-    members = [member(member_id), member(OTHER)] if leader == member_id else []
-    return play.joined(*members, generation=generation, leader=leader, member_id=member_id, protocol=protocol)
-
-
-def dynamic_until_named(**settings: object) -> Play:
-    """Parked with a good id when the round ends and names the old leader, whose assignment then stands."""
-    return answered(given(rehearsed(**settings), GOOD), LEADER).synced()
-
-
-def evictions(play: Play) -> list[tuple[tuple[str, ...], int | None]]:
-    """Who is removed by the last answer, and on which lane."""
-    return [(command.member_ids, command.lane) for command in play.last if isinstance(command, c.Evict)]
-
+from tests.unit.coordinator.playbook import Play
+from tests.unit.coordinator.takeover_scenes import (
+    ALSO_BAD,
+    BAD,
+    COOPERATIVE,
+    FENCED,
+    GOOD,
+    GROUP,
+    GROUP_MAX_SIZE_REACHED,
+    IN_PROGRESS,
+    LEADER,
+    OTHER,
+    REQUIRED,
+    THIRD,
+    UNKNOWN,
+    WORSE,
+    answered,
+    client,
+    dynamic_until_named,
+    evicted,
+    evictions,
+    given,
+    ids,
+    parked,
+    rehearsed,
+    seeing,
+    stable,
+)
 
 # ---- before anything is done ---------------------------------------------------------------------------------------
 
@@ -243,17 +208,6 @@ def test_an_id_must_sort_first_in_the_table_that_our_coming_makes_grow() -> None
 
 
 # ---- with an instance id -------------------------------------------------------------------------------------------
-
-
-def parked(**settings: object) -> Play:
-    """With a barrier, the first static id in the round of cooperative members, and an id to open the next with."""
-    play = rehearsed(COOPERATIVE, instance_id="bellwether", **settings)
-    assert play.sent(c.Join).instance_id is None
-    own, opener = (command for command in given(play, "barrier").last if isinstance(command, c.Join))
-    assert (own.instance_id, own.lane, opener.instance_id, opener.lane) == ("bellwether", 0, None, 1)
-    given(play, "opener")
-    play.requests[c.Join] = own.request_id  # the other one has been answered
-    return play
 
 
 def with_us(member_id: str) -> tuple[e.DescribedMember, ...]:
@@ -454,57 +408,3 @@ def test_a_barrier_is_given_back_when_the_lead_has_come_early() -> None:
     answered(play, GOOD, generation=6, protocol="cooperative-sticky")
     assert play.state is State.DECIDING
     assert play.sent(c.Evict).member_ids == ("barrier-2",)
-
-
-# ---- succession ----------------------------------------------------------------------------------------------------
-
-
-def waiting(play: Play) -> Play:
-    return play.described("PreparingRebalance", *GROUP)
-
-
-def has_waited(play: Play) -> Play:
-    """A round that has been open for longer than ordinary ones."""
-    for _ in range(6):
-        waiting(play)
-        if play.kinds():
-            return play
-        play.wake()
-    raise AssertionError("it never tried")
-
-
-def test_a_round_that_waits_for_somebody_is_joined_and_another_leader_left_at_once() -> None:
-    play = Play(adopt="succeed").found()
-    began = play.now
-    has_waited(play)
-    assert play.now - began >= 4, "not in an ordinary round"
-    assert given(play, GOOD).sent(c.Join).member_id == GOOD
-    answered(play, LEADER)
-    assert play.kinds() == ["Leave"]
-
-
-def test_whose_leader_had_gone_we_lead() -> None:
-    play = has_waited(Play(adopt="succeed").found())
-    answered(given(play, GOOD), GOOD)
-    assert play.state is State.DECIDING
-    assert not [command for command in play.seen if isinstance(command, c.Evict)]
-
-
-def test_a_group_at_rest_is_not_joined_to_succeed() -> None:
-    assert stable(Play(adopt="succeed").found()).kinds() == []
-
-
-def test_a_follower_never_stays() -> None:
-    """Whatever JoinGroup is answered with another leader is followed by LeaveGroup, and nothing is ever synced."""
-    play = Play().joining().joined(leader="somebody")
-    assert play.kinds() == ["Leave"]
-    assert not [command for command in play.seen if isinstance(command, c.Sync)]
-    assert seen("x").member_id == "x"
-
-
-def test_heartbeats_end_with_the_decision_deadline() -> None:
-    """So that a process whose plan hangs and whose LeaveGroup is lost is expelled within its session."""
-    play = Play().deciding()
-    kinds = [type(command) for command in play.run(20.0) if isinstance(command, c.Request)]
-    assert kinds.count(c.Heartbeat) == 3
-    assert c.Heartbeat not in kinds[kinds.index(c.Leave) :]
