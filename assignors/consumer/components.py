@@ -65,9 +65,6 @@ def _labels(sets: list[IntArray], topic_total: int) -> IntArray:
     topic = np.concatenate(sets)
     starts = np.cumsum(lengths) - lengths
     label = np.arange(topic_total, dtype=np.int32)
-    if len(sets) == 1:
-        label[topic] = topic.min()
-        return label
     while True:
         lowest = np.repeat(np.minimum.reduceat(label[topic], starts), lengths)
         lower = label.copy()

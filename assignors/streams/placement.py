@@ -75,15 +75,6 @@ class Placement:
         order = np.argsort(task.astype(np.int64) * self.size + process)
         return task[order], process[order]
 
-    def replace_standbys(self, task: IntArray, process: IntArray) -> None:
-        """Takes over a rearrangement of the standbys."""
-        _, before = self.replicas()
-        change = np.bincount(process, minlength=self.size) - np.bincount(before, minlength=self.size)
-        self.load = (np.array(self.load) + change).tolist()
-        self.standbys.clear()
-        for t, p in zip(task.tolist(), process.tolist(), strict=True):
-            self.standbys[t].append(p)
-
     def plan(self, *, probing: bool, notes: tuple[str, ...] = ()) -> StreamsPlan:
         task, process = self.replicas()
         warmup = np.zeros(len(task), dtype=np.bool_)
