@@ -141,8 +141,9 @@ def _standbys(tasks: TaskMap, out: Outgoing, columns: AssignedColumns) -> Iterat
 
 def _rest(out: Outgoing, columns: AssignedColumns) -> Iterator[str]:
     versions = {(info.version, info.error_code) for info in columns.rest if info is not None}
-    if versions - {(out.version, 0)}:
-        yield f"userData has version {max(versions)[0]} where {out.version} was meant, or an error code"
+    odd = versions - {(out.version, 0)}
+    if odd:
+        yield f"userData has version {max(odd)[0]} where {out.version} was meant, or an error code"
     if out.version >= 7:
         times = [info.next_rebalance_ms if info is not None else NOBODY for info in columns.rest]
         if times != out.next_rebalance_ms.tolist():

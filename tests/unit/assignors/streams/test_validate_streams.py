@@ -1,5 +1,6 @@
 """The oracle of every plan for tasks: what is wrong with a plan is found, and said of the right task."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -7,13 +8,17 @@ import pytest
 
 from assignors.model import NOBODY
 from assignors.streams.assign import KAFKA, assign_streams
+from assignors.streams.crew import decode_streams
 from assignors.streams.decide import own_subscription
+from assignors.streams.encode import Outgoing
 from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
-from assignors.streams.validate import MAX_FINDINGS, validate_own, validate_plan
+from assignors.streams.result import StreamsDecision
+from assignors.streams.validate import MAX_FINDINGS, validate_bytes, validate_own, validate_plan, validate_threads
 from protocol.consumer import ConsumerProtocolAssignment
 from protocol.streams_assignment import AssignmentInfo
 from protocol.types import TopicPartition
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+from tests.unit.assignors.streams.world import OWN, Thread, group, led
 
 
 @pytest.fixture
@@ -116,3 +121,84 @@ def test_our_own_member_gets_bytes_and_no_work() -> None:
 def test_own_bytes_that_nobody_can_read_are_found(blob: bytes) -> None:
     (found,) = validate_own(blob)
     assert "does not read back" in found
+
+
+# ---- threads and bytes ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def decision() -> StreamsDecision:
+    """Two processes, every stateful task with a standby on the other one."""
+    made = led(group(Thread("a", 1), Thread("b", 2)), configs=AssignmentConfigs(num_standby_replicas=1))
+    assert read_back(made, made.out) == ()
+    return made
+
+
+def read_back(decision: StreamsDecision, out: Outgoing, blobs: Sequence[bytes] | None = None) -> tuple[str, ...]:
+    """What is found in the bytes that were sent, or in others, where `out` was meant."""
+    sent = [blob for member, blob in decision.assignments if member != OWN]
+    return validate_bytes(decode_streams(decision.raw), decision.tasks, out, blobs or sent)
+
+
+def edited(decision: StreamsDecision, change: Callable[[AssignmentInfo], AssignmentInfo]) -> list[bytes]:
+    """The bytes that were sent, with the userData of the first member changed."""
+    blobs = [blob for member, blob in decision.assignments if member != OWN]
+    first = ConsumerProtocolAssignment.decode(blobs[0])
+    info = change(AssignmentInfo.decode(first.user_data or b""))
+    return [replace(first, user_data=info.encode()).encode(), *blobs[1:]]
+
+
+def test_threads_belong_to_the_process_of_the_plan(decision: StreamsDecision) -> None:
+    view, plan, threads, crew = decision.view, decision.plan, decision.threads, decision.crew
+    assert validate_threads(view, plan, threads, crew) == ()
+    short = replace(threads, standby=threads.standby[:-1])
+    assert validate_threads(view, plan, short, crew) == ("the plan on threads has another size than the plan",)
+    nobody = replace(threads, active=changed(threads.active, 0, 7))
+    assert validate_threads(view, plan, nobody, crew) == ("a task is given to a thread that is not there",)
+    swapped = replace(threads, standby=(1 - threads.standby).astype(np.int32))
+    assert validate_threads(view, plan, swapped, crew)[0] == "a standby of task 1_0 is on a wrong thread"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (
+            lambda info: replace(info, active_tasks=info.active_tasks[1:]),
+            "a member has not one active task for each of its partitions",
+        ),
+        (
+            lambda info: replace(info, active_tasks=info.active_tasks[::-1]),
+            "the active tasks of a member are not in the order of its partitions",
+        ),
+        (
+            lambda info: replace(info, standby_tasks=info.standby_tasks[1:]),
+            "the standby tasks are not those of the plan",
+        ),
+        (
+            lambda info: replace(
+                info,
+                standby_tasks=tuple((t, (TopicPartition(p.topic, p.partition ^ 1),)) for t, (p,) in info.standby_tasks),
+            ),
+            "a standby task is sent with a partition that it does not read",
+        ),
+        (
+            lambda info: replace(info, standby_tasks=tuple((t, (p, p)) for t, (p,) in info.standby_tasks)),
+            "a standby task is not sent with all its partitions",
+        ),
+        (lambda info: replace(info, version=10), "userData has version 10 where 11 was meant, or an error code"),
+        (lambda info: replace(info, error_code=3), "userData has version 11 where 11 was meant, or an error code"),
+        (
+            lambda info: replace(info, next_rebalance_ms=5),
+            "the times of the next rebalance are not those that were meant",
+        ),
+    ],
+)
+def test_bytes_that_say_something_else_are_found(
+    decision: StreamsDecision, change: Callable[[AssignmentInfo], AssignmentInfo], found: str
+) -> None:
+    assert found in read_back(decision, decision.out, edited(decision, change))
+
+
+def test_a_partition_for_somebody_else_is_named(decision: StreamsDecision) -> None:
+    other = replace(decision.out, holder=changed(decision.out.holder, 0, 1 - decision.out.holder[0]))
+    assert read_back(decision, other) == ("orders-0 is sent to another member than planned",)
