@@ -34,8 +34,8 @@ class StealGraph:
 
     def settle(self) -> None:
         active = np.ones(len(self.counts.size), dtype=np.bool_)
-        while active.any():
-            level = np.where(active, self.counts.level, FAR)
+        while True:
+            level = np.where(active, self.counts.level, FAR)  # nobody active is nobody high enough
             low = int(level.argmin())
             goal = int(level[low]) + 2
             if int(np.where(active, self.counts.height, 0).max()) < goal:

@@ -17,7 +17,7 @@ from assignors.model import IntArray, LongArray
 from assignors.streams.exchange import StandbyExchange
 from assignors.streams.model import BALANCE_SUBTOPOLOGY, NO_STRATEGY, AssignmentConfigs, StreamsPlan, StreamsView
 from assignors.streams.placement import Placement, Standbys
-from assignors.streams.standby import StandbyRule
+from assignors.streams.standby import LabelRule, StandbyRule
 
 Movable = Callable[[int, int, int, list[int]], bool]
 """Whether a standby may move: (source, destination, task, processes that now hold standbys of the task)."""
@@ -200,7 +200,7 @@ class RackOptimiser:
     def standbys(self, place: Placement, rule: StandbyRule, traffic_cost: int, non_overlap_cost: int) -> None:
         """Exchanges standbys in the placement itself, because the rule looks at it."""
         movable = None
-        if type(rule) is not StandbyRule:
+        if isinstance(rule, LabelRule):
 
             def movable(source: int, destination: int, task: int) -> bool:
                 return rule.may_move_task(source, destination, task, place)

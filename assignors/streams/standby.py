@@ -29,11 +29,6 @@ class StandbyRule:
         """Whether balancing may move any standby from `source` to `destination`."""
         return anywhere(source, destination)
 
-    def may_move_task(self, source: int, destination: int, task: int, place: Placement) -> bool:
-        """Whether the rack optimisation may move this standby."""
-        del task, place
-        return anywhere(source, destination)
-
 
 class LabelRule(StandbyRule):
     """Replicas of a task on processes whose labels differ from those already used, then on the lightest ones.

@@ -4,7 +4,7 @@ nothing. Each is compared with the ordinary way where there is one."""
 import numpy as np
 import pytest
 
-from assignors import cost, decide, flow, load_balance
+from assignors import cost, decide, flow, load_balance, whatif
 from assignors.consumer import general, locality
 from assignors.consumer.filling import Counts, level_rows
 from assignors.consumer.racks import rack_matters
@@ -174,3 +174,9 @@ def test_a_member_that_cannot_be_read_is_neither_a_model_nor_in_a_rack() -> None
 def test_without_anybody_to_read_no_member_can_be_made() -> None:
     with pytest.raises(WhatIfError, match="No member's subscription can be read"):
         changed(unreadable(), cluster_of({"t": 6}), Change(new_members=("az1",)))
+
+
+def test_rounds_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatif, "ROUNDS_MAX", 1)
+    raw = unreadable("m", "n")
+    assert len(rounds(raw, cluster_of({"t": 6}), Memory.empty(), Policy("kafka"), 0)) == 1

@@ -67,6 +67,7 @@ def test_what_nobody_could_obey_is_left_alone_and_said() -> None:
     said = idle(problem, (Rule("pin", "*", "member:nobody"), Rule("ban", "other-1", "rack:az1")))
     assert "no member is" in said[0]
     assert "nobody subscribes to" in said[1]
+    assert idle(problem, rules) == ()
 
 
 def test_members_are_known_by_id_instance_and_client() -> None:

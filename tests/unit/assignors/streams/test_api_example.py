@@ -87,21 +87,26 @@ class Mine(TaskAssignor):
         self.zones = configs["zones"]
 class NoAssignor:
     pass
+class Bare:
+    def assign(self, application_state):
+        raise NotImplementedError
 """
 
 
 def test_an_assignor_is_loaded_by_name_and_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = "mine = bellwether_task_plugin:Mine\nnone = bellwether_task_plugin:NoAssignor\ngone = no_such_module:X\n"
+    points += "bare = bellwether_task_plugin:Bare\n"
     install(tmp_path, monkeypatch, points, PLUGIN)
     settings = {"zones": ["a"]}
     mine = load_task_assignor("mine", settings)
     assert mine.zones == ["a"]  # type: ignore[attr-defined]  # the plug-in's own
     assert settings == {"zones": ["a"]}
+    assert callable(load_task_assignor("bare", settings).assign), "there is nothing to configure"
     for name, configs, text in (
         ("mine", {}, r"plug-in 'mine' rejects its settings: ValueError: zones is missing"),
         ("none", {}, "plug-in 'none' is no task assignor: it has no method assign"),
         ("gone", {}, "plug-in 'gone' cannot be loaded: ModuleNotFoundError"),
-        ("other", {}, r"unknown plug-in 'other'.*gone, mine, none"),
+        ("other", {}, r"unknown plug-in 'other'.*bare, gone, mine, none"),
     ):
         with pytest.raises(PluginError, match=text):
             load_task_assignor(name, configs)

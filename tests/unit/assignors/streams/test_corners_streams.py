@@ -25,14 +25,14 @@ from assignors.streams.priority_set import PrioritySet
 from assignors.streams.stages.rules import _named
 from assignors.streams.threads import _heap_order
 from assignors.streams.validate import validate_plan
-from assignors.streams.whatif import Held, rounds_of_tasks
+from assignors.streams.whatif import rounds_of_tasks
 from assignors.views import DescribedMember
 from assignors.weights import Weights
 from assignors.whatif import Change, WhatIfError
 from protocol.types import TopicPartition
 from tests.unit.assignors.scenes import cluster_of
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
-from tests.unit.assignors.streams.test_whatif import END, application
+from tests.unit.assignors.streams.test_whatif import application
 from tests.unit.assignors.streams.world import (
     SHOP,
     SHOP_COUNTS,
@@ -212,10 +212,3 @@ def test_rounds_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> N
     present, held = application("az1", "az2")
     (made,) = rounds_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
     assert made.decision.followup or made.probing
-
-
-def test_what_threads_own_beside_the_topology_is_nothing_to_it() -> None:
-    threads = [replace(t, topics=(*SHOP.source_topics,), owned=(TopicPartition("orders", 99),)) for t in TWO]
-    decision = led(group(*threads))
-    assert rounds_of_tasks(decision, {"a": Held(), "b": Held()}, Change(), "kafka")[-1].decision.plan.placed
-    assert decision.configs.acceptable_recovery_lag < END

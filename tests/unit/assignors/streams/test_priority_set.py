@@ -103,6 +103,15 @@ def test_without_steps_left_it_takes_the_lightest() -> None:
             assert ours == min(wanted, key=lambda p: (before[p], p))
 
 
+def test_steps_may_end_while_the_past_is_replayed() -> None:
+    for steps in range(0, 400, 3):
+        movements = Movements(Random(steps), 12, share=0.9)
+        movements.ours = PrioritySet(movements.place, lambda mine=movements: mine.hashes, steps=steps)
+        for _ in range(60):
+            ours, _, wanted = movements.step()
+            assert ours in wanted if wanted else ours is None
+
+
 def test_nobody_qualifies() -> None:
     movements = Movements(Random(1), 4, share=0.5)
     assert movements.ours.poll([]) is None

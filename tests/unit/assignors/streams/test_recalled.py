@@ -105,6 +105,8 @@ def test_an_explanation_says_that_it_is_a_memory() -> None:
     told = {a.owner: a.verdict for a in explain_task(decision, task).alternatives}
     mine = next(str(p.process_id) for p in decision.view.processes if "b'" in p.members)
     assert "had it before its restart" in told[mine]
+    copy = next(c for c in decision.copy_lags() if str(c.process_id) == mine and c.task in ran)
+    assert (copy.lag, copy.age_ms) == (int(decision.view.tasks.end_sum[task]), None), "it has not said how far it is"
     assert all("before its restart" not in verdict for name, verdict in told.items() if name != mine)
 
 
