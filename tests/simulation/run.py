@@ -19,6 +19,7 @@ SETTLE_S = 420.0  # a member that died before its first generation keeps its sea
 ADOPT_S = 900.0  # waits after setbacks double up to 300 s, and are spread by a fifth
 QUIET_S = 120.0
 TOLD_AGAIN_S = 60.0  # a reason that was not followed is told again after a minute
+REST_S = 12.0
 STAND_BY_S = 9.0  # less than our session, after which members would notice
 FOLLOW_S = 60.0  # two looks at metadata, at most a quiet interval, and a round with its follow-up
 ROUNDS_BEFORE = 20  # members that come back after healing, each in a round of its own and its follow-up
@@ -143,10 +144,22 @@ def _must_follow(world: World) -> None:
         world.settled[f"a topic that is {what}"] = world.clock.now - began, world.broker.group.generation - before
 
 
+def _rest(world: World) -> None:
+    """Until a session has gone by without a round: what was lost just before healing is only noticed then."""
+    limit = world.clock.now + ADOPT_S
+    while world.clock.now < limit:
+        before = world.broker.group.generation
+        world.run_until(world.clock.now + REST_S)
+        if world.broker.group.generation == before and world.checks.we_lead() and not world.checks.unsettled():
+            return
+    world.violate(f"no rest of {REST_S:.0f} s: {world.checks.unsettled()}")
+
+
 def _must_not_end(world: World) -> None:
     """The input of an application at rest outgrows its state: nothing happens, because a round would end it. When its
     internal topics have grown as well, the new partitions are consumed."""
     topics, checks = world.topics, world.checks
+    _rest(world)
     world.tell("---- the input outgrows the internal topics ----")
     topics.change({**topics.sizes, INPUT: topics.sizes[INPUT] + 1})
     began, before = world.clock.now, world.broker.group.generation

@@ -32,6 +32,7 @@ class Weather:
     """What came of one storm."""
 
     members: int
+    flock: str
     events: int = 0  # joins and deaths
     generations: int = 0
     plans: Counter[str] = field(default_factory=Counter)
@@ -46,7 +47,7 @@ class Storm:
 
     def __init__(self, seed: int, members: int) -> None:
         self.world = World(seed, crowd=members)
-        self.weather = Weather(members)
+        self.weather = Weather(members, self.world.flock)
         self._over = False
 
     def run(self) -> Weather:
@@ -109,8 +110,9 @@ def line(seed: int, weather: Weather) -> str:
     waits = ", ".join(f"{state} {seconds:.2f} s" for state, seconds in sorted(weather.longest.items()))
     work = ", ".join(f"{kind} {n}" for kind, n in sorted(weather.work.items()))
     return (
-        f"seed {seed}: {weather.members} members, {weather.events} comings and goings, {weather.generations} rounds,"
-        f" {weather.plans['ours']} plans of ours; most of us in one generation: {work}; longest wait for us: {waits};"
+        f"seed {seed}: {weather.members} members ({weather.flock}), {weather.events} comings and goings,"
+        f" {weather.generations} rounds, {weather.plans['ours']} plans of ours; most of us in one generation: {work};"
+        f" longest wait for us: {waits};"
         f" at rest {weather.settled_s:.0f} s after it. {weather.violation or 'Every promise was kept.'}"
     )
 

@@ -3,8 +3,10 @@
 import pytest
 
 from coordinator.group import GroupMembership
+from coordinator.standby import Succession
 from protocol.consumer import ConsumerProtocolAssignment
 from protocol.types import TopicPartition
+from tests.simulation import planners
 from tests.simulation.checks import ViolationError
 from tests.simulation.run import live
 from tests.simulation.world import World
@@ -63,6 +65,52 @@ def test_a_plan_that_uses_our_own_member_is_noticed() -> None:
     blob = ConsumerProtocolAssignment(0, (TopicPartition("t", 0),)).encode()
     with pytest.raises(ViolationError, match="own member"):
         world.checks.planned(group.leader or "", tuple((m, blob) for m in sorted(group.seats, reverse=True)))
+
+
+def test_a_plan_for_a_topic_that_is_gone_is_noticed() -> None:
+    world = settled()
+    group = world.broker.group
+    group.generation += 1
+    ours, *others = sorted(group.seats, key=world.is_ours, reverse=True)
+    nothing = ConsumerProtocolAssignment(0, ()).encode()
+    ghost = ConsumerProtocolAssignment(0, (TopicPartition("gone", 0),)).encode()
+    plan = ((ours, nothing), (others[0], ghost), *((member_id, nothing) for member_id in others[1:]))
+    with pytest.raises(ViolationError, match="its metadata did not have"):
+        world.checks.planned(ours, plan)
+
+
+def test_a_topic_that_is_gone_and_still_consumed_is_noticed() -> None:
+    world = settled()
+    world.topics.change({topic: n for topic, n in world.topics.sizes.items() if topic != world.subscribed[-1]})
+    assert "which are gone" in world.checks.unsettled()
+
+
+def test_a_thread_that_asks_without_end_is_noticed() -> None:
+    world = settled()
+    for _ in range(30):
+        world.checks.asked("m0")
+    with pytest.raises(ViolationError, match="has asked for 30 rounds"):
+        world.checks.asked("m0")
+
+
+def test_a_round_that_ends_an_application_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch over metadata takes a grown input for a reason like any other."""
+    monkeypatch.setattr(planners, "fatal_to_java", lambda topology, cluster: "")
+    seed = next(seed for seed in range(50) if World(seed).streams)
+    with pytest.raises(ViolationError, match="would end the application"):
+        live(World(seed))
+
+
+def test_a_standby_that_takes_nothing_over_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a group that nobody has for its own, and none of a sidecar that has fallen silent."""
+
+    def our_turn(self: Succession, group: str) -> str:
+        return "no sidecar leads it" if self.holder(group) is None and self._own > 2 else ""
+
+    monkeypatch.setattr(Succession, "our_turn", our_turn)
+    world = next(w for w in map(World, range(200)) if w.config.standby and not w.streams)
+    with pytest.raises(ViolationError, match="lead"):
+        live(world)
 
 
 def test_who_never_leads_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
