@@ -1,11 +1,15 @@
-"""The interoperability matrix: what its page says, and one line of it, live."""
+"""The interoperability matrix: its page tells of every client on every broker, and one line of it, live."""
+
+import re
 
 import pytest
 
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster
-from tests.interop.matrix import LINES, RELEASES, STEPS, Life, document, groups
+from tests.interop.matrix import DOC, LINES, RELEASES, STEPS, STREAMS_LINES, Life, document, groups
 from tests.interop.members import Flock
+
+MEASURED = re.compile(r"\d+\.\d s(, no round)?")
 
 
 def cells_of(page: str) -> dict[tuple[str, str, str], list[str]]:
@@ -18,6 +22,17 @@ def cells_of(page: str) -> dict[tuple[str, str, str], list[str]]:
             if len(cells) == len(STEPS) and cells[0] not in ("plan", "---"):
                 found[version, client, way] = cells
     return found
+
+
+def test_the_page_has_a_measured_cell_for_every_step_or_says_why_not() -> None:
+    page = DOC.read_text(encoding="utf-8")
+    found = cells_of(page)
+    assert set(found) == {(v, line.client, line.way) for _, v in RELEASES.values() for line in (*LINES, *STREAMS_LINES)}
+    cells = [cell for row in found.values() for cell in row]
+    assert {cell for cell in cells if not MEASURED.fullmatch(cell)} == {"n/a"}
+    assert f"{sum(cell != 'n/a' for cell in cells)} cells measured, 0 failed" in page
+    for line in (*LINES, *STREAMS_LINES):
+        assert not line.why_not or line.why_not in page
 
 
 def test_what_failed_and_what_was_not_run_is_said() -> None:
