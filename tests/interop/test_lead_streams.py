@@ -17,6 +17,7 @@ from tests.interop.streams_led import (
     PARTITIONS,
     RETURNED,
     application,
+    create_internal_topics,
     decided_again,
     failures,
     generation_of,
@@ -138,6 +139,7 @@ def test_a_successor_leads_on_without_a_rebalance(kafka: KafkaCluster, tmp_path:
 
 def test_a_process_that_nobody_vouches_for_makes_java_lead(kafka: KafkaCluster, tmp_path: Path) -> None:
     common = application(kafka, "lead-streams-doubt")
+    create_internal_topics(kafka, common)
     with (
         led(kafka, common, tmp_path, topology_attested=False) as lead,
         StreamsApp(kafka, common) as app,

@@ -17,6 +17,7 @@ from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import (
     PARTITIONS,
     application,
+    create_internal_topics,
     failures,
     generation_of,
     led,
@@ -100,6 +101,7 @@ def test_a_version_with_swapped_subtopologies_says_so_by_its_tag(kafka: KafkaClu
         return replace(app, settings={f"client.tag.{TAG}": tag_value(topology_of(app).digest)})
 
     plain = application(kafka, "versions-swap", session_timeout_ms=SESSION_MS)
+    create_internal_topics(kafka, plain)
     old, new = tagged(plain), tagged(replace(plain, topology="v3"))
     with (
         led(kafka, old, tmp_path, topology_attested=False) as lead,
