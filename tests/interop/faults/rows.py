@@ -149,7 +149,12 @@ def keep(row: Row) -> None:
     rows = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     rows[f"{row.kind}: {row.fault}"] = {**asdict(row), "day": _today()}
     KEPT.write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    every = list(rows.values())
+    write_table()
+
+
+def write_table() -> None:
+    """All that is kept, into the document."""
+    every = list(json.loads(KEPT.read_text(encoding="utf-8")).values())
     loads, days = [row["load"] for row in every], sorted({row["day"] for row in every})
     figures = f"{len(every)} rows of {len({row['kind'] for row in every})} kinds"
     stamp = f"{' to '.join(dict.fromkeys((days[0], days[-1])))}, load average {min(loads):.0f} to {max(loads):.0f}"
