@@ -280,7 +280,7 @@ same time, or where a round was led by anybody but us, by the broker's log. `pla
 members (two instances of Streams); `crash` includes the session timeout that the broker waits, {SESSION_MS // 1000} s.
 "No round" means that the generation stayed. Streams instances do not leave when they close: their session ends, or
 the sidecar removes them. One that comes back under another `application.server` than before asks for a round itself,
-whoever leads: so it was where a static return of Streams lacks the words.
+so it was where a static return of Streams lacks the words.
 
 "n/a", and why it cannot be otherwise:
 
