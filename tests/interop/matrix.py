@@ -279,8 +279,7 @@ A cell fails where that does not come within {LIMIT_S * PATIENCE:.0f} s, where t
 same time, or where a round was led by anybody but us, by the broker's log. `plan` is the first plan for three
 members (two instances of Streams); `crash` includes the session timeout that the broker waits, {SESSION_MS // 1000} s.
 "No round" means that the generation stayed. Streams instances do not leave when they close: their session ends, or
-the sidecar removes them. One that comes back under another `application.server` than before asks for a round itself,
-so it was where a static return of Streams lacks the words.
+the sidecar removes them. One that came back under another `application.server` would ask for a round itself.
 
 "n/a", and why it cannot be otherwise:
 
