@@ -271,6 +271,13 @@ class StreamsPlanner:
                 cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
                 await self._topologies.complete(topology, cluster, limit_s)
 
+    async def objection(self, topology: Topology, limit_s: float) -> str:
+        """What a Java leader fails the application for when it rebalances now, "" for nothing: then we could not plan
+        either, and would make way for one. Raises TimeoutError and what the reader raises."""
+        async with asyncio.timeout(limit_s):
+            cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
+        return fatal_to_java(topology, cluster)
+
     # ---- reading -----------------------------------------------------------------------------------------------
 
     async def _world_or_trouble(self, raw: RawGroup, command: Decide) -> tuple[World | None, tuple[str, ...]]:

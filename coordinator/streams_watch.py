@@ -30,6 +30,7 @@ TICK_S = 0.5
 ENDS_INTERVAL_S = 30.0
 PROGRESS_SHARE = 0.2  # of task_stall_ms, between two looks
 PREPARE_INTERVAL_S = 30.0
+HELD_BACK_S = 30.0  # before topics that would end the application are looked at again
 LIMIT_S = 5.0
 SHOWN = 3
 
@@ -70,7 +71,7 @@ class StreamsWatch:
         )
         self._progress = Progress(config.task_stall_ms)
         self._stall_ms = config.task_stall_ms
-        self._ends_at = self._progress_at = self._prepare_at = float("-inf")
+        self._ends_at = self._progress_at = self._prepare_at = self._held_back_at = float("-inf")
         self._ends: dict[TaskId, int] = {}
 
     @property
@@ -130,7 +131,22 @@ class StreamsWatch:
             self._ends_at = self._clock()
             self._ends = await self._task_ends()
         reason = self._prober.due(self._now_ms(), self._ends)
-        return RebalanceWanted(reason) if reason is not None else None
+        if reason is None or await self._would_kill(reason):
+            return None
+        return RebalanceWanted(reason)
+
+    async def _would_kill(self, reason: str) -> bool:
+        """Whether the application goes on only as long as nobody rebalances it: then no probe of ours does."""
+        decision = self._progress.decision
+        if decision is None:
+            return False
+        if not self._due(self._held_back_at, HELD_BACK_S):
+            return True
+        objection = await self._planner.objection(decision.topology, LIMIT_S)
+        if objection:
+            self._held_back_at = self._clock()
+            log.warning("probe_held_back", group=self.group_id, probe=reason, reason=objection)
+        return bool(objection)
 
     async def _look_for_stalls(self) -> Event | None:
         decision = self._progress.decision

@@ -76,6 +76,25 @@ def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:
     run(story())
 
 
+def test_no_probe_ends_an_application_that_only_goes_on_while_nobody_rebalances_it() -> None:
+    """A stateful input that has outgrown its internal topics: we could not plan, and a Java leader would fail it."""
+
+    async def story() -> None:
+        led = Led(App(acceptable_recovery_lag=0), PROBING)
+        await led.round(1, A, B)
+        led.app.cluster.counts |= {"orders": 8}
+        assert await led.later(5) == []
+        assert await led.later(600) == []
+        asked = len(led.app.cluster.asked)
+        assert await led.later(1) == []
+        assert len(led.app.cluster.asked) == asked, "it looks again every half minute"
+        led.app.cluster.counts |= {"shop-by-user-repartition": 8, "shop-totals-changelog": 8}
+        (wish,) = await led.later(30)
+        assert isinstance(wish, RebalanceWanted)
+
+    run(story())
+
+
 def test_nothing_is_said_while_the_group_is_not_at_rest() -> None:
     async def story() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
