@@ -134,7 +134,7 @@ def test_a_successor_leads_on_without_a_rebalance(kafka: KafkaCluster, tmp_path:
             wait_until(lambda: generation_of(kafka, common.application_id) > generation, 60, app.tell)
             app.wait_settled()
             assert strangers(kafka, common.application_id) == []
-            app.wait_counted(load.expected)
+            app.wait_counted(load.expected, exactly_once=False)  # what "two" had not committed comes again
 
 
 def test_a_process_that_nobody_vouches_for_makes_java_lead(kafka: KafkaCluster, tmp_path: Path) -> None:
