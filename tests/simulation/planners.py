@@ -21,6 +21,7 @@ from coordinator.guard_streams import inspect_streams
 from coordinator.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from coordinator.planner import make_plan, worth_moving
 from coordinator.probing import Facts, Prober
+from coordinator.streams_watch import HELD_BACK_S
 from tests.simulation import streams
 from tests.simulation.topics import partitions_of
 
@@ -113,7 +114,7 @@ class TaskPlanner:
     def __init__(self, world: "World") -> None:
         self.world = world
         configs = world.application.config.configs
-        self._look_at = 0.0
+        self._look_at = self._held_back_until = 0.0
         self._prober = Prober(configs.acceptable_recovery_lag, configs.probing_rebalance_interval_ms)
         self.forget()
 
@@ -160,8 +161,10 @@ class TaskPlanner:
     def wish(self) -> str | None:
         """A probe, or what the watch over metadata finds, where that would not end the application."""
         reason = self._prober.due(self.world.our_wall_ms())
-        if reason or self._watched is None or not self.world.metadata or self.world.clock.now < self._look_at:
-            return reason
+        if reason:
+            return None if self._held_back(reason) else reason
+        if self._watched is None or not self.world.metadata or self.world.clock.now < self._look_at:
+            return None
         self._look_at = self.world.clock.now + LOOK_S
         topics = self.world.topics
         told = topics.told()
@@ -172,6 +175,20 @@ class TaskPlanner:
         if not self.world.application.fits(told):
             self.world.violate(f"a round that would end the application: {reason}")
         return reason
+
+    def _held_back(self, reason: str) -> bool:
+        """As `streams_watch` does it: no probe while a rebalance would end the application, or nobody can tell."""
+        now, told = self.world.clock.now, self.world.topics.told()
+        if self._watched is None or self._watched.objection is None:
+            return False
+        if not self.world.metadata or now < self._held_back_until:
+            return True
+        if self._watched.objection(self.world.topics.view(told)):
+            self._held_back_until = now + HELD_BACK_S
+            return True
+        if not self.world.application.fits(told):
+            self.world.violate(f"a probe that would end the application: {reason}")
+        return False
 
     @property
     def unfinished(self) -> bool:
