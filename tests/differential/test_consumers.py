@@ -4,9 +4,7 @@ Range and round robin give every member the same partitions in Java and here. St
 are equal and, where all members subscribe alike, as many partitions stay; Java walks hash tables, so which ones differ.
 """
 
-import json
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -18,13 +16,13 @@ from assignors.decide import Decision, decide
 from assignors.memory import Memory
 from assignors.model import ClusterView
 from assignors.registry import Policy
+from tests.differential.referees import TIMEOUT_S, ask
 from tests.interop.jvm import Java
 from tests.unit.assignors.wire import given, raw_group, sticky_v1, subscription
 from tests.unit.assignors.wire import java as subscribed
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))
 GENERATION = 7
-TIMEOUT_S = 300
 RACKS = ("az1", "az2", "az3")
 Given = dict[str, list[tuple[str, int]]]
 
@@ -84,11 +82,7 @@ def random_problem(random: Random, protocol: str, *, alike: bool, racked: bool, 
 
 def both(jvm: Java, problems: Sequence[Problem]) -> list[tuple[Problem, Given, Given]]:
     """Ours and theirs, each member's partitions sorted."""
-    lines = "".join(json.dumps(p.wire()) + "\n" for p in problems)
-    command = jvm.command("bellwether.ConsumerReferee", options=("-Dorg.slf4j.simpleLogger.defaultLogLevel=off",))
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(problems), done.stderr[-2000:]
+    answers = ask(jvm, "bellwether.ConsumerReferee", problems)
     found = []
     for problem, answer in zip(problems, answers, strict=True):
         theirs = {m: sorted((t, p) for t, p in partitions) for m, partitions in answer.items()}

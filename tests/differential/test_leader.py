@@ -5,10 +5,7 @@ to rejoin at once. Where a group cannot be led Java fails the application, and w
 """
 
 import base64
-import json
 import os
-import subprocess
-from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -21,25 +18,16 @@ from assignors.streams.result import StepAside, StreamsDecision
 from protocol.consumer import ConsumerProtocolAssignment
 from protocol.streams_assignment import NEVER_MS, AssignmentInfo
 from tests.differential.leader_problems import NOW_MS, LeaderProblem, random_leader
+from tests.differential.referees import TIMEOUT_S, ask
 from tests.interop.jvm import Java
 from tests.unit.assignors.scenes import cluster_of
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))
 REFEREE = "org.apache.kafka.streams.processor.internals.LeaderReferee"
-TIMEOUT_S = 300
 ASSIGNMENT_ERROR = 3
 DEADLINE_FROM = 7
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
-
-
-def ask(jvm: Java, problems: Sequence[LeaderProblem]) -> list[dict]:
-    lines = "".join(json.dumps(p.wire()) + "\n" for p in problems)
-    command = jvm.command(REFEREE, options=("-Dorg.slf4j.simpleLogger.defaultLogLevel=off",))
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(problems), done.stderr[-2000:]
-    return answers
 
 
 def ours(problem: LeaderProblem) -> StreamsDecision | StepAside:
@@ -115,5 +103,5 @@ def compare_probes(problem: LeaderProblem, decision: StreamsDecision, theirs: se
 def test_leaders_send_the_same(jvm: Java, *, future: bool) -> None:
     random = Random(9 + future)
     problems = [random_leader(random, future=future) for _ in range(INPUTS)]
-    kinds = [compare(problem, theirs) for problem, theirs in zip(problems, ask(jvm, problems), strict=True)]
+    kinds = [compare(problem, theirs) for problem, theirs in zip(problems, ask(jvm, REFEREE, problems), strict=True)]
     assert set(kinds) == {"shut down", "lags unknown", *(["future", "left"] if future else ["known"])}

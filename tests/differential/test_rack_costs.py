@@ -1,9 +1,6 @@
 """Rack optimisation beside Java's own on the same random inputs: equal costs, and equal standby placements."""
 
-import json
 import os
-import subprocess
-from collections.abc import Sequence
 from random import Random
 
 import numpy as np
@@ -12,28 +9,19 @@ import pytest
 from assignors.streams.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC
 from assignors.streams.rack_aware import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, as_active, as_standby, random_problem
+from tests.differential.referees import TIMEOUT_S, ask
 from tests.interop.jvm import Java
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "400"))
-TIMEOUT_S = 300
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
-
-
-def ask(jvm: Java, problems: Sequence[RackProblem]) -> list[dict]:
-    lines = "".join(json.dumps(p.wire()) + "\n" for p in problems)
-    command = jvm.command("bellwether.RackReferee", options=("-Dorg.slf4j.simpleLogger.defaultLogLevel=off",))
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(problems), done.stderr[-2000:]
-    return answers
 
 
 @pytest.mark.parametrize("strategy", [MIN_TRAFFIC, BALANCE_SUBTOPOLOGY])
 def test_active_cost_equals_java(jvm: Java, strategy: str) -> None:
     random = Random(925)
     problems = [as_active(random_problem(random), strategy=strategy) for _ in range(INPUTS)]
-    for problem, theirs in zip(problems, ask(jvm, problems), strict=True):
+    for problem, theirs in zip(problems, ask(jvm, "bellwether.RackReferee", problems), strict=True):
         assert "error" not in theirs, (problem, theirs)
         view = problem.view()
         active = np.array(problem.active, dtype=np.int32)
@@ -69,7 +57,7 @@ def test_java_answers_are_kept_when_they_are_the_current_owners(jvm: Java) -> No
         as_active(random_problem(random), strategy=random.choice([MIN_TRAFFIC, BALANCE_SUBTOPOLOGY]))
         for _ in range(300)
     ]
-    for problem, theirs in zip(problems, ask(jvm, problems), strict=True):
+    for problem, theirs in zip(problems, ask(jvm, "bellwether.RackReferee", problems), strict=True):
         current = np.array(theirs["active"], dtype=np.int32)
         ours = optimize_active(
             problem.view(),
@@ -88,7 +76,7 @@ def test_standbys_equal_java(jvm: Java, spread: bool) -> None:
     random = Random(708 + spread)
     problems = [as_standby(random_problem(random, most_processes=8), spread=spread) for _ in range(INPUTS)]
     moved = 0
-    for problem, theirs in zip(problems, ask(jvm, problems), strict=True):
+    for problem, theirs in zip(problems, ask(jvm, "bellwether.RackReferee", problems), strict=True):
         assert "error" not in theirs, (problem, theirs)
         view, plan = problem.view(), problem.plan()
 

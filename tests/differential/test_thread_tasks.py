@@ -1,38 +1,26 @@
 """Tasks to threads beside Java's own distribution on the same random processes: the same tasks for every thread."""
 
-import json
 import os
-import subprocess
-from collections.abc import Sequence
 from random import Random
 
 import pytest
 
 from assignors.streams.threads import assign_threads
-from tests.differential.thread_problems import ThreadProblem, random_threads
+from tests.differential.referees import TIMEOUT_S, ask
+from tests.differential.thread_problems import random_threads
 from tests.interop.jvm import Java
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))
 REFEREE = "org.apache.kafka.streams.processor.internals.ThreadReferee"
-TIMEOUT_S = 300
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
-
-
-def ask(jvm: Java, problems: Sequence[ThreadProblem]) -> list[dict]:
-    lines = "".join(json.dumps(p.wire()) + "\n" for p in problems)
-    command = jvm.command(REFEREE, options=("-Dorg.slf4j.simpleLogger.defaultLogLevel=off",))
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(problems), done.stderr[-2000:]
-    return answers
 
 
 @pytest.mark.parametrize(("inputs", "most_tasks"), [(INPUTS, 24), (INPUTS // 4, 200)], ids=["usual", "large"])
 def test_threads_equal_java(jvm: Java, inputs: int, most_tasks: int) -> None:
     random = Random(4 + most_tasks)
     problems = [random_threads(random, most_tasks=most_tasks) for _ in range(inputs)]
-    for problem, theirs in zip(problems, ask(jvm, problems), strict=True):
+    for problem, theirs in zip(problems, ask(jvm, REFEREE, problems), strict=True):
         view = problem.view()
         ours = assign_threads(view, problem.plan()).by_member(view)
         expected = {m: (sorted(theirs["active"][m]), sorted(theirs["standby"][m])) for m, _ in problem.members}

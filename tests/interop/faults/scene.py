@@ -36,12 +36,10 @@ class ProxiedCluster(KafkaCluster):
         return config
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Brokers, Java consumers for them, and how long a round takes among members alone."""
+class Promises:
+    """What is promised, beside what the same round takes members alone."""
 
-    cluster: ProxiedCluster
-    flock: Flock
+    __slots__ = ()
     ordinary_s: float
 
     @property
@@ -53,6 +51,15 @@ class Stage:
     def silent_s(self) -> float:
         """What is promised where we cannot be heard."""
         return SESSION_S + DECISION_S + self.at_once_s
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Promises):
+    """Brokers, Java consumers for them, and how long a round takes among members alone."""
+
+    cluster: ProxiedCluster
+    flock: Flock
+    ordinary_s: float
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.brokers import LOOPBACK, Node
-from tests.interop.faults.scene import DECISION_S
-from tests.interop.kill_points import LIMIT_S, MARGIN_S, SESSION_S, Group, ordinary_round
+from tests.interop.faults.scene import Promises
+from tests.interop.kill_points import LIMIT_S, Group, ordinary_round
 from tests.interop.members import Flock, Member, double_ownership, partitions_of, wait_settled
 from tests.interop.proxy import Proxy
 from tests.interop.tls import PASSWORD, Authority, TlsCluster, keytool, tls_cluster_of
@@ -75,7 +75,7 @@ class Secure(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class Stand(Promises):
     """A broker that speaks TLS only. `folder` is for what a row makes."""
 
     cluster: SecureCluster
@@ -83,14 +83,6 @@ class Stand:
     folder: Path
     authority: Path
     ordinary_s: float
-
-    @property
-    def at_once_s(self) -> float:
-        return self.ordinary_s + MARGIN_S
-
-    @property
-    def silent_s(self) -> float:
-        return SESSION_S + DECISION_S + self.at_once_s
 
     def scram(self, user: str) -> dict[str, str]:
         own = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": user, "sasl.password": SECRET}
