@@ -54,7 +54,7 @@ class Result:
         self.flocks.update(f"streams, {name}" for name in world.application.names if world.streams)
         self.flocks["with a sidecar that stands by"] += world.config.standby
         self.flocks["with a hostile member"] += bool(world.hostile)
-        for what, (seconds, rounds) in world.settled.items():
+        for what, (seconds, rounds) in world.rested.items():
             longest_s, most = self.settled.get(what, (0.0, 0))
             self.settled[what] = max(seconds, longest_s), max(rounds, most)
         for state, seconds in world.checks.longest.items():
@@ -95,7 +95,7 @@ def _must_settle(world: World) -> None:
     if not world.run_until(healed + limit_s, lambda: not checks.unsettled()):
         world.violate(f"not at rest {limit_s:.0f} s after healing: {checks.unsettled()}")
     rounds = world.broker.group.generation - before
-    world.settled[f"healing, {world.flock}"] = world.clock.now - healed, rounds
+    world.rested[f"healing, {world.flock}"] = world.clock.now - healed, rounds
     if world.streams and rounds > most + ROUNDS_BEFORE:
         world.violate(f"{rounds} rounds until it had converged, and {most} were to be enough")
 
@@ -141,7 +141,7 @@ def _must_follow(world: World) -> None:
         began, before = world.clock.now, world.broker.group.generation
         if not world.run_until(began + disagree_s + FOLLOW_S, lambda: not world.checks.unsettled()):
             world.violate(f"topic {topic} is {what} since {began:.0f} s: {world.checks.unsettled()}")
-        world.settled[f"a topic that is {what}"] = world.clock.now - began, world.broker.group.generation - before
+        world.rested[f"a topic that is {what}"] = world.clock.now - began, world.broker.group.generation - before
 
 
 def _rest(world: World) -> None:
@@ -174,7 +174,7 @@ def _must_not_end(world: World) -> None:
     limit_s = FOLLOW_S + TOLD_AGAIN_S + world.rounds_max * PROBING_MS / 1000
     if not world.run_until(began + limit_s, lambda: not checks.unsettled()):
         world.violate(f"topics have grown {limit_s:.0f} s ago: {checks.unsettled()}")
-    world.settled["topics that have grown"] = world.clock.now - began, world.broker.group.generation - before
+    world.rested["topics that have grown"] = world.clock.now - began, world.broker.group.generation - before
 
 
 def _must_stand_by(world: World) -> None:
@@ -194,7 +194,7 @@ def _must_stand_by(world: World) -> None:
             world.violate(f"{first.name} was {what} {STAND_BY_S:.0f} s ago, and {second.name} does not lead")
         if world.broker.group.generation != generation:
             world.violate(f"{first.name} was {what}, and that began a round")
-        world.settled[f"a leader that is {what}, with a standby"] = world.clock.now - began, 0
+        world.rested[f"a leader that is {what}, with a standby"] = world.clock.now - began, 0
 
 
 def run_seed(seed: int) -> tuple[World, str]:

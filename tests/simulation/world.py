@@ -50,7 +50,7 @@ class World:
         self.injected = Counter[str]()
         self.metadata = True
         self.skew_ms = 0  # of our machines' time of day
-        self.settled: dict[str, tuple[float, int]] = {}  # seconds and rounds until it was at rest again
+        self.rested: dict[str, tuple[float, int]] = {}  # seconds and rounds until it was at rest again
         self.checks = Checks(self)
         self.network = Network(self.clock, self.rng, self.injected)
         self.broker = Broker(self.clock, self.rng.getrandbits, self.tell, self._changed, self.checks.planned)
