@@ -24,7 +24,8 @@ from tests.bench.report import Figures, save_live, stamp
 from tests.simulation.clock import Clock
 from tests.simulation.members import COOPERATIVE, Member
 from tests.simulation.sidecar import Sidecar
-from tests.simulation.world import SIDECAR, World
+from tests.simulation.topics import Topics
+from tests.simulation.world import SIDECAR, TOPIC, World
 
 GROUPS, MEMBERS, PARTITIONS = 500, 3, 30
 LARGE_MEMBERS, LARGE_PARTITIONS = 2_000, 20_000
@@ -110,10 +111,11 @@ class Led(World):
 
     def __init__(self, seed: int, processor: Processor, members: int, partitions: int) -> None:
         super().__init__(seed, processor.clock)
-        self.kind = COOPERATIVE
-        self.grow(partitions)
+        self.flock, self.subscribed = "cooperative", (TOPIC,)
+        self.topics = Topics(self.clock, self.rng, {})
+        self.topics.change({TOPIC: partitions})
         self.config = MembershipConfig(group_id="g", instance_id=SIDECAR)
-        self.members = [Member(self, f"m{number}", self.kind, None) for number in range(members)]
+        self.members = [Member(self, f"m{number}", COOPERATIVE, None) for number in range(members)]
         self.leader = Leader(self, self.config, processor)
         self.sidecars = [self.leader]
 
