@@ -173,8 +173,10 @@ class Evener:
         """Tasks that the process may take over, in the best order for it.
 
         What is at home there comes first, then what it has caught up on. Of that, tasks that run nowhere: somebody must
-        start them anyway, while one that runs would have to stop for it. Then those that their racks want there: of
-        an exchange for their sake one task may have gone ahead while the other warmed up, and the other shall follow.
+        start them anyway, while one that runs would have to stop for it. Of what it must warm up for first, tasks that
+        run: they go on meanwhile, while one that runs nowhere is on its way to whoever has caught up on it. Then those
+        that their racks want there: of an exchange for their sake one task may have gone ahead while the other warmed
+        up, and the other shall follow.
         """
         lags, home = self._lags.choices(process), self._lags.home
 
@@ -182,7 +184,8 @@ class Evener:
             astray = not len(home) or int(home[task]) != process
             running = int(self._lags.least[task]) == LATEST_OFFSET
             foreign = self.remote(task, process) - self.remote(task, int(self.owner[task]))
-            return (astray, lags[task] > self._lags.acceptable_lag != PINNED, running, foreign, lags[task], task)
+            late = lags[task] > self._lags.acceptable_lag != PINNED
+            return (astray, late, running != late, foreign, lags[task], task)
 
         return sorted(tasks, key=harm)
 

@@ -1,5 +1,6 @@
 """The policy streams-ha: stays where it is balanced, evens out subtopologies, prefers warm processes."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -237,3 +238,26 @@ def test_warm_ups_of_tasks_to_run_come_before_those_of_standbys() -> None:
     for task in plan.standby_task[plan.warmup].tolist():
         again.instances[2].lags[task] = 0
     assert np.count_nonzero(plan_of(again, configs).active == 2) == 2, "both ran after one round of warming up"
+
+
+def test_a_task_on_its_way_is_not_taken_by_who_would_have_to_warm_up_for_it() -> None:
+    """Task 1 was withheld for process 0, which has caught up, and runs nowhere now. Process 2, far behind, took it from
+    there for the sake of even counts; it went back to process 1, process 0 was promised task 3 instead, and so on to
+    and fro, as fast as threads can join, until process 2 had caught up (simulation, seed 1053)."""
+    running = {1: [0, 3, 8, 9, 10, 11, 12, 13], 0: [4, 6, 7], 2: [2, 5]}
+    lags = {
+        0: dict.fromkeys(range(14), 0),
+        1: {1: 0, 2: 47_898, 4: 0, 5: 48_540, 6: 0, 7: 0},
+        2: {0: 25_935, 1: 50_214, 3: 95_751, 8: 32_938, 11: 52_335},
+    }
+    instances = [
+        Instance(process_id(p), lags=lags[p] | dict.fromkeys(mine, LATEST_OFFSET), active=mine)
+        for p, mine in sorted(running.items())
+    ]
+    view = Application([(14, 100_000)], instances).view()
+    at_home = np.zeros(14, dtype=np.int32)
+    at_home[[2, 5]] = 2
+    configs = AssignmentConfigs(num_standby_replicas=1, acceptable_recovery_lag=10_000)
+    plan = assign_streams(replace(view, home=at_home), configs, STREAMS_HA)
+    assert plan.active[1] == 0
+    assert plan.warmup.any(), "process 2 warms up for tasks that run elsewhere meanwhile"
