@@ -130,8 +130,8 @@ def _must_lead(world: World) -> None:
 
 
 def _no_id_is_first(world: World) -> bool:
-    """Whether a member sits in the first bucket of the broker's table, so that no id of ours comes before it, and we have
-    said that none does. Who leads is not known before a round of ours has named it, and that takes an id."""
+    """Whether a member sits in the first bucket of the broker's table, so that no id of ours comes before it, and we
+    have said that none does. Who leads is not known before a round of ours has named it, and that takes an id."""
     in_first = any(spread_hash(member) % BUCKETS == 0 for member in world.broker.group.seats)
     return in_first and any(NO_ID in line for line in world.told)
 
