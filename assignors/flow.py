@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 from assignors.mincost import Network
 from assignors.model import NOBODY, IntArray, LongArray
+from assignors.numbering import numbered
 
 Index = npt.NDArray[np.intp]
-_DIRECT = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +134,7 @@ def _classes(problem: FlowProblem) -> _Classes:
         seen = np.where(problem.owner == NOBODY, home, problem.rack[problem.owner])
     group = problem.group if problem.limit is not None else np.zeros(1, dtype=np.int32)
     code = ((problem.kind * np.int64(problem.groups) + group) * racks + home) * racks + seen
-    distinct, of = _numbered(code, len(problem.cost) * problem.groups * racks * racks)
+    distinct, of = numbered(code, len(problem.cost) * problem.groups * racks * racks)
     rest, wished = np.divmod(distinct, racks)
     rest, homes = np.divmod(rest, racks)
     kinds, groups = np.divmod(rest, problem.groups)
@@ -152,17 +152,6 @@ def _classes(problem: FlowProblem) -> _Classes:
         price=price,
         inside=price[rows, homes] + problem.leaving * scale,
     )
-
-
-def _numbered(codes: LongArray, limit: int) -> tuple[LongArray, IntArray]:
-    """(the distinct codes ascending, the number of each code among them); codes are below `limit`."""
-    if limit > _DIRECT:
-        distinct, inverse = np.unique(codes, return_inverse=True)
-        return distinct, inverse.reshape(-1).astype(np.int32)
-    present = np.zeros(limit, dtype=np.bool_)
-    present[codes] = True
-    number = np.cumsum(present, dtype=np.int32) - np.int32(1)
-    return np.flatnonzero(present), number[codes]
 
 
 def _relax(problem: FlowProblem, classes: _Classes) -> _Relaxed:

@@ -125,13 +125,16 @@ class EventPublisher:
                         "message.timestamp.type": "LogAppendTime",  # late events and skewed clocks show
                     },
                 )
-            renewed = Renewed(lambda: Producer(producer_config(self._properties)), self._properties)
+            renewed = self._renewed()
         except (KafkaException, ValueError) as error:
             log.warning("events_off", reason=f"no producer can be made: {error}; correct the properties under [kafka]")
             return
         while not self._produced(renewed):
             self._closing.wait(REVIVAL_S)
-            renewed = Renewed(lambda: Producer(producer_config(self._properties)), self._properties)
+            renewed = self._renewed()
+
+    def _renewed(self) -> Renewed[Producer]:
+        return Renewed(lambda: Producer(producer_config(self._properties)), self._properties)
 
     def _produced(self, renewed: Renewed[Producer]) -> bool:
         """Until the end, or until the producer has died: an idempotent one does for good when a broker tells it that

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.model import NOBODY, ClusterView, IntArray, LongArray
+from assignors.numbering import numbered
 from assignors.streams.model import UNKNOWN_OFFSET_SUM, Subtopology, TaskTable
 from assignors.streams.offsets import EndOffsets, end_sums
 from assignors.streams.partitions import task_count
 from assignors.streams.topology import Topology
-
-_DIRECT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,16 +147,6 @@ def _joined(code: LongArray, counted: IntArray, sets: IntArray, cluster: Cluster
     padded[: len(sets)] = sets
     away = np.pad(~cluster.signature_racks, ((0, 0), (0, 1)), constant_values=True)
     away = np.pad(away, ((0, 1), (0, 0)))
-    distinct, number = _numbered(code * (nothing + 1) + padded, len(counted) * (nothing + 1))
+    distinct, number = numbered(code * (nothing + 1) + padded, len(counted) * (nothing + 1))
     before, added = np.divmod(distinct, nothing + 1)
-    return number, (counted[before] + away[added]).astype(np.int32)
-
-
-def _numbered(codes: LongArray, limit: int) -> tuple[LongArray, LongArray]:
-    """(the distinct codes ascending, the number of each code among them); codes are below `limit`."""
-    if limit > _DIRECT:
-        distinct, inverse = np.unique(codes, return_inverse=True)
-        return distinct, inverse.reshape(-1).astype(np.int64)
-    present = np.zeros(limit, dtype=np.bool_)
-    present[codes] = True
-    return np.flatnonzero(present), (np.cumsum(present) - 1)[codes]
+    return number.astype(np.int64), (counted[before] + away[added]).astype(np.int32)

@@ -4,7 +4,7 @@ nothing. Each is compared with the ordinary way where there is one."""
 import numpy as np
 import pytest
 
-from assignors import cost, decide, flow, load_balance, whatif
+from assignors import cost, decide, flow, load_balance, numbering, whatif
 from assignors.consumer import general, locality
 from assignors.consumer.filling import Counts, level_rows
 from assignors.consumer.racks import rack_matters
@@ -112,9 +112,9 @@ def test_no_plan_that_is_valid_is_an_error_with_the_group_in_it(monkeypatch: pyt
 
 def test_codes_too_many_for_a_table_are_numbered_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = np.array([7, 3, 7, 9, 3, 0], dtype=np.int64)
-    short = flow._numbered(codes, 10)
-    monkeypatch.setattr(flow, "_DIRECT", 0)
-    for one, other in zip(short, flow._numbered(codes, 10), strict=True):
+    short = numbering.numbered(codes, 10)
+    monkeypatch.setattr(numbering, "_DIRECT", 0)
+    for one, other in zip(short, numbering.numbered(codes, 10), strict=True):
         assert one.tolist() == other.tolist()
 
 

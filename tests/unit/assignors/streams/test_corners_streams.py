@@ -11,7 +11,6 @@ from assignors.explain import explain_task
 from assignors.load_aware import LoadAware
 from assignors.model import NOBODY, ClusterView
 from assignors.streams import decide as deciding
-from assignors.streams import tasks as task_maps
 from assignors.streams import whatif
 from assignors.streams.api.bridge import from_plan, from_view
 from assignors.streams.assign import assign_streams
@@ -144,14 +143,6 @@ def test_a_task_without_owner_is_in_no_assignment() -> None:
     state = from_view(view, AssignmentConfigs())
     (assigned,) = from_plan(state, placed([NOBODY, 0])).values()
     assert [str(task) for task in assigned.tasks] == ["0_1"]
-
-
-def test_codes_too_many_for_a_table_are_numbered_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = np.array([7, 3, 7, 9, 3, 0], dtype=np.int64)
-    short = task_maps._numbered(codes, 10)
-    monkeypatch.setattr(task_maps, "_DIRECT", 0)
-    for one, other in zip(short, task_maps._numbered(codes, 10), strict=True):
-        assert one.tolist() == other.tolist()
 
 
 def test_what_is_removed_from_a_heap_leaves_a_heap() -> None:
