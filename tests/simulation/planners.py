@@ -23,7 +23,7 @@ from coordinator.planner import make_plan, worth_moving
 from coordinator.probing import Facts, Prober
 from coordinator.streams_watch import HELD_BACK_S
 from tests.simulation import streams
-from tests.simulation.topics import partitions_of
+from tests.simulation.topics import Sizes, partitions_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -170,24 +170,26 @@ class TaskPlanner:
         told = topics.told()
         read = topics.read(self.world.application.topology.topics, told)
         reason, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
-        if reason is None or (self._watched.objection is not None and self._watched.objection(topics.view(told))):
-            return None
-        if not self.world.application.fits(told):
-            self.world.violate(f"a round that would end the application: {reason}")
-        return reason
+        return None if reason is None or self._would_end(self._watched, told, reason) else reason
 
     def _held_back(self, reason: str) -> bool:
         """As `streams_watch` does it: no probe while a rebalance would end the application, or nobody can tell."""
         now, told = self.world.clock.now, self.world.topics.told()
-        if self._watched is None or self._watched.objection is None:
+        if self._watched is None:
             return False
         if not self.world.metadata or now < self._held_back_until:
             return True
-        if self._watched.objection(self.world.topics.view(told)):
-            self._held_back_until = now + HELD_BACK_S
+        if not self._would_end(self._watched, told, reason):
+            return False
+        self._held_back_until = now + HELD_BACK_S
+        return True
+
+    def _would_end(self, watched: WatchState, told: Sizes, reason: str) -> bool:
+        """What the product says of a rebalance with these topics, held against what the model knows."""
+        if watched.objection is not None and watched.objection(self.world.topics.view(told)):
             return True
         if not self.world.application.fits(told):
-            self.world.violate(f"a probe that would end the application: {reason}")
+            self.world.violate(f"a round that would end the application: {reason}")
         return False
 
     @property
