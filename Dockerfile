@@ -5,6 +5,7 @@ RUN pip install --no-cache-dir uv==0.13.8
 WORKDIR /src
 COPY pyproject.toml uv.lock README.md ./
 COPY deploy/image/install.sh deploy/image/install.sh
+COPY bellwether_kafka bellwether_kafka
 COPY protocol protocol
 COPY assignors assignors
 COPY coordinator coordinator
@@ -19,5 +20,5 @@ USER 65532:65532
 EXPOSE 9790
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
   CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9790/livez', timeout=2)"]
-ENTRYPOINT ["python3", "-m", "coordinator"]
+ENTRYPOINT ["python3", "-m", "bellwether_kafka"]
 CMD ["run", "--config", "/etc/bellwether/bellwether.toml"]

@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml uv.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --quiet --inexact --compile-bytecode
-	@$(BIN)/python -m compileall -q protocol assignors coordinator  # a first start that compiles takes ten seconds more
+	@$(BIN)/python -m compileall -q bellwether_kafka  # a first start that compiles takes ten seconds more
 	@touch $@
 
 SPARK_JARS := .cache/spark/.jars
@@ -64,7 +64,7 @@ test: setup  ## everything, real brokers included when a JDK and Maven are there
 	$(BIN)/python -m pytest
 
 demo: setup  ## embedded brokers, real consumers, no Java and no Docker
-	@$(BIN)/python -m coordinator.demo
+	@$(BIN)/python -m bellwether_kafka.coordinator.demo
 
 demo-streams: setup  ## real brokers and a real Streams application; needs a JDK and, once, Maven
 	@$(BIN)/python -m tests.demo_streams
@@ -121,10 +121,10 @@ machines: setup  ## state machines on the membership and every assignor, EXAMPLE
 	@BELLWETHER_MACHINE_EXAMPLES=$(or $(EXAMPLES),500) BELLWETHER_MACHINE_STEPS=$(or $(STEPS),50) $(BIN)/python -m pytest -q tests/properties/test_machines.py
 
 coverage: setup-prove  ## branches of protocol, assignors and the state machine that the tests without brokers take
-	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=protocol,assignors,coordinator \
+	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=bellwether_kafka \
 		-m pytest -q tests/unit tests/properties tests/vectors tests/simulation -m "not broker and not embedded"
 	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage report --skip-covered --show-missing \
-		--include="protocol/*,assignors/*,coordinator/group*.py,coordinator/leadership.py,coordinator/takeover.py,coordinator/succession.py"
+		--include="*/protocol/*,*/assignors/*,*/coordinator/membership/*"
 
 conformance: setup  ## the model of the simulation against a real broker, SEEDS=500 RELEASE=4.3 or 3.9; needs a JDK
 	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3) $(if $(LIMIT_S),--limit-s $(LIMIT_S))

@@ -1,1 +1,1 @@
-"""Pure assignment: a view of the world in, a plan out. No IO, no clock, no randomness that is not an argument."""
+"""Pure planning: views of a group and a cluster go in, decisions and their explanations come out."""

@@ -1,1 +1,1 @@
-"""The service: group membership, transport, cluster reads, the decision path and everything a person touches."""
+"""The service: membership of consumer groups, planning for them, and what operators see of it."""

@@ -16,19 +16,19 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from coordinator.causes import Kind
-from coordinator.cli import app
-from coordinator.cli_output import EXIT_CODES, Output
-from coordinator.events_out import events_counter, events_waiting
-from coordinator.ghosts import Proof
-from coordinator.metrics import REASONS_MAX, Metrics
-from coordinator.metrics_control import ControlMetrics
-from coordinator.metrics_cost import PAIRS_MAX, CostMetrics
-from coordinator.metrics_observed import PLANS, ObservedMetrics
-from coordinator.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
-from coordinator.orders import OrderKind, PlacementKind
-from coordinator.settings import GroupSettings, Settings
-from coordinator.settings_pipeline import CostSettings, EventSettings, WeightSettings
+from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.cli.output import EXIT_CODES, Output
+from bellwether_kafka.coordinator.control.records import OrderKind, PlacementKind
+from bellwether_kafka.coordinator.ghosts.proof import Proof
+from bellwether_kafka.coordinator.planning.causes import Kind
+from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
+from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
+from bellwether_kafka.coordinator.settings.process import GroupSettings, Settings
+from bellwether_kafka.coordinator.telemetry.metrics import REASONS_MAX, Metrics
+from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_observed import PLANS, ObservedMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
 HERE = Path(__file__).parent
 NESTED = {"kafka", "groups", "events", "weights", "cost"}

@@ -26,11 +26,17 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, Topic
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment as KafkaAssignment
 
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.errors import RemoteProtocolError
-from protocol.stateful import PROTOCOL, StatefulAssignment, StatefulSubscription, Task, TaskState
-from protocol.types import ProcessId
-from protocol.types import TopicPartition as Partition
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.stateful import (
+    PROTOCOL,
+    StatefulAssignment,
+    StatefulSubscription,
+    Task,
+    TaskState,
+)
+from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
+from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.protocol.primitives.types import TopicPartition as Partition
 
 GROUP = 0  # without a topology file, all topics of the group are one topic group
 

@@ -1,1 +1,5 @@
-"""Spark jobs over the coordinator's events. May import `assignors` and `protocol` only."""
+"""Spark jobs over Bellwether's events: tables, estimated weights, reports and backtests."""
+
+from bellwether_kafka.pipeline.source import header
+
+__all__ = ["header"]

@@ -1,6 +1,6 @@
-"""`python -m pipeline`: the jobs, the backtest and the report, on this machine or under spark-submit."""
+"""`python -m bellwether_kafka.pipeline`: the jobs, the backtest and the report, here or under spark-submit."""
 
-from pipeline.cli import main
+from bellwether_kafka.pipeline.cli import main
 
 if __name__ == "__main__":
     main()

@@ -5,9 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from pipeline.backtest import PRICE_PER_GB
-from pipeline.codec import EventSchema, SchemaSet
-from pipeline.registry import RegistryError, registered
+from bellwether_kafka.pipeline.records import PRICE_PER_GB, EventSchema, RegistryError, SchemaSet, registered
 
 EXIT_INPUT = 2
 REGISTRY_HELP = "the Schema Registry, if events are in Confluent's framing"
@@ -21,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bellwether_kafka.pipeline", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="the streaming jobs, until SIGTERM")
     run.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
@@ -65,11 +63,17 @@ def _parser() -> argparse.ArgumentParser:
 def _report(asked: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from pipeline.backtest import BACKTEST_POLICIES, recommendation, summary
-    from pipeline.history import HistoryError, read_history, replay_here
-    from pipeline.jobs import PipelineError, read_tables
-    from pipeline.report import render
-    from pipeline.session import session
+    from bellwether_kafka.pipeline.jobs import PipelineError, read_tables
+    from bellwether_kafka.pipeline.records import (
+        BACKTEST_POLICIES,
+        HistoryError,
+        read_history,
+        recommendation,
+        replay_here,
+        summary,
+    )
+    from bellwether_kafka.pipeline.report import render
+    from bellwether_kafka.pipeline.session import session
 
     try:
         outcomes = replay_here(read_history(Path(asked.history)), BACKTEST_POLICIES) if asked.history else []
@@ -90,14 +94,13 @@ def _report(asked: argparse.Namespace) -> int:
 
 
 def _backtest(asked: argparse.Namespace) -> int:
-    from assignors.weights import Weights
-    from pipeline.backtest import BACKTEST_POLICIES, Outcome, recommendation
-    from pipeline.history import replay_on_spark
-    from pipeline.jobs import PipelineError, check_format, local_path, read_table
-    from pipeline.session import session
-    from pipeline.source import kafka_options, read_batch, single_objects
-    from pipeline.tables import Options, weights
-    from protocol.types import TopicPartition
+    from bellwether_kafka.assignors.shared import Weights
+    from bellwether_kafka.pipeline.jobs import PipelineError, check_format, local_path, read_table
+    from bellwether_kafka.pipeline.records import BACKTEST_POLICIES, Outcome, recommendation, replay_on_spark
+    from bellwether_kafka.pipeline.session import session
+    from bellwether_kafka.pipeline.source import kafka_options, read_batch, single_objects
+    from bellwether_kafka.pipeline.tables import Options, weights
+    from bellwether_kafka.protocol.primitives import TopicPartition
 
     try:
         ids = _ids(asked)
@@ -138,10 +141,10 @@ def _ids(asked: argparse.Namespace) -> dict[int, EventSchema]:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    from pipeline.jobs import JOBS, Pipeline, PipelineError, local_path, start
-    from pipeline.running import follow
-    from pipeline.session import session
-    from pipeline.tables import Options
+    from bellwether_kafka.pipeline.jobs import JOBS, Pipeline, PipelineError, local_path, start
+    from bellwether_kafka.pipeline.running import follow
+    from bellwether_kafka.pipeline.session import session
+    from bellwether_kafka.pipeline.tables import Options
 
     jobs = (
         tuple(asked.jobs.split(",")) if asked.jobs else tuple(j for j in JOBS if asked.weights_topic or j != "weights")

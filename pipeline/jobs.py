@@ -1,7 +1,7 @@
 """The streaming jobs: one query per table, each with its own checkpoint, and Parquet by day and group as output.
 
-    python -m pipeline run --bootstrap HOST:PORT --topic bellwether.events --output DIR     # on this machine
-    spark-submit --packages ... --py-files pipeline.zip pipeline/__main__.py run ...        # on a cluster
+    python -m bellwether_kafka.pipeline run --bootstrap HOST:PORT --topic bellwether.events --output DIR  # here
+    spark-submit --packages ... --py-files bellwether_kafka.zip pipeline/__main__.py run ...   # on a cluster
 
 Exactly once: Spark's file sink lists the files of a batch in its own log, so what a killed batch left behind is not
 read; readers must read the table's directory as a whole. The weights query writes a window of rates in a directory of
@@ -20,10 +20,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.streaming import StreamingQuery
 
-from pipeline.codec import EventSchema, SchemaSet
-from pipeline.session import DELTA, PARQUET
-from pipeline.source import dead_letters, kafka_options, read_stream, single_objects
-from pipeline.tables import TABLES, Options, weights
+from bellwether_kafka.pipeline.records import EventSchema, SchemaSet
+from bellwether_kafka.pipeline.session import DELTA, PARQUET
+from bellwether_kafka.pipeline.source import dead_letters, kafka_options, read_stream, single_objects
+from bellwether_kafka.pipeline.tables import TABLES, Options, weights
 
 CHECKPOINT_VERSION = 1
 DESCRIBE_S = 30

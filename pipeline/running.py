@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from pipeline.jobs import progress
+from bellwether_kafka.pipeline.jobs import progress
 
 PROGRESS_S = 10.0
 POLL_S = 0.5

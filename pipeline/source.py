@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.avro.functions import from_avro
 
-from pipeline.codec import (
+from bellwether_kafka.pipeline.records import (
     CONFLUENT_BYTES,
     CONFLUENT_MARKER,
     HEADER_BYTES,

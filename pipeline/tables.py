@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from pipeline.codec import SchemaSet
-from pipeline.source import AMOUNT_MAX, events, sane
+from bellwether_kafka.pipeline.records import SchemaSet
+from bellwether_kafka.pipeline.source import AMOUNT_MAX, events, sane
 
 WATERMARK = "30 minutes"
 LAG_WINDOW, COST_WINDOW, CHURN_WINDOW = "5 minutes", "1 hour", "5 minutes"

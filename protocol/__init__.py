@@ -1,1 +1,5 @@
-"""Bytes to frozen dataclasses and back: the blobs that clients embed in JoinGroup and SyncGroup. No IO, no clock."""
+"""The bytes that clients embed in JoinGroup and SyncGroup requests, as dataclasses and as columns."""
+
+from bellwether_kafka.protocol.describe import blob_to_json
+
+__all__ = ["blob_to_json"]

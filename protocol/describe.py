@@ -3,12 +3,20 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.errors import LocalProtocolError
-from protocol.primitives import java_hash_ordered, java_string_hash
-from protocol.streams_assignment import AssignmentInfo, ByHost
-from protocol.streams_subscription import SubscriptionInfo
-from protocol.types import TaskId, TopicPartition
+from bellwether_kafka.protocol.messages import (
+    AssignmentInfo,
+    ByHost,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import (
+    LocalProtocolError,
+    TaskId,
+    TopicPartition,
+    java_hash_ordered,
+    java_string_hash,
+)
 
 Json = dict[str, Any]
 

@@ -1,1 +1,48 @@
-"""Assignors for plain consumer groups: range, round robin and the sticky family, on dense integer arrays."""
+"""Plans for plain consumer groups: from the bytes of a JoinGroup answer to a decision, and the policies behind it."""
+
+from bellwether_kafka.assignors.consumer.cost import Score, crossing, imbalance, score
+from bellwether_kafka.assignors.consumer.decision import Decision, DecisionError, decide
+from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, holding
+from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
+from bellwether_kafka.assignors.consumer.registry import (
+    BUILT_IN,
+    LOAD_AWARE,
+    POLICIES,
+    STICKY_MIN_CHURN,
+    Policy,
+    policy,
+    with_capacity,
+)
+from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.consumer.views import decode_group, group_view, recall, static_digests, topics_wanted
+from bellwether_kafka.assignors.consumer.whatif import ROUNDS_MAX, changed, rounds
+
+__all__ = [
+    "BUILT_IN",
+    "LOAD_AWARE",
+    "POLICIES",
+    "ROUNDS_MAX",
+    "STICKY_MIN_CHURN",
+    "Decision",
+    "DecisionError",
+    "Load",
+    "LoadAware",
+    "OperatorRules",
+    "Policy",
+    "Score",
+    "changed",
+    "crossing",
+    "decide",
+    "decode_group",
+    "group_view",
+    "holding",
+    "imbalance",
+    "policy",
+    "recall",
+    "rounds",
+    "score",
+    "static_digests",
+    "topics_wanted",
+    "validate",
+    "with_capacity",
+]

@@ -7,8 +7,8 @@ something that has to be revoked first (consumer-protocol reference §3.6).
 
 import numpy as np
 
-from assignors.consumer.claims import claimants, compare
-from assignors.model import NOBODY, BoolArray, GroupView, IntArray
+from bellwether_kafka.assignors.consumer.derived import claimants, compare
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, GroupView, IntArray
 
 
 def withhold(group: GroupView, owner: IntArray) -> BoolArray:

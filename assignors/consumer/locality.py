@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.consumer.claims import subscriptions
-from assignors.consumer.subscribers import topic_classes
-from assignors.model import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
+from bellwether_kafka.assignors.consumer.derived import subscriptions, topic_classes
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 
 # Beyond this many (rack, subscription) nodes the plan stays as it is: cycles would be searched for too long.
 MAX_NODES = 96

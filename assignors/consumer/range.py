@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from assignors.consumer.subscribers import NO_CLASS, topic_classes
-from assignors.model import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray
+from bellwether_kafka.assignors.consumer.derived import NO_CLASS, topic_classes
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray
 
 
 class RangeAssignor:

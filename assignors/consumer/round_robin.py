@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from assignors.consumer.subscribers import NO_CLASS, member_order, topic_classes
-from assignors.model import NOBODY, ClusterView, GroupView, IntArray
+from bellwether_kafka.assignors.consumer.derived import NO_CLASS, member_order, topic_classes
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray
 
 
 class RoundRobinAssignor:

@@ -1,1 +1,25 @@
-"""Stateful members that are not Kafka Streams, assigned by the same chain."""
+"""Stateful consumers that are not Streams, translated into the words of a Streams group and back."""
+
+from bellwether_kafka.assignors.stateful.translate import (
+    CAPACITY_TAG,
+    Spoken,
+    as_streams,
+    end_offsets,
+    from_streams,
+    inspect_stateful,
+    read_member,
+    stateful_topology,
+    topology_of,
+)
+
+__all__ = [
+    "CAPACITY_TAG",
+    "Spoken",
+    "as_streams",
+    "end_offsets",
+    "from_streams",
+    "inspect_stateful",
+    "read_member",
+    "stateful_topology",
+    "topology_of",
+]

@@ -9,15 +9,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignors.streams.model import Subtopology
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.result import StreamsDecision
-from assignors.streams.topology import Topology, legal_topic
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.errors import RemoteProtocolError
-from protocol.stateful import STANDBY, UNKNOWN, WARMUP, Copy, StatefulAssignment, StatefulSubscription, Task, TaskState
-from protocol.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
-from protocol.types import TaskId
+from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.streams.application import EndOffsets, Subtopology, Topology, legal_topic
+from bellwether_kafka.protocol.messages import (
+    LATEST_OFFSET,
+    STANDBY,
+    UNKNOWN,
+    UNKNOWN_OFFSET_SUM,
+    WARMUP,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    Copy,
+    StatefulAssignment,
+    StatefulSubscription,
+    SubscriptionInfo,
+    Task,
+    TaskState,
+)
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId
 
 CAPACITY_TAG = "capacity"
 

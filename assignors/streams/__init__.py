@@ -1,1 +1,25 @@
-"""Task assignment for Kafka Streams applications: KIP-441, KIP-924 and KIP-925 on dense arrays."""
+"""Plans for Kafka Streams applications: KIP-441, KIP-924 and KIP-925, from bytes to a decision."""
+
+from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams, stock
+from bellwether_kafka.assignors.streams.decision import CopyLag, ProcessSummary, StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.plugin_runner import PluginError, PluginHealth, load_task_assignor, run_plugin
+from bellwether_kafka.assignors.streams.slimming import without_host_maps
+from bellwether_kafka.assignors.streams.whatif import Held, rounds_of_tasks
+
+__all__ = [
+    "STOCK",
+    "Assignors",
+    "CopyLag",
+    "Held",
+    "PluginError",
+    "PluginHealth",
+    "ProcessSummary",
+    "StepAside",
+    "StreamsDecision",
+    "decide_streams",
+    "load_task_assignor",
+    "rounds_of_tasks",
+    "run_plugin",
+    "stock",
+    "without_host_maps",
+]

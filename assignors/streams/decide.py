@@ -9,35 +9,80 @@ from functools import partial
 
 import numpy as np
 
-from assignors.cost import moves
-from assignors.model import NOBODY, BoolArray, ClusterView, IntArray, LongArray
-from assignors.streams.arrays import among
-from assignors.streams.assign import STREAMS_HA, assign_streams
-from assignors.streams.checks import check_members, check_standbys, check_topics, check_topology, known_cluster
-from assignors.streams.claims import Claims, read_claims, withheld
-from assignors.streams.crew import SHUTDOWN_REQUESTED, Crew, DecodedStreams, decode_streams, end_point, gather
-from assignors.streams.encode import Outgoing, deadlines, encode_assignments, own_assignment, shutdown_assignment
-from assignors.streams.fallback import assign_fallback_prior
-from assignors.streams.hosts import host_maps
-from assignors.streams.lags import Lags
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView, ThreadPlan
-from assignors.streams.notes import member_warnings, state_warnings
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.on_threads import spread
-from assignors.streams.recalled import Recalled, asks_again_at_ms, held_after, keep_promises, recall, with_recalled
-from assignors.streams.remember import remember
-from assignors.streams.result import Cause, RefusalError, StepAside, StreamsDecision
-from assignors.streams.stages.configs import StageConfigs
-from assignors.streams.stages.homes import Homes, home_of, known_homes
-from assignors.streams.tasks import TaskMap, build_tasks
-from assignors.streams.topology import Topology
-from assignors.streams.validate import validate_bytes, validate_own, validate_plan, validate_threads
-from assignors.streams.views import DatedView, contradictions, read_reports, streams_view
-from assignors.views import RawGroup
-from protocol.consumer import ConsumerProtocolSubscription
-from protocol.streams_subscription import SubscriptionInfo
-from protocol.types import HostInfo, ProcessId
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    BoolArray,
+    Cause,
+    ClusterView,
+    IntArray,
+    LongArray,
+    RawGroup,
+    RefusalError,
+    among,
+    moves,
+)
+from bellwether_kafka.assignors.streams.application import (
+    AssignmentConfigs,
+    EndOffsets,
+    Lags,
+    StreamsPlan,
+    StreamsView,
+    TaskMap,
+    ThreadPlan,
+    Topology,
+    build_tasks,
+)
+from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.members import (
+    SHUTDOWN_REQUESTED,
+    Claims,
+    Crew,
+    DatedView,
+    DecodedStreams,
+    Homes,
+    Recalled,
+    StreamsMemory,
+    asks_again_at_ms,
+    check_members,
+    check_standbys,
+    check_topics,
+    check_topology,
+    contradictions,
+    decode_streams,
+    end_point,
+    gather,
+    held_after,
+    home_of,
+    keep_promises,
+    known_cluster,
+    known_homes,
+    member_warnings,
+    read_claims,
+    read_reports,
+    recall,
+    state_warnings,
+    streams_view,
+    with_recalled,
+    withheld,
+)
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
+from bellwether_kafka.assignors.streams.sending import (
+    Outgoing,
+    deadlines,
+    encode_assignments,
+    host_maps,
+    own_assignment,
+    remember,
+    shutdown_assignment,
+    validate_bytes,
+    validate_own,
+    validate_plan,
+    validate_threads,
+)
+from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.assignors.streams.threads import spread
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId
 
 SUBSCRIPTION_VERSION = 3
 NO_PROCESS = ProcessId(0, 0)

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from assignors.streams.encode import encode_assignments
-from assignors.streams.hosts import HostMaps
-from assignors.streams.result import StreamsDecision
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.sending import HostMaps, encode_assignments
 
 
 def without_host_maps(decision: StreamsDecision, why: str) -> StreamsDecision | None:

@@ -11,20 +11,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignors.memory import Memory
-from assignors.model import NOBODY, LongArray
-from assignors.streams.arrays import among
-from assignors.streams.decide import STOCK, Assignors, decide_streams
-from assignors.streams.memory import StreamsMemory, assignment_info
-from assignors.streams.model import LATEST_OFFSET
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.result import StepAside, StreamsDecision
-from assignors.views import RawMember
-from assignors.whatif import Change, WhatIfError
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.errors import RemoteProtocolError
-from protocol.streams_subscription import SubscriptionInfo
-from protocol.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.assignors.shared import NOBODY, Change, LongArray, Memory, RawMember, WhatIfError, among
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, EndOffsets
+from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams
+from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.members import StreamsMemory, assignment_info
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId, TopicPartition
 
 ROUNDS_MAX = 200
 FIRST = 1  # generation of what members hold when the change comes

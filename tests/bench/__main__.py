@@ -13,7 +13,7 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from protocol.errors import ProtocolError
+from bellwether_kafka.protocol.primitives.errors import ProtocolError
 from tests.bench import streams
 from tests.bench.jvm import run_franz, run_jvm
 from tests.bench.ours import run_ours

@@ -16,10 +16,10 @@ from itertools import pairwise
 
 from rich.console import Console
 
-from coordinator import commands as c
-from coordinator import events as e
-from coordinator.group import MembershipConfig
-from coordinator.guard import MESSAGE_BYTES_MAX, RECORD_SHARE
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, RECORD_SHARE
 from tests.bench.report import Figures, save_live, stamp
 from tests.simulation.clock import Clock
 from tests.simulation.members import COOPERATIVE, Member

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from protocol.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.bench.report import Figures, save_live, stamp
 from tests.interop.bellwether import INSTANCE, Bellwether, cpu_s, resident_mb
 from tests.interop.brokers import KafkaCluster

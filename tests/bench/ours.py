@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from assignors.decide import Decision, decide
-from assignors.memory import Memory
-from assignors.registry import policy
-from assignors.views import RawGroup, RawMember, decode_group
-from protocol.bulk import write_assignments
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.registry import policy
+from bellwether_kafka.assignors.consumer.views import decode_group
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.protocol.bulk.consumer import write_assignments
 from tests.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases, now
 from tests.bench.scenario import SETTLED_GENERATION, Scenario
 

@@ -12,16 +12,22 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from assignors.decide import decide
-from assignors.memory import Memory
-from assignors.registry import policy
-from assignors.streams.decide import decide_streams
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.model import AssignmentConfigs
-from assignors.streams.result import StreamsDecision
-from assignors.streams.slimming import without_host_maps
-from assignors.views import RawGroup, RawMember
-from coordinator.guard import MESSAGE_BYTES_MAX, RECORD_SHARE, Assignments, oversized, record_bytes
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import policy
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.decide import decide_streams
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.slimming import without_host_maps
+from bellwether_kafka.coordinator.planning.guard import (
+    MESSAGE_BYTES_MAX,
+    RECORD_SHARE,
+    Assignments,
+    oversized,
+    record_bytes,
+)
 from tests.bench.ours import run_ours
 from tests.bench.report import Figures, save_live, stamp
 from tests.bench.scenario import Shape, disturbed, fresh

@@ -13,8 +13,8 @@ from typing import Any
 
 from tests.bench.outcome import CLOCK
 from tests.bench.plot import Line, chart
+from tests.paths import DOCS
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, PAGE, PLOT = DOCS / "benchmarks.json", DOCS / "benchmarks.md", DOCS / "benchmarks.svg"
 BEGIN, END = "<!-- begin of what `make bench` writes -->", "<!-- end of what `make bench` writes -->"
 JVM, UNIFORM, FRANZ, OURS = "JVM", "broker's uniform", "franz-go", "ours"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from assignors.model import NOBODY, ClusterView, IntArray
-from protocol.bulk import owner_of, write_assignments
-from protocol.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, IntArray
+from bellwether_kafka.protocol.bulk.consumer import owner_of, write_assignments
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 
 RACKS = ("az1", "az2", "az3")
 SETTLED_GENERATION = 7

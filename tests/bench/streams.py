@@ -20,11 +20,22 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from assignors.model import IntArray
-from assignors.streams.high_availability import assign_high_availability
-from assignors.streams.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, AssignmentConfigs, StreamsPlan, StreamsView
-from assignors.streams.rack_aware import active_cost, optimize_active, optimize_standby, standby_cost
-from assignors.streams.threads import assign_threads
+from bellwether_kafka.assignors.shared.model import IntArray
+from bellwether_kafka.assignors.streams.application.model import (
+    BALANCE_SUBTOPOLOGY,
+    MIN_TRAFFIC,
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+)
+from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
+from bellwether_kafka.assignors.streams.placing.rack_aware import (
+    active_cost,
+    optimize_active,
+    optimize_standby,
+    standby_cost,
+)
+from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 from tests.bench.streams_whole import whole_row_figures
 from tests.differential.rack_problems import RackProblem, as_active
 from tests.differential.thread_problems import ThreadProblem

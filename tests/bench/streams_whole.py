@@ -12,16 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from assignors.model import ClusterView
-from assignors.streams.decide import decide_streams
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.model import MIN_TRAFFIC, AssignmentConfigs, Subtopology
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.result import StreamsDecision
-from assignors.streams.topology import Topology
-from assignors.views import RawGroup
-from protocol.streams_subscription import LATEST_OFFSET
-from protocol.types import TopicPartition
+from bellwether_kafka.assignors.shared.group import RawGroup
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.decide import decide_streams
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.bench.outcome import now
 from tests.unit.assignors.streams.world import Thread, ends_of, group
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.model import NOBODY, BoolArray, IntArray, LongArray
-from protocol.bulk import owner_of
+from bellwether_kafka.assignors.shared.model import NOBODY, BoolArray, IntArray, LongArray
+from bellwether_kafka.protocol.bulk.consumer import owner_of
 from tests.bench.scenario import ISLANDS, RACKS, Scenario
 
 

@@ -16,8 +16,8 @@ from tests.demo_pipeline.load import Load, Meter, skewed
 from tests.interop.bellwether import Bellwether, run_to_end
 from tests.interop.brokers import KafkaCluster
 from tests.interop.groups import RACKS, create_local_topic
-from tests.interop.jvm import ROOT
 from tests.interop.members import Flock, partitions_of, wait_settled, wait_until
+from tests.paths import ROOT
 
 TOPIC, GROUP, EVENTS, WEIGHTS, CONTROL = "clicks", "readers", "demo-events", "demo-weights", "demo-control"
 PARTITIONS, MEMBERS = 24, 6
@@ -110,7 +110,7 @@ def start_jobs(kafka: KafkaCluster, output: Path) -> "subprocess.Popen[str]":
     words += ["--output", str(output), "--master", "local[2]", "--jobs", "weights", "--interval", "2 seconds"]
     words += ["--watermark", "3 seconds", "--rate-window", "10 seconds"]
     return subprocess.Popen(
-        [sys.executable, "-m", "pipeline", *words],
+        [sys.executable, "-m", "bellwether_kafka.pipeline", *words],
         cwd=ROOT,
         text=True,
         stdout=(output / JOBS_LOG).open("w"),

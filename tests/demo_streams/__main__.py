@@ -21,14 +21,7 @@ from tests.interop.jvm import MissingToolError
 from tests.interop.rounds import rounds
 from tests.interop.streams_app import RUNNING, Application, StreamsApp
 from tests.interop.streams_load import Load
-from tests.interop.streams_stage import (
-    LEADERS,
-    RACKS,
-    check_leader,
-    create_topics,
-    foreign_partitions,
-    leading,
-)
+from tests.interop.streams_stage import LEADERS, RACKS, check_leader, create_topics, foreign_partitions, leading
 
 GROUP = "shop"
 KEYS = 12_000

@@ -29,16 +29,16 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
-from assignors.registry import PLUGIN_GROUP
-from pipeline.codec import SchemaSet
+from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
+from bellwether_kafka.pipeline.records.codec import SchemaSet
 from tests.interop.bellwether import COMMAND, clean_environment, run_to_end, toml
 from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
-from tests.interop.jvm import ROOT
 from tests.interop.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.raw import RawError, RawMember
 from tests.interop.streams_app import Application, StreamsApp
 from tests.interop.streams_led import application, settings_of
 from tests.interop.streams_load import Load
+from tests.paths import ROOT
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 DASHBOARDS = ROOT / "deploy" / "grafana" / "dashboards"
@@ -53,7 +53,7 @@ VARIABLES = {"$group": ".*", "$__rate_interval": "1m", "$__interval": "15s", "$_
 SLOW_PLUGIN = '''
 """An assignor that takes longer than any leader may."""
 import time
-from assignors.consumer.range import RangeAssignor
+from bellwether_kafka.assignors.consumer.range import RangeAssignor
 
 
 class Slow:

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from assignors.streams.topology import Topology
-from coordinator.settings import load
-from coordinator.topology import load_topology
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.coordinator.settings.process import load
+from bellwether_kafka.coordinator.topology.file import load_topology
 from tests.conftest import missing_tool
 from tests.deploy.prove_dashboards import smoke
 from tests.deploy.test_kubernetes import run
-from tests.interop.jvm import ROOT, MissingToolError, java
+from tests.interop.jvm import MissingToolError, java
 from tests.interop.streams_app import Application
 from tests.interop.streams_stage import write_topology
+from tests.paths import ROOT
 
 Rendered = dict[str, Any]
 

@@ -6,22 +6,22 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 import yaml
 
-from coordinator.events_out import events_counter, events_waiting
-from coordinator.metrics import Metrics
-from coordinator.metrics_control import ControlMetrics
-from coordinator.metrics_cost import CostMetrics
-from coordinator.metrics_observed import ObservedMetrics
-from coordinator.metrics_streams import StreamsMetrics
+from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may be busy
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = ROOT / "deploy"
 NAME = re.compile(r"\bbellwether_\w+")
 BUILT_IN = {"__rate_interval", "__interval", "__range"}
 PANELS = {"timeseries", "stat", "bargauge", "state-timeline"}

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.paths import ROOT
+
 pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may be busy
 
-ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "bellwether"
 TOOLS = f"{ROOT / '.cache' / 'bin'}{os.pathsep}{os.environ['PATH']}"
 KUBERNETES = "1.31"

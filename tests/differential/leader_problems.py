@@ -7,14 +7,14 @@ from random import Random
 
 import numpy as np
 
-from assignors.streams.crew import SHUTDOWN_REQUESTED, future_process
-from assignors.streams.model import AssignmentConfigs, Subtopology
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.topology import Topology
-from assignors.views import RawGroup, RawMember
-from protocol.consumer import ConsumerProtocolSubscription
-from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from protocol.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.members.process_map import SHUTDOWN_REQUESTED, future_process
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
+from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
 
 APPLICATION = "app"
 OWN = "bellwether-1"

@@ -5,9 +5,15 @@ from random import Random
 
 import numpy as np
 
-from assignors.model import FOREIGN_RACK, NOBODY
-from assignors.streams.model import ProcessView, StreamsPlan, StreamsView, Subtopology, TaskTable
-from protocol.types import ProcessId
+from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NOBODY
+from bellwether_kafka.assignors.streams.application.model import (
+    ProcessView,
+    StreamsPlan,
+    StreamsView,
+    Subtopology,
+    TaskTable,
+)
+from bellwether_kafka.protocol.primitives.types import ProcessId
 
 Racks = list[list[str]]
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from assignors.decide import Decision, decide
-from assignors.memory import Memory
-from assignors.model import ClusterView
-from assignors.registry import Policy
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
 from tests.differential.referees import TIMEOUT_S, ask
 from tests.interop.jvm import Java
-from tests.unit.assignors.wire import given, raw_group, sticky_v1, subscription
-from tests.unit.assignors.wire import java as subscribed
+from tests.unit.assignors.consumer.wire import given, raw_group, sticky_v1, subscription
+from tests.unit.assignors.consumer.wire import java as subscribed
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))
 GENERATION = 7

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from assignors.streams.fallback import assign_fallback_prior
-from assignors.streams.high_availability import assign_high_availability
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
-from assignors.streams.sticky_task import StickyTask
-from assignors.streams.validate import validate_plan
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
+from bellwether_kafka.assignors.streams.placing.sticky_task import StickyTask
+from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
+from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.conftest import missing_tool
 from tests.interop.jvm import MissingToolError, java
 from tests.interop.referee import Referee, referee

@@ -10,17 +10,17 @@ from random import Random
 
 import pytest
 
-from assignors.streams.assign import KAFKA
-from assignors.streams.crew import SHUTDOWN_REQUESTED
-from assignors.streams.decide import decide_streams
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.result import StepAside, StreamsDecision
-from protocol.consumer import ConsumerProtocolAssignment
-from protocol.streams_assignment import NEVER_MS, AssignmentInfo
+from bellwether_kafka.assignors.streams.decide import decide_streams
+from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.members.process_map import SHUTDOWN_REQUESTED
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from tests.differential.leader_problems import NOW_MS, LeaderProblem, random_leader
 from tests.differential.referees import TIMEOUT_S, ask
 from tests.interop.jvm import Java
-from tests.unit.assignors.scenes import cluster_of
+from tests.unit.assignors.consumer.scenes import cluster_of
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))
 REFEREE = "org.apache.kafka.streams.processor.internals.LeaderReferee"

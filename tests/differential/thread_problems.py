@@ -5,11 +5,18 @@ from random import Random
 
 import numpy as np
 
-from assignors.model import NO_RACK, NOBODY
-from assignors.streams.model import LATEST_OFFSET, ProcessView, StreamsPlan, StreamsView, Subtopology, TaskTable
-from assignors.streams.offsets import lags
-from protocol.primitives import java_sorted
-from protocol.types import ProcessId
+from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY
+from bellwether_kafka.assignors.streams.application.model import (
+    LATEST_OFFSET,
+    ProcessView,
+    StreamsPlan,
+    StreamsView,
+    Subtopology,
+    TaskTable,
+)
+from bellwether_kafka.assignors.streams.application.offsets import lags
+from bellwether_kafka.protocol.primitives.codec import java_sorted
+from bellwether_kafka.protocol.primitives.types import ProcessId
 
 
 @dataclass(frozen=True, slots=True)

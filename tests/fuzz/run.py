@@ -12,13 +12,13 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from tests.fuzz.loop import Book, Record, bounded, loop
 from tests.fuzz.mutate import SIZE_MAX
+from tests.paths import ROOT
 
-HOME = Path(__file__).resolve().parents[2] / ".cache" / "fuzz"
+HOME = ROOT / ".cache" / "fuzz"
 RECORD = HOME / "executions.json"
 INPUT_LIMIT_S = 30  # by the wall, on a machine that may be busy
 MEMORY_MAX_MB = 512
@@ -29,7 +29,7 @@ def fuzz_here(name: str, executions: int, limit_s: int) -> None:
     """Never returns: libFuzzer ends the process."""
     import atheris
 
-    with atheris.instrument_imports(include=["protocol", "assignors", "coordinator", "pipeline"]):
+    with atheris.instrument_imports(include=["bellwether_kafka"]):
         from tests.fuzz.mutate import mutate
         from tests.fuzz.targets import targets
     target = targets()[name]
@@ -63,7 +63,7 @@ def fuzz(name: str, executions: int, limit_s: int) -> dict[str, Any]:
     began = time.monotonic()
     options = ["--executions", str(executions), "--limit-s", str(limit_s)]
     command = [sys.executable, "-m", "tests.fuzz.run", "--here", name, *options]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=HOME.parents[1], check=False)
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     told = run.stderr
     done = _figure(told, r"stat::number_of_executed_units:\s+(\d+)")
     ended = f"exit {run.returncode}" if run.returncode else "done" if done >= executions else "time was up"
@@ -103,7 +103,7 @@ def loop_apart(name: str, executions: int, limit_s: int) -> str:
     """In a process of its own; what went wrong, "" for nothing."""
     options = ["--executions", str(executions), "--limit-s", str(limit_s)]
     command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz.run", "--loop-here", name, *options]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=HOME.parents[1], check=False)
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     return (run.stdout + run.stderr)[-3_000:] if run.returncode else ""
 
 

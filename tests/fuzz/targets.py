@@ -8,23 +8,35 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from assignors.stateful.translate import read_member
-from assignors.streams.topology import TopologyError
-from assignors.streams.topology_text import parse_description
-from coordinator import orders
-from coordinator.topology import read_topology
-from coordinator.weights import WeightConfig, WeightReader
-from pipeline.codec import EventError, SchemaSet
-from protocol.bulk import read_assignments, read_claims, read_subscriptions
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.errors import RemoteProtocolError
-from protocol.stateful import WARMUP, Copy, StatefulAssignment, StatefulSubscription, Task, TaskState
-from protocol.sticky import encode_sticky_user_data, read_generation, read_rack_affinity, read_sticky_user_data
-from protocol.streams_assigned import read_assigned
-from protocol.streams_assignment import AssignmentInfo
-from protocol.streams_bulk import read_infos
-from protocol.streams_subscription import SubscriptionInfo
-from protocol.types import ProcessId, TopicPartition
+from bellwether_kafka.assignors.stateful.translate import read_member
+from bellwether_kafka.assignors.streams.application.topology import TopologyError
+from bellwether_kafka.assignors.streams.application.topology_text import parse_description
+from bellwether_kafka.coordinator.control import records as orders
+from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader
+from bellwether_kafka.coordinator.topology.file import read_topology
+from bellwether_kafka.pipeline.records.codec import EventError, SchemaSet
+from bellwether_kafka.protocol.bulk.consumer import read_assignments, read_claims, read_subscriptions
+from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
+from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.stateful import (
+    WARMUP,
+    Copy,
+    StatefulAssignment,
+    StatefulSubscription,
+    Task,
+    TaskState,
+)
+from bellwether_kafka.protocol.messages.sticky import (
+    encode_sticky_user_data,
+    read_generation,
+    read_rack_affinity,
+    read_sticky_user_data,
+)
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
+from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
 from tests.vectors import VECTORS
 
 Seeds = tuple[bytes, ...]

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from coordinator import http
-from coordinator.http import HttpServer
-from coordinator.web import Web
+from bellwether_kafka.coordinator.web import server as http
+from bellwether_kafka.coordinator.web.app import Web
+from bellwether_kafka.coordinator.web.server import HttpServer
 from tests.fuzz.mutate import mutate
 
 REQUESTS = int(os.environ.get("BELLWETHER_HTTP_REQUESTS", "400"))

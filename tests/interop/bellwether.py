@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import ROOT
 from tests.interop.members import wait_until
 from tests.interop.raw import RawError, describe
+from tests.paths import ROOT
 
-COMMAND = (sys.executable, "-m", "coordinator")
+COMMAND = (sys.executable, "-m", "bellwether_kafka")
 STOP_TIMEOUT_S = 30.0
 INSTANCE = "bellwether"
 

@@ -26,7 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from protocol.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until

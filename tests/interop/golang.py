@@ -6,7 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.interop.jvm import CACHE, ROOT, MissingToolError, file_lock
+from tests.interop.jvm import CACHE, MissingToolError, file_lock
+from tests.paths import ROOT
 
 SOURCES = ROOT / "tests" / "go"
 

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
+
 CACHE = ROOT / ".cache"
 SOURCES = ROOT / "tests" / "java"
 KAFKA_VERSION = "4.3.0"

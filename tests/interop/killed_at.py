@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from coordinator import cli
-from coordinator.commands import Command, Decide, Heartbeat, Join, Leave, Request, Sync
-from coordinator.group import GroupMembership, State
-from coordinator.runtime import GroupRunner
+from bellwether_kafka.coordinator.cli import main as cli
+from bellwether_kafka.coordinator.membership.commands import Command, Decide, Heartbeat, Join, Leave, Request, Sync
+from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 
 POINTS = (
     "before-join",

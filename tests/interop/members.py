@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.interop.golang import go_members
-from tests.interop.jvm import CURRENT, ROOT, STREAMS_39, java
+from tests.interop.jvm import CURRENT, STREAMS_39, java
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 
 TopicPartition = tuple[str, int]

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import numpy as np
 
-from assignors.streams.model import AssignmentConfigs, StreamsView
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsView
 from tests.interop.jvm import Java
 
 

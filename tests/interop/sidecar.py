@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from assignors.registry import Policy
-from coordinator.commands import Note, NoteKind
-from coordinator.group import MembershipConfig, State
-from coordinator.planner import Planned
-from coordinator.service import Observers, Outcome, Service
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.planning.consumer_planner import Planned
+from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
 from tests.patience import PATIENCE
 
 LIMIT_S = 40.0

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
-from coordinator.orders import Order, OrderKind, encode
+from bellwether_kafka.coordinator.control.records import Order, OrderKind, encode
 from tests.interop.bellwether import COMMAND, INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until

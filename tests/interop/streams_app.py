@@ -18,10 +18,11 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import CURRENT, ROOT, Release, java
+from tests.interop.jvm import CURRENT, Release, java
 from tests.interop.members import wait_until
 from tests.interop.streams_load import Totals
 from tests.interop.streams_timeline import Happening, Timeline
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 
 RUNNING = "RUNNING"

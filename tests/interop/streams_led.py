@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from assignors.streams.model import Subtopology
-from assignors.streams.topology import InternalTopic, Topology
-from coordinator.topology import write_topology
+from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
+from bellwether_kafka.coordinator.topology.file import write_topology
 from tests.interop.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.brokers import KafkaCluster
 from tests.interop.rounds import Round, rounds

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table as Grid
 
-from coordinator.succession import Order, sorts_first, spread_hash, tables
-from protocol.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.coordinator.membership.broker_order import Order, sorts_first, spread_hash, tables
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import BROKER_39, CURRENT, Release
 from tests.interop.raw import (

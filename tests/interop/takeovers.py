@@ -16,10 +16,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as Grid
 
-from coordinator.commands import NoteKind
-from coordinator.group import State
-from coordinator.group_config import MembershipConfig
-from coordinator.succession import Order, Table, buckets_for, unavoidable
+from bellwether_kafka.coordinator.membership.broker_order import Order, Table, buckets_for, unavoidable
+from bellwether_kafka.coordinator.membership.commands import NoteKind
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.member import State
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import (
     Flock,

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from coordinator.topology import write_topology
-from coordinator.weights import WeightConfig, WeightReader
+from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader
+from bellwether_kafka.coordinator.topology.file import write_topology
 from tests.conftest import missing_tool
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster

@@ -5,18 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.commands import NoteKind
-from coordinator.group import State
-from coordinator.group_config import Adopt, MembershipConfig
+from bellwether_kafka.coordinator.membership.commands import NoteKind
+from bellwether_kafka.coordinator.membership.config import Adopt, MembershipConfig
+from bellwether_kafka.coordinator.membership.member import State
 from tests.interop.bellwether import INSTANCE
 from tests.interop.brokers import KafkaCluster
-from tests.interop.members import (
-    Flock,
-    double_ownership,
-    partitions_of,
-    wait_settled,
-    why_unavailable,
-)
+from tests.interop.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable
 from tests.interop.rounds import last_round
 from tests.interop.sidecar import Sidecar
 from tests.interop.takeover_streams import take_over_application

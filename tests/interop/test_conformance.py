@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from coordinator.succession import Order
+from bellwether_kafka.coordinator.membership.broker_order import Order
 from tests.interop.brokers import KafkaCluster
 from tests.simulation.duel import MismatchError
 from tests.simulation.scripts import TIMED, Script, by_hand, drawn, play

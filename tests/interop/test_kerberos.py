@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.group import MembershipConfig, State
-from coordinator.kerberos import KerberosError, check_packages
+from bellwether_kafka.coordinator.kafka.kerberos import KerberosError, check_packages
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.member import State
 from tests.conftest import missing_tool
 from tests.interop.bellwether import Bellwether, run_to_end, toml
 from tests.interop.kdc import CLIENT, SERVICE, Kdc, KerberosCluster, kdc, kerberos_cluster, missing_program

@@ -4,7 +4,7 @@ bytes make no sense.
 
 import pytest
 
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, partitions_of, wait_settled, wait_until

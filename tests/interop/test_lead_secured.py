@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.group import MembershipConfig, State
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.member import State
 from tests.conftest import missing_tool
 from tests.interop.bellwether import Bellwether, run_to_end, toml
 from tests.interop.brokers import KafkaCluster

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.applications import load_application
-from coordinator.commands import NoteKind
-from coordinator.settings import load as load_settings
+from bellwether_kafka.coordinator.membership.commands import NoteKind
+from bellwether_kafka.coordinator.planning.applications import load_application
+from bellwether_kafka.coordinator.settings.process import load as load_settings
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until
 from tests.interop.sidecar import Sidecar

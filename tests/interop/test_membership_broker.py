@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.commands import NoteKind
-from coordinator.group import MembershipConfig, State
-from coordinator.service import Outcome
+from bellwether_kafka.coordinator.membership.commands import NoteKind
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.runtime.service import Outcome
 from tests.interop.bellwether import run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, partitions_of, wait_settled

@@ -8,11 +8,12 @@ import threading
 import confluent_kafka
 import pytest
 
-from coordinator.client_config import EMBEDDED
-from coordinator.commands import NoteKind
-from coordinator.embedded import EmbeddedCluster
-from coordinator.group import MembershipConfig, State
-from coordinator.service import Outcome
+from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
+from bellwether_kafka.coordinator.kafka.client_config import EMBEDDED
+from bellwether_kafka.coordinator.membership.commands import NoteKind
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.runtime.service import Outcome
 from tests.interop.sidecar import Sidecar
 
 pytestmark = pytest.mark.embedded

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from pipeline.codec import SchemaSet
+from bellwether_kafka.pipeline.records.codec import SchemaSet
 from tests.interop.bellwether import Bellwether, run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, Member, partitions_of, wait_settled

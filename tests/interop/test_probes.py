@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from protocol.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.members import wait_until

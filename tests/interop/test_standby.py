@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from coordinator.client_config import librdkafka_properties
-from coordinator.orders_topic import read_all
+from bellwether_kafka.coordinator.control.topic import read_all
+from bellwether_kafka.coordinator.kafka.client_config import librdkafka_properties
 from tests.interop.bellwether import Ended, run_to_end
 from tests.interop.brokers import KafkaCluster
 from tests.interop.failover import SETTLE_S, Stage, Trials

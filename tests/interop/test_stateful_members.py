@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.interop.bellwether import Bellwether, clean_environment
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import ROOT
 from tests.interop.members import wait_until
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 
 TASKS = 6

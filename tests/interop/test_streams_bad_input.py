@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from coordinator.attestation import RESTARTS_MAX
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.streams_assignment import AssignmentInfo
-from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from protocol.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.coordinator.planning.attestation import RESTARTS_MAX
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
+from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until

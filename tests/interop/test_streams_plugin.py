@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from assignors.registry import PLUGIN_GROUP
+from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import ROOT
 from tests.interop.members import wait_until
 from tests.interop.streams_app import StreamsApp
 from tests.interop.streams_led import application, failures, led, strangers, telling
 from tests.interop.streams_load import Load
+from tests.paths import ROOT
 
 SETTLE_S = 120
-EXAMPLE = ROOT / "tests" / "unit" / "assignors" / "streams" / "example_assignor.py"
+EXAMPLE = ROOT / "tests" / "unit" / "assignors" / "streams" / "api" / "example_assignor.py"
 MOODY = '''
 
 class Moody(StateFirst):

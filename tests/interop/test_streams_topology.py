@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from assignors.streams.topology import Topology
-from coordinator.cli import app as bellwether
-from coordinator.topology import load_topology
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.coordinator.cli.main import app as bellwether
+from bellwether_kafka.coordinator.topology.file import load_topology
 from tests.interop.brokers import KafkaCluster
 from tests.interop.streams_app import Application, StreamsApp, describe
 from tests.interop.streams_load import Load

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.attestation import TAG, tag_value
+from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
 from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import CURRENT, KAFKA_VERSION, STREAMS_39, STREAMS_39_VERSION

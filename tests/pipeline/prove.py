@@ -13,12 +13,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.jobs import DEAD_LETTERS, JOBS
-from pipeline.session import PARQUET
-from pipeline.source import kafka_options, read_batch
-from pipeline.tables import TABLES
+from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, JOBS
+from bellwether_kafka.pipeline.session import PARQUET
+from bellwether_kafka.pipeline.source import kafka_options, read_batch
+from bellwether_kafka.pipeline.tables import TABLES
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import ROOT
+from tests.paths import ROOT
 from tests.pipeline.spark import local_spark
 from tests.pipeline.streams import (
     HOUR_MS,
@@ -115,7 +115,7 @@ def reported(output: Path, table_format: str) -> bool:
     """The report from these tables, by the command; whether every plot and the dead letters are in it."""
     page = output / "report.html"
     words = ["report", "--output", str(output), "--html", str(page), "--format", table_format]
-    subprocess.run([sys.executable, "-m", "pipeline", *words], cwd=ROOT, check=True, timeout=LIMIT_S)
+    subprocess.run([sys.executable, "-m", "bellwether_kafka.pipeline", *words], cwd=ROOT, check=True, timeout=LIMIT_S)
     text = page.read_text()
     missing = [word for word in REPORTED if word not in text]
     say(f"report: {len(text):,} characters, {f'WITHOUT {missing}' if missing else 'with every plot'}")

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from assignors.decide import decide
-from assignors.memory import Memory
-from assignors.model import ClusterView
-from assignors.registry import Policy
-from coordinator.event_records import snapshot_record
-from pipeline.backtest import BACKTEST_POLICIES
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.telemetry.event_records import snapshot_record
+from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES
 from tests.interop.bellwether import run_to_end
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import ROOT
+from tests.paths import ROOT
 from tests.pipeline.spark import SCHEMAS
-from tests.unit.assignors.wire import LiveMember, live_group
+from tests.unit.assignors.consumer.wire import LiveMember, live_group
 
 TOPIC = "backtest-events"
 RACKS = ("az1", "az2", "az3")
@@ -46,7 +46,7 @@ def main() -> int:
         for cores in (1, 2):
             words = ["backtest", "--bootstrap", kafka.bootstrap, "--topic", TOPIC, "--master", f"local[{cores}]"]
             done = subprocess.run(
-                [sys.executable, "-m", "pipeline", *words],
+                [sys.executable, "-m", "bellwether_kafka.pipeline", *words],
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -15,13 +15,13 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from assignors.registry import KAFKA, LOAD_AWARE
-from coordinator.history_reader import recorded
-from coordinator.weights import key_of
-from pipeline.backtest import BACKTEST_POLICIES, rank, replay, summary
-from pipeline.codec import SchemaSet
-from pipeline.history import History
-from protocol.types import TopicPartition
+from bellwether_kafka.assignors.consumer.registry import KAFKA, LOAD_AWARE
+from bellwether_kafka.coordinator.telemetry.history_reader import recorded
+from bellwether_kafka.coordinator.telemetry.weights import key_of
+from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, rank, replay, summary
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.pipeline.records.history import History
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.demo_pipeline.load import RECORD_BYTES, Load, skewed
 from tests.interop.bellwether import Bellwether
 from tests.interop.brokers import KafkaCluster

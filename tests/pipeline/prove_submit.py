@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pyspark
 
-from pipeline.backtest import BACKTEST_POLICIES, recommendation
-from pipeline.codec import SchemaSet
-from pipeline.history import History, replay_here
-from pipeline.jobs import DEAD_LETTERS
-from pipeline.session import JARS
-from pipeline.source import kafka_options, read_batch
-from pipeline.tables import TABLES
+from bellwether_kafka.pipeline.jobs import DEAD_LETTERS
+from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, recommendation
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.pipeline.records.history import History, replay_here
+from bellwether_kafka.pipeline.session import JARS
+from bellwether_kafka.pipeline.source import kafka_options, read_batch
+from bellwether_kafka.pipeline.tables import TABLES
 from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
-from tests.interop.jvm import ROOT
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 from tests.pipeline import prove_backtest
 from tests.pipeline.prove import TOPIC, WEIGHTS_TOPIC, same, same_weights, say
@@ -53,10 +53,8 @@ def main() -> int:
                 "-m",
                 "zipfile",
                 "-c",
-                str(directory / "pipeline.zip"),
-                "pipeline",
-                "assignors",
-                "protocol",
+                str(directory / "bellwether_kafka.zip"),
+                "bellwether_kafka",
             ],
             cwd=ROOT,
             check=True,
@@ -128,11 +126,16 @@ def submit(directory: Path, master: str, words: Sequence[str]) -> "subprocess.Co
     conf = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false"}
     conf |= {"spark.sql.shuffle.partitions": "4"}
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "--executor-memory", "1g"]
-    command += ["--jars", ",".join(map(str, sorted(JARS.glob("*.jar")))), "--py-files", str(directory / "pipeline.zip")]
+    command += [
+        "--jars",
+        ",".join(map(str, sorted(JARS.glob("*.jar")))),
+        "--py-files",
+        str(directory / "bellwether_kafka.zip"),
+    ]
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     return subprocess.run(
-        [*command, str(ROOT / "pipeline" / "__main__.py"), *words],
+        [*command, str(ROOT / "bellwether_kafka" / "pipeline" / "__main__.py"), *words],
         cwd=directory,
         env=environment(directory),
         capture_output=True,

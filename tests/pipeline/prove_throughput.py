@@ -9,8 +9,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from pipeline.jobs import JOBS, Pipeline, start
-from pipeline.source import decoded, kafka_options, read_batch
+from bellwether_kafka.pipeline.jobs import JOBS, Pipeline, start
+from bellwether_kafka.pipeline.source import decoded, kafka_options, read_batch
 from tests.interop.brokers import KafkaCluster
 from tests.pipeline.prove import EVENTS, say
 from tests.pipeline.spark import SCHEMAS, local_spark

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.codec import SchemaSet
-from pipeline.session import PARQUET, session
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.pipeline.session import PARQUET, session
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
 SCHEMAS = SchemaSet.load()

@@ -18,12 +18,12 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from pipeline.jobs import DEAD_LETTERS, read_table
-from pipeline.session import PARQUET
-from pipeline.source import dead_letters
-from pipeline.tables import TABLES, Options, weights
+from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, read_table
+from bellwether_kafka.pipeline.session import PARQUET
+from bellwether_kafka.pipeline.source import dead_letters
+from bellwether_kafka.pipeline.tables import TABLES, Options, weights
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import ROOT
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 from tests.pipeline.spark import SCHEMAS, decision_event, lag_event, membership_event, traffic_event
 from tests.pipeline.topics import read_until
@@ -74,7 +74,16 @@ def publish(
 
 def command(kafka: KafkaCluster, output: Path, topic: str, weights_topic: str, *more: str) -> list[str]:
     words = ["run", "--bootstrap", kafka.bootstrap, "--topic", topic, "--output", str(output), "--master", "local[2]"]
-    return [sys.executable, "-m", "pipeline", *words, "--weights-topic", weights_topic, "--once", *more]
+    return [
+        sys.executable,
+        "-m",
+        "bellwether_kafka.pipeline",
+        *words,
+        "--weights-topic",
+        weights_topic,
+        "--once",
+        *more,
+    ]
 
 
 class Victim(Enum):

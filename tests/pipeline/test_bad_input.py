@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from pipeline.codec import HEADER_BYTES
-from pipeline.source import AHEAD_MS_MAX, AMOUNT_MAX, LATE_MS_MAX, dead_letters
-from pipeline.tables import TABLES, Options, weights
+from bellwether_kafka.pipeline.records.codec import HEADER_BYTES
+from bellwether_kafka.pipeline.source import AHEAD_MS_MAX, AMOUNT_MAX, LATE_MS_MAX, dead_letters
+from bellwether_kafka.pipeline.tables import TABLES, Options, weights
 from tests.pipeline.spark import (
     NOW_MS,
     SCHEMAS,

@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from pipeline.jobs import DEAD_LETTERS
-from pipeline.session import DELTA_JARS
+from bellwether_kafka.pipeline.jobs import DEAD_LETTERS
+from bellwether_kafka.pipeline.session import DELTA_JARS
 from tests.conftest import missing_tool
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import ROOT
+from tests.paths import ROOT
 from tests.pipeline.spark import QUICK_JVM
 from tests.pipeline.streams import HOUR_MS, closing, command, kill_within_a_batch, publish, values
 
@@ -43,7 +43,7 @@ def test_killed_jobs_write_every_record_once_into_delta(
     assert (output / "tables" / DEAD_LETTERS / "_delta_log").is_dir()
 
     page = tmp_path / "report.html"
-    report = [sys.executable, "-m", "pipeline", "report", "--output", str(output), "--html", str(page)]
+    report = [sys.executable, "-m", "bellwether_kafka.pipeline", "report", "--output", str(output), "--html", str(page)]
     told = run([*report, "--format", "delta"])
     assert told.returncode == 0, told.stderr[-3000:]
     assert f"<td>not an event</td><td class=n>{COUNT // 100}</td>" in page.read_text()

@@ -8,9 +8,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from assignors.registry import POLICIES
-from pipeline.codec import SchemaSet
-from pipeline.history import read_history
+from bellwether_kafka.assignors.consumer.registry import POLICIES
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.pipeline.records.history import read_history
 from tests.interop.bellwether import Bellwether, run_to_end, toml
 from tests.interop.brokers import KafkaCluster
 from tests.interop.groups import create_local_topic

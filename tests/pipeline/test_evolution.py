@@ -16,10 +16,10 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.streaming import StreamingQuery
 
-from pipeline.codec import EventSchema, SchemaSet, evolution_findings
-from pipeline.jobs import DEAD_LETTERS, Pipeline, start
-from pipeline.source import kafka_options, read_batch
-from pipeline.tables import TABLES, Options
+from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, Pipeline, start
+from bellwether_kafka.pipeline.records.codec import EventSchema, SchemaSet, evolution_findings
+from bellwether_kafka.pipeline.source import kafka_options, read_batch
+from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until
 from tests.pipeline.spark import SCHEMAS, as_dicts, lag_event, local_spark

@@ -7,16 +7,16 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from assignors.weights import Weights
-from pipeline.backtest import BACKTEST_POLICIES, Outcome
-from pipeline.history import read_history, replay_here, replay_on_spark, write_history
-from pipeline.jobs import Pipeline, PipelineError, read_tables, start
-from pipeline.session import JARS
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, read_tables, start
+from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, Outcome
+from bellwether_kafka.pipeline.records.history import read_history, replay_here, replay_on_spark, write_history
+from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import wait_until
 from tests.pipeline.spark import as_dicts, kafka_rows, local_spark
-from tests.unit.pipeline.test_backtest import recorded
+from tests.unit.pipeline.records.test_backtest import recorded
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -21,11 +21,11 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 from confluent_kafka import Consumer, Message, TopicPartition
 from fastavro import parse_schema, schemaless_reader
 
-from pipeline.codec import SchemaSet, single_object
-from pipeline.history import read_history
-from pipeline.registry import registered, subject
-from pipeline.source import dead_letters, kafka_options, read_batch, single_objects
-from pipeline.tables import TABLES, Options
+from bellwether_kafka.pipeline.records.codec import SchemaSet, single_object
+from bellwether_kafka.pipeline.records.history import read_history
+from bellwether_kafka.pipeline.records.registry import registered, subject
+from bellwether_kafka.pipeline.source import dead_letters, kafka_options, read_batch, single_objects
+from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.conftest import missing_tool
 from tests.interop.bellwether import Bellwether, run_to_end
 from tests.interop.brokers import KafkaCluster

@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from pipeline.session import JARS
+from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import ROOT
+from tests.paths import ROOT
 from tests.pipeline.spark import QUICK_JVM
 from tests.pipeline.streams import children, ended
 
@@ -38,7 +38,7 @@ def driver(kafka: KafkaCluster, tmp_path: Path, request: pytest.FixtureRequest) 
         f"JAVA_TOOL_OPTIONS={QUICK_JVM}",
         sys.executable,
         "-m",
-        "pipeline",
+        "bellwether_kafka.pipeline",
         *words,
         "--jobs",
         "dead_letters",

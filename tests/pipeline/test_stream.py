@@ -9,14 +9,14 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from pipeline.jobs import DEAD_LETTERS, WEIGHTS, read_tables
-from pipeline.report import render
-from pipeline.session import JARS
-from pipeline.source import kafka_options, read_batch
+from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, WEIGHTS, read_tables
+from bellwether_kafka.pipeline.report import render
+from bellwether_kafka.pipeline.session import JARS
+from bellwether_kafka.pipeline.source import kafka_options, read_batch
 from tests.conftest import missing_tool
 from tests.interop.bellwether import run_to_end
 from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import ROOT
+from tests.paths import ROOT
 from tests.pipeline.spark import QUICK_JVM, local_spark
 from tests.pipeline.streams import (
     HOUR_MS,

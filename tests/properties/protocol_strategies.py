@@ -4,11 +4,11 @@ import struct
 
 from hypothesis import strategies as st
 
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.sticky import encode_sticky_user_data
-from protocol.streams_assignment import AssignmentInfo
-from protocol.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
-from protocol.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
+from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -6,15 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.decide import Decision, decide
-from assignors.memory import Memory
-from assignors.model import NOBODY, ClusterView
-from assignors.registry import BUILT_IN, POLICIES, Policy
-from assignors.validate import validate
-from assignors.views import RawGroup, RawMember
-from protocol.bulk import owner_of
-from protocol.consumer import ConsumerProtocolAssignment
-from tests.unit.assignors.wire import kafka_go, sticky_v1, subscription
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
+from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.protocol.bulk.consumer import owner_of
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from tests.unit.assignors.consumer.wire import kafka_go, sticky_v1, subscription
 
 TOPICS = ("t", "u", "v", "unseen")
 RACKS = (None, "a", "b", "c")

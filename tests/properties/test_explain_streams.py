@@ -1,18 +1,18 @@
 """What `explain` says of a task, against a plan that is made without the stage it names. The same for consumers is in
-tests/unit/assignors/test_explain.py."""
+tests/unit/assignors/explain/test_explain.py."""
 
 from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.explain import explain_task
-from assignors.rules import Rule
-from assignors.streams.assign import STREAMS_HA, assign_streams
-from assignors.streams.decide import stock
-from assignors.streams.model import AssignmentConfigs
-from assignors.streams.result import StreamsDecision
-from assignors.streams.stages.configs import NO_STAGES, StageConfigs
+from bellwether_kafka.assignors.explain.explanation import explain_task
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.decide import stock
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 
 TASKS = 8  # 0_0 to 0_3 have no state, 1_0 to 1_3 have

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from coordinator.events import DescribeAnswer, DescribedMember
-from coordinator.ghosts import GhostFinder, Proof
-from tests.unit.coordinator.test_ghosts import GROUP, subscribed, thread_id
+from bellwether_kafka.coordinator.ghosts.proof import GhostFinder, Proof
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from tests.unit.coordinator.ghosts.test_proof import GROUP, subscribed, thread_id
 
 HOSTS = ("/10.0.0.1", "/10.0.0.2")
 DIRECTORIES = tuple(str(UUID(int=number + 1)) for number in range(3))

@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.cost import moves
-from assignors.load_aware import Load, LoadAware, by_counts
-from assignors.load_balance import Rules
-from assignors.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
-from assignors.validate import misplaced
-from assignors.weights import Weights
+from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts
+from bellwether_kafka.assignors.consumer.validate import misplaced
+from bellwether_kafka.assignors.shared.load_balance import Rules
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.assignors.shared.moves import moves
+from bellwether_kafka.assignors.shared.weights import Weights
 
 RACKS = (None, "a", "b", "c")
 TOPICS = ("t", "u", "v")

@@ -6,15 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.load_aware import LoadAware
-from assignors.model import NOBODY, ClusterView
-from assignors.streams.assign import assign_streams
-from assignors.streams.load_aware import Items, cores, task_weights
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
-from assignors.streams.sticky_task import previous_owners
-from assignors.streams.validate import validate_plan
-from assignors.weights import Weights
-from protocol.types import TopicPartition
+from bellwether_kafka.assignors.consumer.load_aware import LoadAware
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.placing.sticky_task import previous_owners
+from bellwether_kafka.assignors.streams.policies.assign import assign_streams
+from bellwether_kafka.assignors.streams.policies.load_aware import Items, cores, task_weights
+from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(max_warmup_replicas=100)

@@ -13,20 +13,26 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from assignors.decide import decide
-from assignors.memory import Memory
-from assignors.model import ClusterView
-from assignors.registry import BUILT_IN, POLICIES, Policy
-from assignors.streams.assign import STREAMS_POLICIES, assign_streams
-from assignors.streams.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, NO_STRATEGY, AssignmentConfigs
-from assignors.streams.validate import validate_plan
-from assignors.validate import validate
-from coordinator import commands as c
-from coordinator import events as e
-from coordinator.group import GroupMembership, MembershipConfig
-from protocol.types import TopicPartition
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
+from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.streams.application.model import (
+    BALANCE_SUBTOPOLOGY,
+    MIN_TRAFFIC,
+    NO_STRATEGY,
+    AssignmentConfigs,
+)
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_POLICIES, assign_streams
+from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, random_process_id
-from tests.unit.assignors.wire import LiveMember, given, live_group
 
 EXAMPLES = int(os.environ.get("BELLWETHER_MACHINE_EXAMPLES", "15"))
 STEPS = int(os.environ.get("BELLWETHER_MACHINE_STEPS", "30"))

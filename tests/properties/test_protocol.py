@@ -6,13 +6,18 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.describe import KINDS, blob_to_json
-from protocol.errors import RemoteProtocolError
-from protocol.primitives import Reader, Writer
-from protocol.sticky import read_claims, read_generation, read_rack_affinity, read_sticky_user_data
-from protocol.streams_assignment import AssignmentInfo
-from protocol.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.describe import KINDS, blob_to_json
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.sticky import (
+    read_claims,
+    read_generation,
+    read_rack_affinity,
+    read_sticky_user_data,
+)
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.primitives.codec import Reader, Writer
+from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
 from tests.properties.protocol_strategies import (
     ASSIGNMENTS,
     SUBSCRIPTIONS,

@@ -7,7 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.bulk import (
+from bellwether_kafka.protocol.bulk.columns import IntArray
+from bellwether_kafka.protocol.bulk.consumer import (
     SubscriptionColumns,
     owner_of,
     read_assignments,
@@ -16,11 +17,10 @@ from protocol.bulk import (
     read_subscriptions,
     write_assignments,
 )
-from protocol.columns import IntArray
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.errors import RemoteProtocolError
-from protocol.sticky import read_generation, read_sticky_user_data
-from protocol.types import TopicPartition
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.sticky import read_generation, read_sticky_user_data
+from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.properties.protocol_strategies import ASSIGNMENTS, SUBSCRIPTIONS, TOPICS, mutated
 
 Message = TypeVar("Message")

@@ -8,9 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.streams.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, StreamsPlan
-from assignors.streams.rack_aware import active_cost, optimize_active, optimize_standby, standby_cost
-from assignors.streams.threads import assign_threads
+from bellwether_kafka.assignors.streams.application.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, StreamsPlan
+from bellwether_kafka.assignors.streams.placing.rack_aware import (
+    active_cost,
+    optimize_active,
+    optimize_standby,
+    standby_cost,
+)
+from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 from tests.differential.rack_problems import RackProblem, random_problem
 from tests.differential.thread_problems import ThreadProblem, random_threads
 

@@ -6,12 +6,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from assignors.model import NOBODY
-from assignors.streams.assign import STREAMS_HA
-from assignors.streams.lags import is_caught_up
-from assignors.streams.model import MIN_TRAFFIC, NO_STRATEGY, StreamsView
-from assignors.streams.recalled import RETURNING_MS
-from assignors.streams.result import StreamsDecision
+from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.streams.application.lags import is_caught_up
+from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY, StreamsView
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.members.hidden_state import RETURNING_MS
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from tests.unit.assignors.streams.fleet import Fleet
 
 SEEDS = 12

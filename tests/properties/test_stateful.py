@@ -6,7 +6,8 @@ import contextlib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignors.stateful.translate import (
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.stateful.translate import (
     as_streams,
     end_offsets,
     from_streams,
@@ -15,18 +16,17 @@ from assignors.stateful.translate import (
     stateful_topology,
     topology_of,
 )
-from assignors.streams.assign import STREAMS_HA
-from assignors.streams.decide import STOCK, decide_streams
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.model import AssignmentConfigs
-from assignors.streams.result import StepAside
-from assignors.views import RawGroup, RawMember
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.errors import RemoteProtocolError
-from protocol.stateful import Copy, StatefulAssignment, StatefulSubscription, Task, TaskState
-from protocol.types import ProcessId, TopicPartition
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.decide import STOCK, decide_streams
+from bellwether_kafka.assignors.streams.decision import StepAside
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.stateful import Copy, StatefulAssignment, StatefulSubscription, Task, TaskState
+from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
+from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
 from tests.properties.protocol_strategies import INT64, TEXT, mutated
-from tests.unit.assignors.scenes import cluster_of
+from tests.unit.assignors.consumer.scenes import cluster_of
 
 COUNTS = {"clicks": 3, "orders": 5}
 NUMBERS = st.integers(0, (1 << 31) - 1)

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.consumer.cooperative import withhold
-from assignors.consumer.sticky import place
-from assignors.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
-from protocol.types import TopicPartition
+from bellwether_kafka.assignors.consumer.cooperative import withhold
+from bellwether_kafka.assignors.consumer.sticky.assignor import place
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 
 RACKS = ("a", "b", "c")
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import RemoteProtocolError
-from protocol.streams_assigned import AssignedColumns, read_assigned
-from protocol.streams_assignment import AssignmentInfo
-from protocol.streams_bulk import InfoColumns, read_infos
-from protocol.streams_subscription import SubscriptionInfo
-from protocol.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.bulk.streams_assignments import AssignedColumns, read_assigned
+from bellwether_kafka.protocol.bulk.streams_subscriptions import InfoColumns, read_infos
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
+from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 int32s = st.integers(-(2**31), 2**31 - 1)
 small = st.integers(0, 9)

@@ -11,9 +11,15 @@ from random import Random
 import numpy as np
 import pytest
 
-from assignors.streams.assign import KAFKA, STREAMS_HA, assign_streams
-from assignors.streams.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, NO_STRATEGY, AssignmentConfigs, StreamsPlan
-from assignors.streams.validate import validate_plan
+from bellwether_kafka.assignors.streams.application.model import (
+    BALANCE_SUBTOPOLOGY,
+    MIN_TRAFFIC,
+    NO_STRATEGY,
+    AssignmentConfigs,
+    StreamsPlan,
+)
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, random_process_id
 
 SEEDS = int(os.environ.get("BELLWETHER_SEEDS", "200"))

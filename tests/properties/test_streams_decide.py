@@ -6,31 +6,22 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.model import ClusterView
-from assignors.streams.assign import STREAMS_POLICIES
-from assignors.streams.crew import decode_streams
-from assignors.streams.decide import decide_streams
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.result import Cause, StepAside, StreamsDecision
-from assignors.streams.validate import validate_bytes, validate_plan
-from assignors.views import RawGroup, RawMember
-from protocol.consumer import ConsumerProtocolAssignment
-from protocol.streams_assignment import AssignmentInfo
-from protocol.types import TopicPartition
-from tests.unit.assignors.scenes import cluster_of
-from tests.unit.assignors.streams.world import (
-    OWN,
-    SHOP,
-    SHOP_COUNTS,
-    SIMPLE,
-    Thread,
-    decided,
-    ends_of,
-    group,
-    led,
-)
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.refusal import Cause
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.decide import decide_streams
+from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.members.process_map import decode_streams
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_POLICIES
+from bellwether_kafka.assignors.streams.sending.validate import validate_bytes, validate_plan
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.streams.world import OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread, decided, ends_of, group, led
 
 SOURCES = SHOP.source_topics
 tasks = st.tuples(st.integers(-1, 2), st.integers(-1, 4))

@@ -5,10 +5,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from assignors.streams.assign import KAFKA, STREAMS_HA, STREAMS_POLICIES, assign_streams
-from assignors.streams.lags import Lags
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView
-from assignors.streams.validate import validate_plan
+from bellwether_kafka.assignors.streams.application.lags import Lags
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, STREAMS_POLICIES, assign_streams
+from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.unit.assignors.streams.scenes import random_application
 
 SEEDS = range(300)

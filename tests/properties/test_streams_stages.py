@@ -7,14 +7,21 @@ from random import Random
 import numpy as np
 import pytest
 
-from assignors.model import NOBODY
-from assignors.rules import Rule
-from assignors.streams.assign import STREAMS_HA, assign_streams
-from assignors.streams.model import LATEST_OFFSET, MIN_TRAFFIC, NO_STRATEGY, AssignmentConfigs, StreamsPlan, StreamsView
-from assignors.streams.stages.colocation import anchors
-from assignors.streams.stages.configs import StageConfigs
-from assignors.streams.sticky_task import previous_owners
-from assignors.streams.validate import validate_plan
+from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.assignors.streams.application.model import (
+    LATEST_OFFSET,
+    MIN_TRAFFIC,
+    NO_STRATEGY,
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+)
+from bellwether_kafka.assignors.streams.placing.sticky_task import previous_owners
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.assignors.streams.stages.colocation import anchors
+from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from tests.properties.test_streams_convergence import SEEDS as MANY
 from tests.properties.test_streams_convergence import STRATEGIES, History
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id, random_application, random_process_id

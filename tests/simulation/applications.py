@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.streams.model import AssignmentConfigs, Subtopology
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.topology import Topology
-from coordinator.streams_config import StreamsConfig
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from tests.simulation.topics import Sizes
 
 INPUT, OTHER, MIDDLE = "t", "u", "g-mid-repartition"

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from coordinator import commands as c
-from coordinator.events import (
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.events import (
     CoordinatorAnswer,
     DescribeAnswer,
     HeartbeatAnswer,
@@ -15,7 +16,6 @@ from coordinator.events import (
     Node,
     SyncAnswer,
 )
-from coordinator.group_errors import Code
 from tests.simulation.clock import Clock
 from tests.simulation.group_model import Group, Hooks
 from tests.simulation.seats import Record, Reply

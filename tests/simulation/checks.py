@@ -4,8 +4,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from protocol.consumer import ConsumerProtocolAssignment
-from protocol.types import TopicPartition
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.group_model import COMPLETING, STABLE
 from tests.simulation.members import Member
 from tests.simulation.streams import Thread

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from coordinator.orders import ControlSettings, Record
-from coordinator.orders_desk import BEAT_S, STOP_POLL_S, ControlDesk
-from coordinator.orders_topic import OnRecord
+from bellwether_kafka.coordinator.control.controller import BEAT_S, STOP_POLL_S, ControlDesk
+from bellwether_kafka.coordinator.control.records import ControlSettings, Record
+from bellwether_kafka.coordinator.control.topic import OnRecord
 
 if TYPE_CHECKING:
     from tests.simulation.sidecar import Sidecar

@@ -19,11 +19,11 @@ from typing import Any
 from kafka.protocol.admin.groups import DescribeGroupsResponse
 from kafka.protocol.consumer.group import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
 
-from coordinator import commands as c
-from coordinator import events as e
-from coordinator.group_errors import Code
-from coordinator.succession import Order
-from coordinator.transport_messages import answer, message
+from bellwether_kafka.coordinator.kafka.group_messages import answer, message
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.broker_order import Order
+from bellwether_kafka.coordinator.membership.errors import Code
 from tests.interop.raw import find_coordinator
 from tests.simulation.broker import serve
 from tests.simulation.clock import Clock

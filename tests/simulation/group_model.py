@@ -7,8 +7,10 @@ the nodes and what is persisted.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from coordinator.commands import Join, Leave, Sync
-from coordinator.events import (
+from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, Order, spread_hash
+from bellwether_kafka.coordinator.membership.commands import Join, Leave, Sync
+from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.events import (
     DescribeAnswer,
     DescribedMember,
     HeartbeatAnswer,
@@ -17,8 +19,7 @@ from coordinator.events import (
     LeaveAnswer,
     SyncAnswer,
 )
-from coordinator.group_errors import Code
-from coordinator.succession import BUCKETS_MIN, Order, java_string_hash, spread_hash
+from bellwether_kafka.protocol.primitives.codec import java_string_hash
 from tests.simulation.clock import Clock, Handle
 from tests.simulation.seats import Record, Reply, Seat, Table
 

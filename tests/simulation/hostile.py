@@ -4,11 +4,11 @@ userData, sends a megabyte of it, never syncs, or comes and goes without end.
 
 from collections.abc import Callable
 
-from coordinator import commands as c
-from coordinator import events as e
-from coordinator.group_errors import Code
-from protocol.consumer import ConsumerProtocolSubscription
-from protocol.types import TopicPartition
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.members import Member
 
 HUGE = 200_000  # bytes of userData; five of its joins fill a broker's record

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assignors.decide import decide
-from assignors.memory import Memory
-from assignors.registry import Policy
-from assignors.views import RawGroup, RawMember
-from coordinator import commands as c
-from coordinator import events as e
-from coordinator.group_errors import Code
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.sticky import encode_sticky_user_data
-from protocol.types import TopicPartition
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.broker import NODES, node
 from tests.simulation.topics import Sizes
 

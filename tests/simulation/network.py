@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.events import Failure
+from bellwether_kafka.coordinator.membership.events import Failure
 from tests.simulation.clock import Clock, Handle
 
 Reply = Callable[[Any], None]

@@ -4,24 +4,25 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from assignors.decide import Decision
-from assignors.memory import Memory
-from assignors.model import NO_RACK
-from assignors.registry import Policy
-from assignors.streams.checks import fatal_to_java
-from assignors.streams.memory import StreamsMemory, recall_streams
-from assignors.streams.result import StreamsDecision
-from assignors.views import DescribedMember, RawGroup, recall, topics_wanted
-from coordinator import planner_streams
-from coordinator.attestation import Arrivals
-from coordinator.events import DescribedMember as Seen
-from coordinator.fallback import previous_answer
-from coordinator.guard import MESSAGE_BYTES_MAX, inspect
-from coordinator.guard_streams import inspect_streams
-from coordinator.metadata_watch import WatchRules, WatchState, material_change, planned_with
-from coordinator.planner import make_plan, worth_moving
-from coordinator.probing import Facts, Prober
-from coordinator.streams_watch import HELD_BACK_S
+from bellwether_kafka.assignors.consumer.decision import Decision
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
+from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import NO_RACK
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, recall_streams
+from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
+from bellwether_kafka.coordinator.membership.events import DescribedMember as Seen
+from bellwether_kafka.coordinator.planning import streams_planner as planner_streams
+from bellwether_kafka.coordinator.planning.attestation import Arrivals
+from bellwether_kafka.coordinator.planning.consumer_planner import make_plan, worth_moving
+from bellwether_kafka.coordinator.planning.fallback import previous_answer
+from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
+from bellwether_kafka.coordinator.planning.guard_streams import inspect_streams
+from bellwether_kafka.coordinator.triggers.probing import Facts, Prober
+from bellwether_kafka.coordinator.triggers.streams_watch import HELD_BACK_S
 from tests.simulation import streams
 from tests.simulation.topics import Sizes, partitions_of
 

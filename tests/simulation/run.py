@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from coordinator.succession import spread_hash
+from bellwether_kafka.coordinator.membership.broker_order import spread_hash
 from tests.simulation.applications import INPUT, OTHER, PROBING_MS
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults

@@ -11,8 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from coordinator.succession import Order
-from protocol.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.coordinator.membership.broker_order import Order
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.interop.brokers import KafkaCluster
 from tests.interop.jvm import BROKER_39, CURRENT
 from tests.simulation.duel import Duel, MismatchError, Person

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from coordinator.succession import BUCKETS_MIN, Order, buckets_for, spread_hash
+from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, Order, buckets_for, spread_hash
 from tests.simulation.clock import Handle
 
 Reply = Callable[[Any], None]

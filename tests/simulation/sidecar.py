@@ -7,15 +7,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from assignors.decide import DecisionError
-from assignors.rules import Rule
-from assignors.views import RawGroup
-from coordinator import commands as c
-from coordinator import events as e
-from coordinator.group import GroupMembership, MembershipConfig, State
-from coordinator.planner_tasks import StandAsideError
-from coordinator.planning import RESERVE_S, raw_group
-from coordinator.runtime import COMPARE_AGAIN_S
+from bellwether_kafka.assignors.consumer.decision import DecisionError
+from bellwether_kafka.assignors.shared.group import RawGroup
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
+from bellwether_kafka.coordinator.planning.task_plan import StandAsideError
+from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
 from tests.simulation.broker import addressed
 from tests.simulation.desks import Desk
 from tests.simulation.network import Call

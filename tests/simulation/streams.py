@@ -7,25 +7,25 @@ what its threads tell. State is restored at a rate of the process; rejoins are a
 
 from typing import TYPE_CHECKING
 
-from assignors.streams.decide import decide_streams, stock
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.result import StreamsDecision
-from assignors.streams.stages.configs import NO_STAGES
-from assignors.views import RawGroup, RawMember
-from coordinator.attestation import Arrivals
-from coordinator.guard import MESSAGE_BYTES_MAX
-from coordinator.planner_tasks import MadeTasks, TaskRequest, make_tasks
-from coordinator.planner_tasks import World as Seen
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.streams_assignment import NEVER_MS, AssignmentInfo
-from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from protocol.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.streams.decide import decide_streams, stock
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES
+from bellwether_kafka.coordinator.planning.attestation import Arrivals
+from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.planning.task_plan import MadeTasks, TaskRequest, make_tasks
+from bellwether_kafka.coordinator.planning.task_plan import World as Seen
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
+from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
 from tests.simulation.applications import RACKS, RECORDS
 from tests.simulation.members import NO_GENERATION, Kind, Member
 from tests.simulation.topics import partitions_of
 
 if TYPE_CHECKING:
-    from coordinator import events as e
+    from bellwether_kafka.coordinator.membership import events as e
     from tests.simulation.world import World
 
 STREAMS = Kind(("stream",), cooperative=True)

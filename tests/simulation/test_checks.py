@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator.group import GroupMembership
-from coordinator.standby import Succession
-from protocol.consumer import ConsumerProtocolAssignment
-from protocol.types import TopicPartition
+from bellwether_kafka.coordinator.control.active_role import Succession
+from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation import planners
 from tests.simulation.checks import ViolationError
 from tests.simulation.run import live

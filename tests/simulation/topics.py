@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from assignors.model import ClusterView
-from coordinator.metadata import MetadataRead, cluster_view
-from protocol.types import TopicPartition
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, cluster_view
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.broker import NODES
 from tests.simulation.clock import Clock
 

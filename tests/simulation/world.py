@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from coordinator import commands as c
-from coordinator.events import Failure
-from coordinator.group import MembershipConfig, check_timing
-from coordinator.group_config import STOCK_PROTOCOLS
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, MembershipConfig, check_timing
+from bellwether_kafka.coordinator.membership.events import Failure
 from tests.simulation.applications import Application
 from tests.simulation.broker import Broker
 from tests.simulation.checks import Checks, ViolationError

@@ -1,11 +1,10 @@
 """Generated pages say what the code says."""
 
 import importlib.util
-from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+from tests.paths import DOCS
 
 
 @pytest.mark.parametrize("page", ["metrics.md", "configuration.md", "commands.md"])

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import typer.main
 
-from assignors.decide import decide
-from assignors.memory import Memory
-from assignors.model import ClusterView
-from assignors.registry import Policy
-from assignors.streams.api import TaskAssignor
-from assignors.views import RawGroup, RawMember
-from coordinator.cli import app
-from coordinator.settings import load
-from protocol.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
+from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.settings.process import load
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

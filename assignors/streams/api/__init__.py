@@ -5,8 +5,13 @@ The rules of Java to Python: accessors without arguments are properties, an Inst
 the epoch, an Optional is a value or None, a sorted set is an ascending tuple.
 """
 
-from assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment, TaskType
-from assignors.streams.api.assignor import (
+from bellwether_kafka.assignors.streams.api.assignment import (
+    AssignedTask,
+    KafkaStreamsAssignment,
+    TaskAssignment,
+    TaskType,
+)
+from bellwether_kafka.assignors.streams.api.assignor import (
     AssignmentError,
     ConsumerAssignment,
     ConsumerSubscription,
@@ -14,16 +19,23 @@ from assignors.streams.api.assignor import (
     GroupSubscription,
     TaskAssignor,
 )
-from assignors.streams.api.bridge import from_view, to_plan
-from assignors.streams.api.errors import LagsNotComputedError, TaskAssignmentError, UnknownTaskError
-from assignors.streams.api.state import ApplicationState, KafkaStreamsState, TaskInfo, TaskTopicPartition
-from assignors.streams.api.validation import (
+from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of, to_plan
+from bellwether_kafka.assignors.streams.api.errors import LagsNotComputedError, TaskAssignmentError, UnknownTaskError
+from bellwether_kafka.assignors.streams.api.state import (
+    ApplicationState,
+    KafkaStreamsState,
+    TaskInfo,
+    TaskTopicPartition,
+)
+from bellwether_kafka.assignors.streams.api.validation import (
     InvalidAssignmentError,
     MalformedAssignmentError,
+    check,
+    snapshot,
     validate_task_assignment,
 )
-from assignors.streams.model import AssignmentConfigs
-from protocol.types import ProcessId, TaskId
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 __all__ = [
     "ApplicationState",
@@ -48,7 +60,10 @@ __all__ = [
     "TaskTopicPartition",
     "TaskType",
     "UnknownTaskError",
+    "check",
     "from_view",
+    "plan_of",
+    "snapshot",
     "to_plan",
     "validate_task_assignment",
 ]

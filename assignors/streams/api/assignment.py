@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from protocol.types import ProcessId, TaskId
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 
 class TaskType(Enum):

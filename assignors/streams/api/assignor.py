@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from assignors.streams.api.assignment import TaskAssignment
-from assignors.streams.api.state import ApplicationState
-from protocol.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.assignors.streams.api.assignment import TaskAssignment
+from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 
 class AssignmentError(Enum):

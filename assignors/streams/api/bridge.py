@@ -6,13 +6,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from assignors.model import NOBODY, ClusterView, IntArray
-from assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment, TaskType
-from assignors.streams.api.assignor import AssignmentError
-from assignors.streams.api.state import ApplicationState
-from assignors.streams.api.validation import Entry, InvalidAssignmentError, check, snapshot
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView, TaskTable
-from protocol.types import ProcessId, TaskId
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray
+from bellwether_kafka.assignors.streams.api.assignment import (
+    AssignedTask,
+    KafkaStreamsAssignment,
+    TaskAssignment,
+    TaskType,
+)
+from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
+from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssignmentError, check, snapshot
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskTable
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 _Table = TypeVar("_Table", StreamsView, TaskTable)
 

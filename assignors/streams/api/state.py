@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from assignors.model import ClusterView, IntArray, LongArray
-from assignors.streams.api.errors import LagsNotComputedError, TaskAssignmentError, UnknownTaskError
-from assignors.streams.model import AssignmentConfigs, ProcessView, StreamsView, Subtopology
-from protocol.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView, IntArray, LongArray
+from bellwether_kafka.assignors.streams.api.errors import LagsNotComputedError, TaskAssignmentError, UnknownTaskError
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, ProcessView, StreamsView, Subtopology
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 _STORE_SUFFIX = "-changelog"
 

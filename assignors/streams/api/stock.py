@@ -1,10 +1,10 @@
 """The stock policies behind the plug-in API: to start from, to compare with, or to use for some rounds of one's own."""
 
-from assignors.streams.api.assignment import TaskAssignment
-from assignors.streams.api.assignor import TaskAssignor
-from assignors.streams.api.bridge import from_plan
-from assignors.streams.api.state import ApplicationState
-from assignors.streams.assign import KAFKA, STICKY, assign_streams
+from bellwether_kafka.assignors.streams.api.assignment import TaskAssignment
+from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
+from bellwether_kafka.assignors.streams.api.bridge import from_plan
+from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.assignors.streams.policies import KAFKA, STICKY, assign_streams
 
 
 class HighAvailabilityTaskAssignor(TaskAssignor):

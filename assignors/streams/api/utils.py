@@ -9,22 +9,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignors.model import NOBODY, IntArray
-from assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskType
-from assignors.streams.api.bridge import Copies, copies_of
-from assignors.streams.api.errors import UnknownTaskError
-from assignors.streams.api.state import ApplicationState
-from assignors.streams.high_availability import (
+from bellwether_kafka.assignors.shared import NOBODY, IntArray
+from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskType
+from bellwether_kafka.assignors.streams.api.bridge import Copies, copies_of
+from bellwether_kafka.assignors.streams.api.errors import UnknownTaskError
+from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.assignors.streams.application import NO_STRATEGY
+from bellwether_kafka.assignors.streams.placing import (
     STATEFUL_NON_OVERLAP_COST,
     STATEFUL_TRAFFIC_COST,
     STATELESS_NON_OVERLAP_COST,
     STATELESS_TRAFFIC_COST,
+    Placement,
+    RackOptimiser,
+    can_use,
+    fill_lightest,
+    tag_rule,
 )
-from assignors.streams.model import NO_STRATEGY
-from assignors.streams.placement import Placement
-from assignors.streams.rack_aware import RackOptimiser, can_use
-from assignors.streams.standby import fill_lightest, tag_rule
-from protocol.types import ProcessId, TaskId
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 Assignments = MutableMapping[ProcessId, KafkaStreamsAssignment]
 _Copy = tuple[int, int, TaskType]

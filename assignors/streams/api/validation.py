@@ -4,10 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment, TaskType
-from assignors.streams.api.assignor import AssignmentError
-from assignors.streams.api.state import ApplicationState
-from protocol.types import ProcessId, TaskId
+from bellwether_kafka.assignors.streams.api.assignment import (
+    AssignedTask,
+    KafkaStreamsAssignment,
+    TaskAssignment,
+    TaskType,
+)
+from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
+from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 
 class MalformedAssignmentError(TypeError):

@@ -1,1 +1,7 @@
-"""Soft stages of the policy `streams-ha`, after the systems that KIP-441 studied. Each is off unless configured."""
+"""The stages of `streams-ha`: host affinity, co-location, capacity, a budget of moves, the operator's rules."""
+
+from bellwether_kafka.assignors.streams.stages.capacity import deal_to_quotas
+from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
+from bellwether_kafka.assignors.streams.stages.steps import Steps
+
+__all__ = ["NO_STAGES", "StageConfigs", "Steps", "deal_to_quotas"]

@@ -6,8 +6,8 @@ Only a preference: meanwhile others run these tasks, and they go back by exchang
 
 from dataclasses import dataclass
 
-from assignors.model import NOBODY, BoolArray, IntArray
-from assignors.streams.stages.chain import Exchange, Problem
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray
+from bellwether_kafka.assignors.streams.stages.chain import Exchange, Problem
 
 
 @dataclass(frozen=True, slots=True)

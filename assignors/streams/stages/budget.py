@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from assignors.model import NOBODY, IntArray, LongArray
-from assignors.streams.stages.affinity import reserved
-from assignors.streams.stages.chain import Problem
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray
+from bellwether_kafka.assignors.streams.stages.affinity import reserved
+from bellwether_kafka.assignors.streams.stages.chain import Problem
 
 
 @dataclass(frozen=True, slots=True)

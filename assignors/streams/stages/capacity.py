@@ -5,9 +5,9 @@ tasks too, unless it cannot have both.
 
 import numpy as np
 
-from assignors.model import IntArray, LongArray
-from assignors.streams.even import Evener
-from assignors.streams.model import StreamsView
+from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.streams.application import StreamsView
+from bellwether_kafka.assignors.streams.placing import Evener
 
 WEIGHT_MAX = 2**31 - 1
 _LISTED = 3

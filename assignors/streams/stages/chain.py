@@ -12,10 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from assignors.chain import Clock, StageReport, no_clock
-from assignors.model import NOBODY, BoolArray, IntArray, LongArray
-from assignors.streams.lags import Lags
-from assignors.streams.model import StreamsView
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Clock, IntArray, LongArray, StageReport, no_clock
+from bellwether_kafka.assignors.streams.application import Lags, StreamsView
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.model import NOBODY, IntArray
-from assignors.streams.model import StreamsView, TaskTable
-from assignors.streams.stages.chain import Exchange, Problem
+from bellwether_kafka.assignors.shared import NOBODY, IntArray
+from bellwether_kafka.assignors.streams.application import StreamsView, TaskTable
+from bellwether_kafka.assignors.streams.stages.chain import Exchange, Problem
 
 
 @dataclass(frozen=True, slots=True)

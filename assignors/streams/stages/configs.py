@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from assignors.chain import Clock, no_clock
-from assignors.rules import Rule
-from assignors.streams.model import TAG_CHARS_MAX, AssignmentConfigError
+from bellwether_kafka.assignors.shared import Clock, Rule, no_clock
+from bellwether_kafka.assignors.streams.application import TAG_CHARS_MAX, AssignmentConfigError
 
 _INT_MAX = 2**31 - 1
 

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from assignors.chain import StageReport
-from assignors.model import BoolArray, IntArray
-from assignors.rules import EVERYTHING, Rule
-from assignors.streams.model import ProcessView, TaskTable
-from assignors.streams.stages.chain import Problem
+from bellwether_kafka.assignors.shared import EVERYTHING, BoolArray, IntArray, Rule, StageReport
+from bellwether_kafka.assignors.streams.application import ProcessView, TaskTable
+from bellwether_kafka.assignors.streams.stages.chain import Problem
 
 NAME = "operator's rules"
 

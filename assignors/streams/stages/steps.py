@@ -4,18 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from assignors.chain import StageReport
-from assignors.model import NOBODY, BoolArray, IntArray, LongArray
-from assignors.streams.even import Evener
-from assignors.streams.lags import Lags
-from assignors.streams.model import StreamsView
-from assignors.streams.stages.affinity import HostAffinity, reserved
-from assignors.streams.stages.budget import MoveBudget, choose
-from assignors.streams.stages.capacity import QuotaEvener, deviation, weights
-from assignors.streams.stages.chain import Problem, Stage, run
-from assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
-from assignors.streams.stages.configs import StageConfigs
-from assignors.streams.stages.rules import obey
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, StageReport
+from bellwether_kafka.assignors.streams.application import Lags, StreamsView
+from bellwether_kafka.assignors.streams.placing import Evener
+from bellwether_kafka.assignors.streams.stages.affinity import HostAffinity, reserved
+from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
+from bellwether_kafka.assignors.streams.stages.capacity import QuotaEvener, deviation, weights
+from bellwether_kafka.assignors.streams.stages.chain import Problem, Stage, run
+from bellwether_kafka.assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
+from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.assignors.streams.stages.rules import obey
 
 
 class Steps:

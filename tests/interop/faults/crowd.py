@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.types import TopicPartition
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.interop.kill_points import LIMIT_S, PARTITIONS, TOPIC
 from tests.interop.members import wait_until
 from tests.interop.raw import RawError, RawMember

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from assignors.registry import PLUGIN_GROUP
-from coordinator.coexistence import BETWEEN_EVICTIONS_S, WEDGED_S
-from pipeline.codec import SchemaSet
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.types import TopicPartition
+from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
+from bellwether_kafka.coordinator.ghosts.coexistence import BETWEEN_EVICTIONS_S, WEDGED_S
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.interop.bellwether import COMMAND
 from tests.interop.faults.crowd import crowd
 from tests.interop.faults.rows import Row

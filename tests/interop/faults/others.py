@@ -14,8 +14,8 @@ from typing import Any
 
 from confluent_kafka.admin import NewTopic
 
-from coordinator.group_config import MembershipConfig
-from coordinator.topology import write_topology
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.topology.file import write_topology
 from tests.interop.bellwether import INSTANCE, Bellwether
 from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.faults.rows import Row

@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from tests.interop.jvm import CACHE, ROOT
+from tests.interop.jvm import CACHE
+from tests.paths import ROOT
 
 KEPT = CACHE / "faults-by-kind.json"
 DOC = ROOT / "docs" / "faults.md"
@@ -36,7 +37,8 @@ KINDS = {
     "solver": Kind(
         "A plan hangs, raises, dies or eats all memory",
         "its process is killed at the decision deadline and a cheaper plan goes out",
-        "`tests/unit/coordinator/test_solver.py`; a Streams application: `tests/interop/test_streams_plugin.py`",
+        "`tests/unit/coordinator/planning/test_solver.py`;"
+        " a Streams application: `tests/interop/test_streams_plugin.py`",
     ),
     "node": Kind(
         "The coordinator node dies, ends or moves at each step",
@@ -80,7 +82,7 @@ KINDS = {
     "size": Kind(
         "A group record too large for the broker",
         "refused before it is sent, and a member leads; no member gets an error",
-        "`tests/unit/coordinator/test_guard.py`",
+        "`tests/unit/coordinator/planning/test_guard.py`",
     ),
     "twins": Kind(
         "Two sidecars",
@@ -115,7 +117,7 @@ KINDS = {
     "observers": Kind(
         "The events topic is missing, full or stuck, and scrapes never end",
         "no plan waits for it",
-        "`tests/unit/coordinator/test_publish.py`, `tests/pipeline/test_events_live.py`",
+        "`tests/unit/coordinator/telemetry/test_publish.py`, `tests/pipeline/test_events_live.py`",
     ),
     "weights": Kind(
         "Absurd weights",

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from assignors.model import NOBODY, IntArray
-from protocol.bulk import owner_of, write_assignments
-from protocol.errors import LocalProtocolError
+from bellwether_kafka.assignors.shared.model import NOBODY, IntArray
+from bellwether_kafka.protocol.bulk.consumer import owner_of, write_assignments
+from bellwether_kafka.protocol.primitives.errors import LocalProtocolError
 from tests.bench.ours import run_ours
 from tests.bench.scenario import RACKS, Scenario, Shape, disturbed, fresh
 from tests.bench.validate import check

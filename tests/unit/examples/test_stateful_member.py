@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as KafkaSubscription
 
-from protocol.consumer import ConsumerProtocolSubscription
-from protocol.stateful import StatefulAssignment, StatefulSubscription, Task, TaskState
-from protocol.types import ProcessId, TopicPartition
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.stateful import StatefulAssignment, StatefulSubscription, Task, TaskState
+from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from tests.paths import ROOT
 
-FILE = Path(__file__).parents[3] / "examples" / "stateful_member.py"
+FILE = ROOT / "examples" / "stateful_member.py"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ pytest.importorskip("matplotlib", reason="the extra `pipeline` is not installed:
 
 import pandas as pd
 
-from pipeline.report import render
+from bellwether_kafka.pipeline.report import render
 
 START = pd.Timestamp("2026-01-01 10:00")
 

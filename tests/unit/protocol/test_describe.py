@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from protocol.consumer import ConsumerProtocolSubscription
-from protocol.describe import KINDS, blob_to_json
-from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.types import TopicPartition
+from bellwether_kafka.protocol.describe import KINDS, blob_to_json
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.vectors import CLASSES, VECTORS
 
 

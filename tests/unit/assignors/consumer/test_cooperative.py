@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from assignors.consumer.cooperative import withhold
-from assignors.model import NOBODY
-from tests.unit.assignors.consumer.sticky_scenes import Who, decide, group_of
-from tests.unit.assignors.scenes import cluster_of
+from bellwether_kafka.assignors.consumer.cooperative import withhold
+from bellwether_kafka.assignors.shared.model import NOBODY
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, decide, group_of
 
 
 def withheld(members: dict[str, Who], owner: list[int], topics: dict[str, int] | None = None) -> list[int]:

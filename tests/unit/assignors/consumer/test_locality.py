@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from assignors.consumer.locality import improve
-from assignors.cost import crossing
-from assignors.model import ClusterView, GroupView, IntArray, MemberView
-from tests.unit.assignors.scenes import cluster_of, members_of
+from bellwether_kafka.assignors.consumer.cost import crossing
+from bellwether_kafka.assignors.consumer.locality import improve
+from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, MemberView
+from tests.unit.assignors.consumer.scenes import cluster_of, members_of
 
 
 def best_by_brute_force(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> tuple[int, int]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from assignors.consumer.range import RangeAssignor
-from assignors.model import ClusterView, GroupView, IntArray, MemberView
-from tests.unit.assignors.scenes import cluster_of, members_of, plan_of, rack_mismatches
+from bellwether_kafka.assignors.consumer.range import RangeAssignor
+from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, MemberView
+from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of, rack_mismatches
 
 
 def assign(cluster: ClusterView, members: Sequence[MemberView]) -> tuple[GroupView, IntArray]:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from assignors.consumer.round_robin import RoundRobinAssignor
-from assignors.model import ClusterView, GroupView, IntArray, MemberView
-from tests.unit.assignors.scenes import cluster_of, members_of, plan_of
+from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
+from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, MemberView
+from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of
 
 
 def assign(cluster: ClusterView, members: Sequence[MemberView]) -> tuple[GroupView, IntArray]:

@@ -8,13 +8,13 @@ each partition in one of three racks, one standby, two warm-ups at a time.
 from collections.abc import Callable
 from dataclasses import replace
 
-from assignors.model import ClusterView
-from assignors.streams.decide import STOCK
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.model import LATEST_OFFSET, AssignmentConfigs, Subtopology
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.result import StreamsDecision
-from assignors.streams.topology import Topology
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.decide import STOCK
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
 
 RACKS = ("az1", "az2", "az3")

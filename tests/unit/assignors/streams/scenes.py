@@ -6,8 +6,8 @@ from random import Random
 
 import numpy as np
 
-from assignors.model import NO_RACK
-from assignors.streams.model import (
+from bellwether_kafka.assignors.shared.model import NO_RACK
+from bellwether_kafka.assignors.streams.application.model import (
     LATEST_OFFSET,
     AssignmentConfigs,
     ProcessView,
@@ -16,7 +16,7 @@ from assignors.streams.model import (
     Subtopology,
     TaskTable,
 )
-from protocol.types import ProcessId
+from bellwether_kafka.protocol.primitives.types import ProcessId
 
 RACKS = ("a", "b", "c", "d")
 

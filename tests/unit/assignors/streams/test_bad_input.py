@@ -6,18 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assignors.model import ClusterView
-from assignors.streams.checks import fatal_to_java
-from assignors.streams.memory import StreamsMemory, recall_streams
-from assignors.streams.model import UNKNOWN_OFFSET_SUM, AssignmentConfigs, StreamsPlan, StreamsView, Subtopology
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.result import Cause
-from assignors.streams.topology import Topology
-from assignors.views import DescribedMember, RawMember
-from protocol.streams_assignment import AssignmentInfo
-from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from protocol.types import ProcessId, TaskId, TopicPartition
-from tests.unit.assignors.scenes import cluster_of
+from bellwether_kafka.assignors.shared.group import DescribedMember, RawMember
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.refusal import Cause
+from bellwether_kafka.assignors.streams.application.model import (
+    UNKNOWN_OFFSET_SUM,
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+    Subtopology,
+)
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, recall_streams
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
+from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
     NOW_MS,
     OWN,

@@ -7,29 +7,29 @@ from random import Random
 import numpy as np
 import pytest
 
-from assignors.explain import explain_task
-from assignors.load_aware import LoadAware
-from assignors.model import NOBODY, ClusterView
-from assignors.streams import decide as deciding
-from assignors.streams import whatif
-from assignors.streams.api.bridge import from_plan, from_view
-from assignors.streams.assign import assign_streams
-from assignors.streams.decide import Assignors
-from assignors.streams.load_aware import cores, task_weights
-from assignors.streams.memory import recall_streams
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, ThreadPlan
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.placement import Placement
-from assignors.streams.priority_set import PrioritySet
-from assignors.streams.stages.rules import _named
-from assignors.streams.threads import _heap_order
-from assignors.streams.validate import validate_plan
-from assignors.streams.whatif import rounds_of_tasks
-from assignors.views import DescribedMember
-from assignors.weights import Weights
-from assignors.whatif import Change, WhatIfError
-from protocol.types import TopicPartition
-from tests.unit.assignors.scenes import cluster_of
+from bellwether_kafka.assignors.consumer.load_aware import LoadAware
+from bellwether_kafka.assignors.explain.explanation import explain_task
+from bellwether_kafka.assignors.shared.change import Change, WhatIfError
+from bellwether_kafka.assignors.shared.group import DescribedMember
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.streams import decide as deciding
+from bellwether_kafka.assignors.streams import whatif
+from bellwether_kafka.assignors.streams.api.bridge import from_plan, from_view
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, ThreadPlan
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.decide import Assignors
+from bellwether_kafka.assignors.streams.members.memory import recall_streams
+from bellwether_kafka.assignors.streams.placing.placement import Placement
+from bellwether_kafka.assignors.streams.placing.priority_set import PrioritySet
+from bellwether_kafka.assignors.streams.policies.assign import assign_streams
+from bellwether_kafka.assignors.streams.policies.load_aware import cores, task_weights
+from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.assignors.streams.stages.rules import _named
+from bellwether_kafka.assignors.streams.threads.deal import _heap_order
+from bellwether_kafka.assignors.streams.whatif import rounds_of_tasks
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 from tests.unit.assignors.streams.test_whatif import application
 from tests.unit.assignors.streams.world import (

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assignors.streams.decide import Assignors, own_subscription
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, Subtopology
-from assignors.streams.result import StreamsDecision
-from assignors.streams.topology import Topology
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.streams_assignment import NEVER_MS, AssignmentInfo
-from protocol.streams_subscription import SubscriptionInfo
-from protocol.types import HostInfo, ProcessId, TaskId, TopicPartition
-from tests.unit.assignors.scenes import cluster_of
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.decide import Assignors, own_subscription
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
+from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
     NOW_MS,
     OWN,

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from assignors.streams.assign import KAFKA, STREAMS_HA
-from assignors.streams.model import MIN_TRAFFIC, NO_STRATEGY
+from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
 from tests.unit.assignors.streams.fleet import Fleet
 
 

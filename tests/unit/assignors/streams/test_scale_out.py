@@ -10,9 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from assignors.streams.assign import KAFKA, STREAMS_HA, assign_streams
-from assignors.streams.model import MIN_TRAFFIC, AssignmentConfigs, StreamsPlan, StreamsView
-from protocol.types import ProcessId
+from bellwether_kafka.assignors.streams.application.model import (
+    MIN_TRAFFIC,
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+)
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, assign_streams
+from bellwether_kafka.protocol.primitives.types import ProcessId
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from assignors.model import NOBODY
-from assignors.streams.decide import STOCK
-from assignors.streams.memory import assignment_info
-from assignors.streams.model import AssignmentConfigs
-from assignors.streams.result import StreamsDecision
-from assignors.streams.whatif import Held, StreamsRound, rounds_of_tasks
-from assignors.whatif import Change, WhatIfError
+from bellwether_kafka.assignors.shared.change import Change, WhatIfError
+from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.decide import STOCK
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import assignment_info
+from bellwether_kafka.assignors.streams.whatif import Held, StreamsRound, rounds_of_tasks
 from tests.unit.assignors.streams.world import SHOP, Thread, ends_of, group, led
 
 COUNTS = {"orders": 12, "shop-by-user-repartition": 12, "shop-totals-changelog": 12}

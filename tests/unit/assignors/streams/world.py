@@ -5,19 +5,25 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from assignors.model import ClusterView
-from assignors.streams.decide import Assignors, decide_streams
-from assignors.streams.memory import StreamsMemory
-from assignors.streams.model import AssignmentConfigs, StreamsPlan, StreamsView, Subtopology, ThreadPlan
-from assignors.streams.offsets import EndOffsets
-from assignors.streams.result import StepAside, StreamsDecision
-from assignors.streams.topology import Topology
-from assignors.views import RawGroup, RawMember
-from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.streams_assignment import AssignmentInfo
-from protocol.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from protocol.types import ProcessId, TaskId, TopicPartition
-from tests.unit.assignors.scenes import cluster_of
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.streams.application.model import (
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+    Subtopology,
+    ThreadPlan,
+)
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.decide import Assignors, decide_streams
+from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
+from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from tests.unit.assignors.consumer.scenes import cluster_of
 
 OWN = "bellwether-1"
 NOW_MS = 1_700_000_000_000

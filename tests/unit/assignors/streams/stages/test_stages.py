@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assignors.chain import StageReport
-from assignors.model import NOBODY, IntArray
-from assignors.rules import Rule
-from assignors.streams.assign import KAFKA, STREAMS_HA, assign_streams
-from assignors.streams.lags import Lags
-from assignors.streams.model import (
+from bellwether_kafka.assignors.shared.model import NOBODY, IntArray
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.assignors.shared.stage_report import StageReport
+from bellwether_kafka.assignors.streams.application.lags import Lags
+from bellwether_kafka.assignors.streams.application.model import (
     LATEST_OFFSET,
     MIN_TRAFFIC,
     AssignmentConfigError,
@@ -19,10 +18,11 @@ from assignors.streams.model import (
     StreamsPlan,
     StreamsView,
 )
-from assignors.streams.stages.budget import MoveBudget, choose
-from assignors.streams.stages.capacity import quotas
-from assignors.streams.stages.chain import Problem, RackTraffic, SubtopologyCounts, run
-from assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
+from bellwether_kafka.assignors.streams.stages.capacity import quotas
+from bellwether_kafka.assignors.streams.stages.chain import Problem, RackTraffic, SubtopologyCounts, run
+from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from assignors.explain import explain_task
-from assignors.streams.assign import STREAMS_HA, assign_streams
-from assignors.streams.decide import stock
-from assignors.streams.result import StreamsDecision
-from assignors.streams.stages.configs import StageConfigs
-from coordinator.picture import tasks_of
+from bellwether_kafka.assignors.explain.explanation import explain_task
+from bellwether_kafka.assignors.streams.decide import stock
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.coordinator.web.picture import tasks_of
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 
 A, B = Thread("a", 1), Thread("b", 2)

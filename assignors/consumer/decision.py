@@ -1,0 +1,238 @@
+"""The pure function of the leader: the bytes of a JoinGroup answer in, the bytes of a SyncGroup request out.
+
+Everything that shows a decision (log line, event, dry run, replay) is a projection of the `Decision` returned here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer.chain import Placement, Problem, run
+from bellwether_kafka.assignors.consumer.cooperative import withhold
+from bellwether_kafka.assignors.consumer.cost import Score, score
+from bellwether_kafka.assignors.consumer.derived import current_owner
+from bellwether_kafka.assignors.consumer.registry import BUILT_IN, Policy
+from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.consumer.views import (
+    DecodedGroup,
+    decode_group,
+    decoded_cluster,
+    group_view,
+    static_digests,
+)
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    ClusterView,
+    GroupView,
+    IntArray,
+    Memory,
+    Moves,
+    Plan,
+    RawGroup,
+    StageReport,
+    UnknownNameError,
+    freeze,
+    moves,
+)
+from bellwether_kafka.protocol.bulk import write_assignments
+from bellwether_kafka.protocol.messages import STICKY, encode_sticky_user_data
+
+ASSIGNMENT_VERSION = 1
+# sarama never writes a subscription above this version (reference §2.6).
+_HIGHEST_SARAMA_VERSION = 2
+_LISTED = 5
+
+
+class DecisionError(Exception):
+    """No valid plan could be made; nothing was decided and nothing must be sent."""
+
+
+@dataclass(frozen=True, eq=False)  # no slots: what only people and later rounds want is made when it is asked for
+class Decision:
+    """Everything about one round. `before` and `owner` are owner arrays of `group` and `cluster`, where `cluster` may
+    hold more than the view given: unreadable topics at the size that is remembered.
+
+    `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `followup`: something
+    is withheld, so another round must follow. `echoes` is the userData written into assignments, by member.
+    """
+
+    raw: RawGroup
+    cluster: ClusterView
+    policy: str
+    decided_at_ms: int
+    seed: int
+    group: GroupView
+    before: IntArray
+    plan: Plan
+    assignments: tuple[tuple[str, bytes], ...]
+    stages: tuple[StageReport, ...]
+    warnings: tuple[str, ...]
+    echoes: Mapping[int, bytes]
+
+    @property
+    def followup(self) -> bool:
+        return bool(self.plan.withheld.any())
+
+    @cached_property
+    def score_before(self) -> Score:
+        return score(self.group, self.cluster, self.before)
+
+    @cached_property
+    def score_after(self) -> Score:
+        """Of the target: what is withheld counts as if its new owner had it."""
+        return score(self.group, self.cluster, self.plan.owner)
+
+    @cached_property
+    def moves(self) -> Moves:
+        return moves(self.before, self.plan.owner)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """To be remembered once SyncGroup has succeeded, not before."""
+        group = self.group
+        return Memory.of(
+            self.raw.generation,
+            self.cluster,
+            self.plan.sent,
+            group.members,
+            digests=static_digests(self.raw.others),
+            echoes={group.members[m].key: data for m, data in self.echoes.items()},
+        )
+
+
+def decide(raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0) -> Decision:
+    """Decides one round. Pure: equal arguments give equal decisions. Raises DecisionError and nothing else."""
+    try:
+        return _decide(raw, cluster, memory, policy, now_ms, seed)
+    except DecisionError:
+        raise
+    except Exception as error:
+        raise DecisionError(f"no plan for group {raw.group_id}: {error!r}") from error
+
+
+def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int) -> Decision:
+    decoded = decode_group(raw)
+    cluster = decoded_cluster(decoded, seen, memory)
+    group = group_view(decoded, cluster, memory, cooperative=policy.cooperative(raw.protocol))
+    before = current_owner(group, cluster)
+    before.flags.writeable = False
+    group = replace(group, current=before)
+    problem = Problem(group, cluster, before, seed)
+    plan, stages, trouble = _plan(problem, policy)
+    sent = plan.sent
+    echoes = _echoes(decoded, group, cluster, sent, memory)
+    return Decision(
+        raw=raw,
+        cluster=cluster,
+        policy=policy.name,
+        decided_at_ms=now_ms,
+        seed=seed,
+        group=group,
+        before=before,
+        plan=plan,
+        assignments=_encode(raw, cluster, group, sent, echoes),
+        stages=stages,
+        warnings=(*trouble, *_warnings(decoded, group, seen)),
+        echoes=echoes,
+    )
+
+
+def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[StageReport, ...], tuple[str, ...]]:
+    """The policy's plan if it is valid, else a plain sticky one and a warning. Raises DecisionError."""
+    try:
+        plan, stages = run(policy.chain(problem.group.protocol), problem, policy.clock)
+        plan = _finish(problem, plan)
+        findings = _findings(problem, plan)
+        reason = "; ".join(findings)
+    except UnknownNameError as error:
+        reason = str(error)
+    except Exception as error:  # noqa: BLE001 - stages may be anybody's code, and a group must not stand still for it
+        reason = repr(error)
+    if not reason:
+        return plan, stages, ()
+    plan, stages = run([Placement(BUILT_IN[STICKY], racks=False)], problem)
+    plan = _finish(problem, plan)
+    findings = _findings(problem, plan)
+    if findings:
+        raise DecisionError(f"no valid plan for group {problem.group.group_id}: {'; '.join(findings)}")
+    return plan, stages, (f"policy {policy.name} gave no valid plan, sticky was used instead: {reason}",)
+
+
+def _finish(problem: Problem, plan: Plan) -> Plan:
+    """Freezes what must not change and withholds what others still consume."""
+    owner = freeze(problem.cluster, problem.before, plan.owner)
+    if not _holds_claims(problem.group) or not len(problem.group.claims):
+        return Plan.of(owner)
+    return Plan(owner, withhold(problem.group, owner))
+
+
+def _holds_claims(group: GroupView) -> bool:
+    """Whether claims are partitions consumed now: an owned list is, in any protocol (members that revoke first send an
+    empty one, reference §3.6); the userData of the eager "sticky" is history."""
+    return group.protocol != STICKY
+
+
+def _findings(problem: Problem, plan: Plan) -> tuple[str, ...]:
+    return validate(problem.group, problem.cluster, plan, holds_claims=_holds_claims(problem.group))
+
+
+def _encode(
+    raw: RawGroup, cluster: ClusterView, group: GroupView, sent: IntArray, echoes: Mapping[int, bytes]
+) -> tuple[tuple[str, bytes], ...]:
+    """One assignment per member id; the last member of the encoder is ours and owns nothing."""
+    blobs = write_assignments(
+        cluster.topics, cluster.first, sent, group.size + 1, version=ASSIGNMENT_VERSION, user_data=echoes
+    )
+    assignments = [*zip(group.members.ids, blobs[:-1], strict=True)]
+    for position in [i for i, m in enumerate(raw.members) if m.member_id in raw.own_member_ids]:
+        assignments.insert(position, (raw.members[position].member_id, blobs[-1]))
+    return tuple(assignments)
+
+
+def _echoes(
+    decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sent: IntArray, memory: Memory
+) -> dict[int, bytes]:
+    """userData by member, only for sarama's "sticky": its last assignment comes from nowhere else (reference §2.6)."""
+    if group.protocol != STICKY:
+        return {}
+    columns = decoded.columns
+    if (columns.version > _HIGHEST_SARAMA_VERSION).all():
+        return {}
+    echoes: dict[int, bytes] = {}
+    for m, data in enumerate(columns.user_data):
+        if m in columns.errors or columns.version[m] > _HIGHEST_SARAMA_VERSION:
+            continue
+        if data is None or data == memory.echoes.get(group.members[m].key):
+            mine = [cluster.name(flat) for flat in np.flatnonzero(sent == m).tolist()]
+            echoes[m] = encode_sticky_user_data(mine, group.generation)
+    return echoes
+
+
+def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> tuple[str, ...]:
+    members, columns = group.members, decoded.columns
+    degraded = [members.ids[m] for m in sorted(columns.errors)]
+    topicless: list[str] = []
+    if () in columns.topic_lists:
+        topicless = [
+            members.ids[m] for m in np.flatnonzero(columns.topic_list == columns.topic_lists.index(())).tolist()
+        ]
+    without = group.rack == NO_RACK
+    rackless = [] if without.all() else np.flatnonzero(without).tolist()
+    wanted = {topic for topics in columns.topic_lists for topic in topics}
+    unreadable = wanted & cluster.unreadable
+    unknown = wanted - cluster.unreadable - cluster.index.keys()
+    kinds = (
+        (degraded, "cannot be decoded, keeps what is remembered of it: member"),
+        (topicless, "subscribes to no topic: member"),
+        ([members.ids[m] for m in rackless], "names no rack while others do: member"),
+        (sorted(unreadable), "metadata could not be read, its assignment is frozen: topic"),
+        (sorted(unknown), "does not exist, nobody gets it: topic"),
+    )
+    return tuple(f"{text} {_listed(names)}" for names, text in kinds if names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

@@ -1,0 +1,89 @@
+"""Turns what members claim and what the leader remembers into one current owner per partition (KIP-792).
+
+Rules (consumer-protocol reference §2.8 and §3.4): the leader's memory beats claims of its generation and older ones;
+among claims the highest generation wins; two claims of the same highest generation void each other; a stale claim that
+nobody contests is honoured; a claim to a topic that its member does not subscribe to is ignored. Every member has one
+generation, used whichever side of a comparison it is on.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, GroupView, IntArray
+
+UNCLAIMED = -2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """The claims of a group, compared. `claimant` has the member of every claim; the rest is per flat partition:
+    `winner` (NOBODY if unclaimed or tied), its `generation` (UNCLAIMED if none) and whether the best claims `tied`."""
+
+    claimant: IntArray
+    winner: IntArray
+    generation: IntArray
+    tied: BoolArray
+
+
+def claimants(group: GroupView) -> IntArray:
+    """The member index of every entry of `group.claims`."""
+    if not len(group.claims):
+        return np.zeros(0, dtype=np.int32)
+    return np.arange(group.size, dtype=np.int32).repeat(group.claims_first[1:] - group.claims_first[:-1])
+
+
+def compare(claimant: IntArray, claims: IntArray, generation: IntArray, partition_total: int) -> Standing:
+    """Compares claims; `claimant`, `claims` (flat partitions) and `generation` run in parallel."""
+    winner = np.full(partition_total, NOBODY, dtype=np.int32)
+    best = np.full(partition_total, UNCLAIMED, dtype=np.int32)
+    tied = np.zeros(partition_total, dtype=np.bool_)
+    winner[claims] = claimant
+    best[claims] = generation
+    # A plain scatter leaves one claimant per partition: where somebody does not find itself, there were several.
+    if len(claims) and (winner[claims] != claimant).any():
+        times = np.bincount(claims, minlength=partition_total)
+        several = np.flatnonzero(times[claims] > 1)
+        order = several[np.lexsort((generation[several], claims[several]))]
+        partition, age = claims[order], generation[order]
+        last = np.append(partition[1:] != partition[:-1], True)
+        top = np.flatnonzero(last)
+        tie = (partition[top] == partition[top - 1]) & (age[top] == age[top - 1])
+        best[partition[top]] = age[top]
+        winner[partition[top]] = np.where(tie, NOBODY, claimant[order[top]])
+        tied[partition[top]] = tie
+    return Standing(claimant, winner, best, tied)
+
+
+def subscriptions(group: GroupView, topic_total: int) -> BoolArray:
+    """Which distinct subscription (row) holds which topic (column)."""
+    table = np.zeros((len(group.topic_sets), topic_total), dtype=np.bool_)
+    for row, topics in enumerate(group.topic_sets):
+        table[row, topics] = True
+    return table
+
+
+def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
+    """The owner of every flat partition before this round, NOBODY where there is none or where claims void each other.
+
+    No owner is named that does not subscribe to the topic.
+    """
+    if group.current is not None:
+        return group.current
+    if not len(group.claims) and not (group.remembered != NOBODY).any():
+        return np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    claimant, claims = claimants(group), group.claims
+    everything = group.wants_all(len(cluster.topics))
+    if not everything:
+        table, topic_of = subscriptions(group, len(cluster.topics)), cluster.topic_of()
+    if not everything and len(claims):
+        wanted = table[group.topic_set[claimant], topic_of[claims]]
+        claimant, claims = claimant[wanted], claims[wanted]
+    standing = compare(claimant, claims, group.claim_generation[claimant], cluster.partition_total)
+    remembered = group.remembered
+    trusted = (remembered != NOBODY) & (standing.generation <= group.remembered_generation)
+    if not trusted.any():
+        return standing.winner
+    if not everything:
+        trusted &= table[group.topic_set[np.maximum(remembered, 0)], topic_of]
+    return np.where(trusted, remembered, standing.winner).astype(np.int32)

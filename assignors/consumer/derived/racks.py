@@ -1,0 +1,40 @@
+"""Rack questions that every rack-aware consumer assignor asks (KIP-881): does it matter, and what is local.
+
+All functions work on the dense arrays of the views, so a million partitions cost a few array operations.
+"""
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NO_RACK, BoolArray, ClusterView, IntArray, LongArray
+
+
+def rack_matters(cluster: ClusterView, racks: IntArray, flats: IntArray | LongArray | slice) -> bool:
+    """Whether placing these partitions (flat numbers) on members in these racks can gain anything from racks.
+
+    Consumer-protocol reference §3.2: some member has a rack, some member rack holds a replica, and the partitions do
+    not all have the same set of replica racks. Offline replicas count.
+    """
+    known = np.unique(racks[racks >= 0])
+    if not len(known):
+        return False
+    signatures = cluster.signature[flats]
+    if not len(signatures):
+        return False
+    present = np.flatnonzero(np.bincount(signatures, minlength=len(cluster.signature_racks)))
+    held = cluster.signature_racks[present]
+    union: BoolArray = np.any(held, axis=0)
+    return bool(np.any(union[known]) and not np.all(held == union))
+
+
+def local(cluster: ClusterView, racks: IntArray, flats: IntArray | LongArray) -> BoolArray:
+    """Where the rack (one per partition) holds a replica of that partition; False for members without a known rack."""
+    if not cluster.racks:
+        return np.zeros(len(flats), dtype=np.bool_)
+    found: BoolArray = (racks >= 0) & cluster.signature_racks[cluster.signature[flats], np.maximum(racks, 0)]
+    return found
+
+
+def mismatched(cluster: ClusterView, racks: IntArray, flats: IntArray | LongArray) -> BoolArray:
+    """Where a member that names a rack has no replica in it; a member without a rack is neutral, never mismatched."""
+    found: BoolArray = (racks != NO_RACK) & ~local(cluster, racks, flats)
+    return found

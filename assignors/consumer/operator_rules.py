@@ -1,0 +1,134 @@
+"""The operator's word on placement: pins, bans and evacuations, as a hard stage at the end of a chain.
+
+    where   "rack:az1", "member:X" (X a member id, an instance id, or the client id in a member id)
+    item    "orders-3" (a partition), "orders" (a topic), "*" (everything)
+
+A pin says that an item shall be nowhere else, a ban that it shall not be there; an evacuation is a ban of everything.
+What nobody can obey (no such member, no other member that subscribes) is not obeyed, and said.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer.chain import Problem
+from bellwether_kafka.assignors.consumer.derived import mismatched, subscriptions
+from bellwether_kafka.assignors.shared import (
+    EVERYTHING,
+    NO_RACK,
+    NOBODY,
+    BoolArray,
+    IntArray,
+    LongArray,
+    MemberView,
+    Plan,
+    Rule,
+)
+
+_UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRules:
+    """Moves what stands against the rules to the member that had it before, if it may have it, else to the one with the
+    fewest partitions, local ones first. Everything else stays where the chain has put it."""
+
+    rules: tuple[Rule, ...]
+    name: str = "operator's rules"
+    hard: bool = True
+
+    def apply(self, problem: Problem, plan: Plan) -> Plan:
+        allowed = _Allowed(problem, self.rules)
+        owner = np.array(plan.owner)
+        wrong = allowed.violations(owner)
+        if not len(wrong):
+            return plan
+        staying = owner.copy()
+        staying[wrong] = NOBODY
+        held: LongArray = np.bincount(staying[staying != NOBODY], minlength=problem.group.size).astype(np.int64)
+        for flat in wrong.tolist():
+            target = _target(problem, flat, allowed.members(flat), held)
+            owner[flat] = target
+            held[target] += 1
+        return Plan.of(owner)
+
+    def score(self, problem: Problem, plan: Plan) -> float:
+        """How many partitions stand against a rule that somebody could obey."""
+        return float(len(_Allowed(problem, self.rules).violations(plan.owner)))
+
+
+def matches(member: MemberView, where: str) -> bool:
+    """Whether a member is meant by `where`."""
+    kind, _, name = where.partition(":")
+    if kind == "rack":
+        return member.rack == name
+    return name in (member.member_id, member.instance_id, _UUID.sub("", member.member_id))
+
+
+def idle(problem: Problem, rules: Sequence[Rule]) -> tuple[str, ...]:
+    """Sentences on rules that touch nothing here, because they name nobody or nothing of the group."""
+    found = []
+    for rule in rules:
+        if not any(matches(member, rule.where) for member in problem.group.members):
+            found.append(f"the operator's {rule.kind} of {rule.item} names {rule.where}, which no member is")
+        elif not len(_flats(problem, rule.item)):
+            found.append(f"the operator's {rule.kind} names {rule.item}, which nobody subscribes to")
+    return tuple(found)
+
+
+class _Allowed:
+    """Who may have what, worked out once. Partitions under the same rules share one row."""
+
+    def __init__(self, problem: Problem, rules: Sequence[Rule]) -> None:
+        group, cluster = problem.group, problem.cluster
+        self._subscribed = subscriptions(group, len(cluster.topics))[group.topic_set]  # member x topic
+        self._topic = cluster.topic_of()
+        row = np.zeros(cluster.partition_total, dtype=np.int64)
+        masks: list[BoolArray] = [np.ones(group.size, dtype=np.bool_)]
+        for rule in rules:
+            meant = np.array([matches(member, rule.where) for member in group.members], dtype=np.bool_)
+            if not meant.any():
+                continue
+            mask = meant if rule.kind == "pin" else ~meant
+            flats = _flats(problem, rule.item)
+            known = {old: len(masks) + i for i, old in enumerate(np.unique(row[flats]).tolist())}
+            masks += [masks[old] & mask for old in known]
+            row[flats] = [known[old] for old in row[flats].tolist()]
+        self._row, self._masks = row, masks
+
+    def members(self, flat: int) -> IntArray:
+        """Who may have it: subscribers that the rules leave; all subscribers where they leave nobody."""
+        subscribed = self._subscribed[:, self._topic[flat]]
+        left = np.flatnonzero(subscribed & self._masks[self._row[flat]])
+        chosen = left if len(left) else np.flatnonzero(subscribed)
+        return chosen.astype(np.int32)
+
+    def violations(self, owner: IntArray) -> IntArray:
+        """Partitions whose owner may not have them although somebody else may."""
+        ruled = np.flatnonzero((self._row != 0) & (owner != NOBODY))
+        return np.array([f for f in ruled.tolist() if owner[f] not in self.members(f)], dtype=np.int32)
+
+
+def _flats(problem: Problem, item: str) -> IntArray:
+    cluster = problem.cluster
+    if item == EVERYTHING:
+        return np.arange(cluster.partition_total, dtype=np.int32)
+    topic = cluster.index.get(item)
+    if topic is not None:
+        return np.arange(cluster.first[topic], cluster.first[topic + 1], dtype=np.int32)
+    name, _, number = item.rpartition("-")
+    flat = cluster.flat(name, int(number)) if number.isdecimal() else None
+    return np.array([] if flat is None else [flat], dtype=np.int32)
+
+
+def _target(problem: Problem, flat: int, members: IntArray, held: LongArray) -> int:
+    before = int(problem.before[flat])
+    if before in members:
+        return before
+    racks = problem.group.rack[members]
+    remote = np.zeros(len(members), dtype=np.bool_)
+    if (racks != NO_RACK).any():
+        remote = mismatched(problem.cluster, racks, np.full(len(members), flat, dtype=np.int32))
+    return int(members[np.lexsort((members, remote, held[members]))[0]])

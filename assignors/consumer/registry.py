@@ -1,0 +1,91 @@
+"""Names to code: assignors by protocol name, policies by configured name, plug-ins by entry point."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from bellwether_kafka.assignors.consumer.api import ConsumerAssignor
+from bellwether_kafka.assignors.consumer.chain import Balance, Placement, RackLocality, Stage
+from bellwether_kafka.assignors.consumer.load_aware import LoadAware
+from bellwether_kafka.assignors.consumer.range import RangeAssignor
+from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
+from bellwether_kafka.assignors.consumer.sticky import CooperativeStickyAssignor, StickyAssignor
+from bellwether_kafka.assignors.shared import Clock, UnknownNameError, _listed, no_clock
+
+# Protocol names are a wire contract, not an algorithm. kafka-go's rack-affinity has no JVM counterpart: sticky with
+# racks keeps what the name promises, and partitions stay put.
+BUILT_IN: Mapping[str, ConsumerAssignor] = MappingProxyType(
+    {
+        "range": RangeAssignor(),
+        "roundrobin": RoundRobinAssignor(),
+        "RoundRobinAssigner": RoundRobinAssignor(),
+        "sticky": StickyAssignor(),
+        "cooperative-sticky": CooperativeStickyAssignor(),
+        "rack-affinity": StickyAssignor(),
+    }
+)
+KAFKA, STICKY_MIN_CHURN, RACK_FIRST, LOAD_AWARE = "kafka", "sticky-min-churn", "rack-first", "load-aware"
+POLICIES = (KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a group is assigned: a stock policy or a plug-in's name, plug-in assignors, and soft stages at the end.
+
+    A plug-in whose name is a protocol name is used under that protocol by `kafka`; one named as the policy always.
+    `load` is what `load-aware` goes by; its weights change from round to round. `clock` measures the stages.
+    """
+
+    name: str = KAFKA
+    assignors: Mapping[str, ConsumerAssignor] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+    load: LoadAware = field(default_factory=LoadAware)
+    clock: Clock = field(default=no_clock, compare=False)
+
+    def chain(self, protocol: str) -> tuple[Stage, ...]:
+        """The stages for a group that speaks this protocol. Raises UnknownNameError for a protocol nobody knows."""
+        if self.name in self.assignors:
+            return (Placement(self.assignors[self.name]), *self.stages)
+        if self.name == KAFKA:
+            return (Placement(assignor(protocol, self.assignors)), *self.stages)
+        if self.name == LOAD_AWARE:
+            return (self.load, *self.stages)
+        calm = (Placement(BUILT_IN["sticky"], racks=False), Balance())
+        return (*calm, RackLocality(), *self.stages) if self.name == RACK_FIRST else (*calm, *self.stages)
+
+    def cooperative(self, protocol: str) -> bool:
+        """Whether members under this protocol keep consuming while they rebalance."""
+        known = self.assignors.get(protocol) or BUILT_IN.get(protocol)
+        return known is not None and known.cooperative
+
+
+def with_capacity(policy: Policy, capacity: Mapping[str, float]) -> Policy:
+    """The policy with members' capacities for `load-aware`, by instance id or client id."""
+    return replace(policy, load=replace(policy.load, capacity=capacity))
+
+
+def assignor(protocol: str, plugins: Mapping[str, ConsumerAssignor] = MappingProxyType({})) -> ConsumerAssignor:
+    """The assignor of a protocol name, plug-ins first. Raises UnknownNameError."""
+    found = plugins.get(protocol) or BUILT_IN.get(protocol)
+    if found is None:
+        raise UnknownNameError(f"unknown assignor {protocol!r}; known are {_listed({*plugins, *BUILT_IN})}")
+    return found
+
+
+def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({}), stages: Sequence[str] = ()) -> Policy:
+    """The policy with this configured name. `plugins` come from `load_plugins`; `stages` names soft stages among them.
+
+    Raises UnknownNameError for a policy or stage that is neither stock nor a plug-in.
+    """
+    assignors = {key: item for key, item in plugins.items() if _is_assignor(item)}
+    if name not in POLICIES and name not in assignors:
+        raise UnknownNameError(f"unknown policy {name!r}; known are {_listed({*POLICIES, *assignors})}")
+    others = {key: item for key, item in plugins.items() if key not in assignors}
+    for stage in stages:
+        if stage not in others:
+            raise UnknownNameError(f"unknown stage {stage!r}; known are {_listed(others)}")
+    return Policy(name, assignors, tuple(others[s] for s in stages))  # type: ignore[misc, arg-type]  # structural
+
+
+def _is_assignor(item: object) -> bool:
+    return callable(getattr(item, "assign", None))

@@ -1,0 +1,140 @@
+"""Levels partitions over members that all subscribe to the same topics (KIP-615), rack-aware as in KIP-881.
+
+Source: AbstractStickyAssignor's constrained builder as told in consumer-protocol reference §3.5, with three
+differences: members are visited in member id order instead of hash order, the rack pass places as many partitions
+locally as can be placed, and a partition that no rack can improve goes back to its owner, so a settled group stays put.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer.derived import mismatched, rack_matters
+from bellwether_kafka.assignors.consumer.sticky.maxflow import rack_quotas
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray
+
+
+def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntArray) -> IntArray:
+    """The new owner of each partition: counts differ by at most one, exactly the remainder has the higher count.
+
+    `flats` are sorted flat partitions; `owner` the current owner of each as an index into `racks` (the rack of every
+    member, in member id order), NOBODY where there is none. Owners keep what they have up to their quota, except that a
+    partition without a replica in its owner's rack is placed anew if racks matter.
+    """
+    members = len(racks)
+    least, extras = divmod(len(flats), members)
+    kept = owner.copy()
+    aware = rack_matters(cluster, racks, flats)
+    if aware:
+        held = np.flatnonzero(kept >= 0)
+        kept[held[mismatched(cluster, racks[kept[held]], flats[held])]] = NOBODY
+    load = np.bincount(kept[kept >= 0], minlength=members)
+    quota = np.full(members, least, dtype=np.int64)
+    quota[np.flatnonzero(load > least)[:extras]] += 1
+    _cut(cluster, flats, kept, load, quota)
+    load = np.minimum(load, quota)
+    takes_extra = quota == least
+    seats = _Seats(least - np.minimum(load, least), takes_extra, extras - int(members - takes_extra.sum()))
+    if aware:
+        _place_local(cluster, flats, kept, racks, seats)
+        _give_back(kept, owner, seats)
+    pool = np.flatnonzero(kept == NOBODY)
+    kept[pool] = seats.take(np.ones(members, dtype=np.bool_), len(pool))
+    return kept
+
+
+@dataclass(slots=True, eq=False)
+class _Seats:
+    """What members may still take: `room` up to the lower quota, then one more for `spare` of those that
+    `takes_extra`."""
+
+    room: LongArray
+    takes_extra: BoolArray
+    spare: int
+
+    def take(self, among: BoolArray, count: int) -> IntArray:
+        """The next `count` places of these members: round by round in member order, then the extras, first those who
+        were at the lower quota already, then in the order of reaching it."""
+        if not count:
+            return np.zeros(0, dtype=np.int32)
+        seats = _rounds(self.room * among, count)
+        if len(seats) < count:
+            able = np.flatnonzero(self.takes_extra & among)
+            able = able[np.argsort(self.room[able], kind="stable")]
+            seats = np.concatenate([seats, able[: min(self.spare, count - len(seats))]])
+        self.use(np.bincount(seats, minlength=len(self.room)))
+        return seats.astype(np.int32)
+
+    def use(self, taken: LongArray) -> None:
+        over = taken > self.room
+        self.room = self.room - np.minimum(taken, self.room)
+        self.takes_extra = self.takes_extra & ~over
+        self.spare -= int(over.sum())
+
+
+def _rounds(room: LongArray, count: int) -> LongArray:
+    """Member indices of the first `count` free places, one per member and round."""
+    members = np.flatnonzero(room)
+    free = room[members]
+    if not len(members):
+        return np.zeros(0, dtype=np.int64)
+    if free.min() == free.max():
+        return np.tile(members, int(free[0]))[:count]
+    round_of = np.arange(free.sum()) - np.repeat(np.cumsum(free) - free, free)
+    return np.asarray(np.sort(round_of * len(room) + np.repeat(members, free))[:count] % len(room))
+
+
+def _cut(cluster: ClusterView, flats: LongArray, kept: IntArray, load: LongArray, quota: LongArray) -> None:
+    """Takes from members over their quota what comes last by partition, then topic, so topics thin out evenly."""
+    over = load > quota
+    if not over.any():
+        return
+    item = np.flatnonzero(over[kept] & (kept >= 0))
+    topic = np.searchsorted(cluster.first, flats[item], side="right") - 1
+    partition = flats[item] - cluster.first[topic]
+    order = np.lexsort((topic, partition, kept[item]))
+    item, member = item[order], kept[item[order]]
+    start = np.searchsorted(member, member, side="left")
+    kept[item[np.arange(len(item)) - start >= quota[member]]] = NOBODY
+
+
+def _place_local(cluster: ClusterView, flats: LongArray, kept: IntArray, racks: IntArray, seats: _Seats) -> None:
+    """Gives as many free partitions as possible to members in a rack that holds them."""
+    pool = np.flatnonzero(kept == NOBODY)
+    rows, row_of = np.unique(cluster.signature[flats[pool]], return_inverse=True)
+    rack_total = len(cluster.racks)
+    placed = racks >= 0
+    flow = rack_quotas(
+        np.bincount(row_of, minlength=len(rows)),
+        cluster.signature_racks[rows],
+        np.bincount(racks[placed], weights=seats.room[placed], minlength=rack_total).astype(np.int64),
+        np.bincount(racks[placed & seats.takes_extra], minlength=rack_total),
+        seats.spare,
+    )
+    rack_of = np.full(len(pool), -1, dtype=np.int64)
+    for row in np.flatnonzero(flow.sum(axis=1)):
+        rack_of[np.flatnonzero(row_of == row)[: flow[row].sum()]] = _interleaved(flow[row])
+    for rack in np.flatnonzero(flow.sum(axis=0)):
+        chosen = pool[rack_of == rack]
+        kept[chosen] = seats.take(racks == rack, len(chosen))
+
+
+def _interleaved(counts: LongArray) -> LongArray:
+    """Each index as often as its count, spread evenly, so every topic is spread evenly over the racks."""
+    index = np.repeat(np.arange(len(counts)), counts)
+    nth = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return index[np.argsort((nth + 0.5) / counts[index], kind="stable")]
+
+
+def _give_back(kept: IntArray, owner: IntArray, seats: _Seats) -> None:
+    """Returns what is still free to its owner as far as it has room: moving it would gain nothing."""
+    item = np.flatnonzero((kept == NOBODY) & (owner >= 0))
+    item = item[np.argsort(owner[item], kind="stable")]
+    member = owner[item]
+    nth = np.arange(len(item)) - np.searchsorted(member, member, side="left")
+    back = nth < seats.room[member]
+    extra = np.zeros(len(item), dtype=np.bool_)
+    extra[np.flatnonzero((nth == seats.room[member]) & seats.takes_extra[member])[: seats.spare]] = True
+    back |= extra
+    kept[item[back]] = member[back]
+    seats.use(np.bincount(member[back], minlength=len(seats.room)))

@@ -1,0 +1,118 @@
+"""Exchanges that keep the balance and save something: first foreign racks, then moves.
+
+A balanced plan can often be had with fewer partitions outside their members' racks, or with fewer that move. Every such
+improvement is a ring of classes in which each hands one partition to the next, and no ring being left that saves
+anything proves the plan cheapest among all equally balanced ones (negative cycle cancelling on counts).
+"""
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer.sticky.filling import Counts
+from bellwether_kafka.assignors.shared import BoolArray, IntArray, LongArray
+
+FAR = 1 << 28
+RACK = 1 << 14
+# Array cells that may be looked at before the plan is taken as it is: keeps the time bounded, without a clock.
+BUDGET = 60_000_000
+
+
+def cheapen(counts: Counts, foreign: BoolArray) -> None:
+    """Cancels rings in place until none saves anything or the budget is spent. Loads may swap by one, never change
+    as a multiset."""
+    budget = BUDGET
+    while budget > 0:
+        rings = _Rings(counts, foreign)
+        found = rings.find(budget)
+        budget -= rings.looked_at
+        if not sum(rings.cancel(ring) for ring in found):
+            return
+
+
+class _Rings:
+    """One search. Nodes are classes; a step from a class to another one says: the first receives, through some row,
+    one partition that the second gives.
+
+    Two classes next to each other in load may also swap that difference. It is written as a row per level that holds
+    nothing: a class of height level + 1 takes it (and is one down), a class of that level gives it (and is one up).
+    """
+
+    def __init__(self, counts: Counts, foreign: BoolArray) -> None:
+        self.counts = counts
+        self.rows = len(counts.supply)
+        taking = RACK * foreign - (counts.held < counts.stuck)
+        taking[~counts.allowed] = FAR
+        giving = (counts.held <= counts.stuck) - RACK * foreign
+        giving[counts.held == 0] = FAR
+        levels = np.unique(counts.level)[:, None]
+        self.taking = np.concatenate([taking, np.where(counts.height == levels + 1, 0, FAR)]).astype(np.int32)
+        self.giving = np.concatenate([giving, np.where(counts.level == levels, 0, FAR)]).astype(np.int32)
+        self.looked_at = 0
+
+    def find(self, budget: int) -> list[list[tuple[int, int, int]]]:
+        """Rings of (receiver, row, giver) that save something, no class in two of them (Bellman and Ford)."""
+        rows, classes = self.taking.shape
+        cost = np.zeros(classes, dtype=np.int32)
+        receiver_of = np.full(classes, -1, dtype=np.int64)
+        row_of = np.full(classes, -1, dtype=np.int64)
+        while self.looked_at < budget:
+            self.looked_at += 2 * rows * classes
+            through = self.taking + cost
+            receiver = through.argmin(axis=1)
+            arrival = self.giving + through[np.arange(rows), receiver][:, None]
+            row = arrival.argmin(axis=0)
+            reached = arrival[row, np.arange(classes)]
+            better = reached < cost
+            if not better.any():
+                return []
+            cost = np.where(better, reached, cost)
+            receiver_of = np.where(better, receiver[row], receiver_of)
+            row_of = np.where(better, row, row_of)
+            rings = [[(int(receiver_of[g]), int(row_of[g]), g) for g in ring] for ring in _loops(receiver_of)]
+            saving = [ring for ring in rings if self._cost(ring) < 0]
+            if saving:
+                return saving
+        return []
+
+    def _cost(self, ring: list[tuple[int, int, int]]) -> int:
+        return sum(int(self.taking[row, receiver]) + int(self.giving[row, giver]) for receiver, row, giver in ring)
+
+    def cancel(self, ring: list[tuple[int, int, int]]) -> bool:
+        """Passes partitions around the ring, as many as save the same."""
+        counts = self.counts
+        amount = min(self._capacity(*link) for link in ring)
+        if amount < 1:
+            return False
+        for receiver, row, giver in ring:
+            if row < self.rows:
+                counts.held[row, receiver] += amount
+                counts.held[row, giver] -= amount
+            else:
+                counts.load[receiver] -= amount
+                counts.load[giver] += amount
+        return True
+
+    def _capacity(self, receiver: int, row: int, giver: int) -> int:
+        if row >= self.rows:
+            return 1
+        held, stuck = self.counts.held[row], self.counts.stuck[row]
+        room = held[giver] - stuck[giver] if held[giver] > stuck[giver] else held[giver]
+        missing = stuck[receiver] - held[receiver]
+        return int(min(room, missing) if missing > 0 else room)
+
+
+def _loops(following: IntArray | LongArray) -> list[list[int]]:
+    """The loops of a map from nodes to nodes (-1: to nothing)."""
+    after = following.tolist()
+    seen = [-1] * len(after)
+    loops = []
+    for start in range(len(after)):
+        node = start
+        while node >= 0 and seen[node] < 0:
+            seen[node] = start
+            node = after[node]
+        if node >= 0 and seen[node] == start:
+            loop = [node]
+            while after[loop[-1]] != node:
+                loop.append(after[loop[-1]])
+            loops.append(loop)
+    return loops

@@ -1,0 +1,151 @@
+"""Levelling on counts: how many partitions of a topic each class of members gets, never which.
+
+A class is a set of members that are interchangeable; its load is what its members have together. The level of a class
+is the load of its least loaded member, the height that of its most loaded one. A row is a topic, or the partitions of a
+topic that share their replica racks.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import BoolArray, LongArray
+
+
+@dataclass(slots=True, eq=False)
+class Counts:
+    """The state that levelling works on: `held[row, class]` partitions, with `allowed` saying who subscribes.
+
+    `stuck[row, class]` is how many partitions there would stay where they were (the stickiness goal); `size` counts
+    the members of a class, `load` is the sum of a column of `held`, `supply` the partitions of a row.
+    """
+
+    held: LongArray
+    allowed: BoolArray
+    stuck: LongArray
+    size: LongArray
+    supply: LongArray
+    load: LongArray
+
+    @property
+    def level(self) -> LongArray:
+        return self.load // self.size
+
+    @property
+    def height(self) -> LongArray:
+        return -(-self.load // self.size)
+
+    def add(self, row: int, classes: LongArray, amount: LongArray) -> None:
+        self.held[row, classes] += amount
+        self.load[classes] += amount
+
+
+def shares(load: LongArray, size: LongArray, amount: int, wanted: LongArray) -> LongArray:
+    """Pours `amount` partitions over classes so that the lowest members rise together.
+
+    What is left after the last full round goes one per member, first to classes that still get less than `wanted`.
+    """
+    order = np.argsort(load / size, kind="stable")
+    weight, below = np.cumsum(size[order]), np.cumsum(load[order])
+    level = (amount + below) // weight
+    # The last prefix whose level its own members do not exceed already.
+    prefix = int(np.flatnonzero(amount + below >= weight * (load[order] / size[order]))[-1])
+    full = int(level[prefix])
+    got: LongArray = np.maximum(0, size * full - load)
+    place = np.maximum(0, size * (full + 1) - np.maximum(load, size * full))
+    rest = amount - int(got.sum())
+    for room in (np.clip(wanted - got, 0, place), place):
+        extra = _in_turn(np.minimum(room, place), rest)
+        got, place, rest = got + extra, place - extra, rest - int(extra.sum())
+    return got
+
+
+def _in_turn(room: LongArray, amount: int) -> LongArray:
+    """Gives each as much as it has room for, first come first served."""
+    before = np.cumsum(room) - room
+    given: LongArray = np.clip(amount - before, 0, room)
+    return given
+
+
+def pour(counts: Counts, wanted: LongArray) -> None:
+    """Places what no class holds yet, row by row, those with the fewest subscribers first."""
+    free = counts.supply - counts.held.sum(axis=1)
+    subscribers = counts.allowed @ counts.size
+    for row in np.lexsort((np.arange(len(free)), subscribers)):
+        if not free[row]:
+            continue
+        classes = np.flatnonzero(counts.allowed[row])
+        want = wanted[row, classes] - counts.held[row, classes]
+        counts.add(row, classes, shares(counts.load[classes], counts.size[classes], int(free[row]), want))
+
+
+def pour_within(counts: Counts, eligible: BoolArray, target: LongArray, wanted: LongArray) -> None:
+    """Places free partitions on eligible classes as far as these stay within their target load: first what they
+    want, then level, scarce rows first."""
+    for row in np.argsort(eligible @ counts.size, kind="stable"):
+        free = int(counts.supply[row] - counts.held[row].sum())
+        classes = np.flatnonzero(eligible[row] & (counts.load < target))
+        if not free or not len(classes):
+            continue
+        room = target[classes] - counts.load[classes]
+        want = np.clip(wanted[row, classes] - counts.held[row, classes], 0, room)
+        got = _in_turn(want, free)
+        rest = min(free, int(room.sum())) - int(got.sum())
+        # Pouring by missing load: the class that lacks most per member is the lowest.
+        lack = room - got
+        while rest > 0:
+            more = np.minimum(shares(-lack, counts.size[classes], rest, lack), lack)
+            if not more.any():
+                more = _in_turn(lack, rest)
+            got, lack, rest = got + more, lack - more, rest - int(more.sum())
+        counts.add(row, classes, got)
+
+
+def level_rows(counts: Counts, passes: int) -> None:
+    """Coarse levelling inside rows: loads of one row's subscribers approach each other, a few passes at most.
+
+    In the first pass nobody takes its whole gain from one row, so that a newcomer gets a little of every topic.
+    """
+    for step in range(passes):
+        rows = _uneven(counts)
+        if not len(rows):
+            return
+        left = counts.allowed[rows].sum(axis=0)
+        for row in rows:
+            _level_row(counts, int(row), left if step == 0 else None)
+            left = left - counts.allowed[row]
+
+
+def _uneven(counts: Counts) -> LongArray:
+    """Rows in which a member has at least two partitions more than another subscriber."""
+    big = np.iinfo(np.int64).max
+    low = np.where(counts.allowed, counts.level, big).min(axis=1)
+    high = np.where(counts.held > 0, counts.height, 0).max(axis=1)
+    return np.flatnonzero((high >= 2) & (high - 2 >= low))
+
+
+def _level_row(counts: Counts, row: int, rows_left: LongArray | None) -> None:
+    classes = np.flatnonzero(counts.allowed[row])
+    held, size = counts.held[row, classes], counts.size[classes]
+    base = counts.load[classes] - held
+    change = shares(base, size, int(counts.supply[row]), held) - held
+    gain = np.maximum(change, 0)
+    if rows_left is not None:
+        gain = np.minimum(gain, -(-gain // np.maximum(rows_left[classes], 1)))
+    loss = _drain(np.maximum(-change, 0), counts.load[classes], size, int(gain.sum()))
+    counts.add(row, classes, gain - loss)
+
+
+def _drain(limit: LongArray, load: LongArray, size: LongArray, amount: int) -> LongArray:
+    """Takes `amount` from classes, from the most loaded members first, at most `limit` from each."""
+    if amount >= limit.sum():
+        return limit
+    low, high = 0, int((load // size).max()) + 1
+    while low < high:  # the lowest level that yields no more than the amount
+        middle = (low + high) // 2
+        if np.clip(load - size * middle, 0, limit).sum() <= amount:
+            high = middle
+        else:
+            low = middle + 1
+    taken: LongArray = np.clip(load - size * low, 0, limit)
+    return taken + _in_turn(limit - taken, amount - int(taken.sum()))

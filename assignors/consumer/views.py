@@ -1,0 +1,220 @@
+"""From the bytes of a JoinGroup answer to a GroupView, in bulk.
+
+One member whose bytes do not decode is one degraded member: it keeps what memory says of it, or is empty. Nothing in a
+member's bytes makes this module raise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import (
+    NO_GENERATION,
+    NOBODY,
+    BoolArray,
+    ClusterView,
+    DescribedMember,
+    GroupView,
+    IntArray,
+    LongArray,
+    Members,
+    MemberView,
+    Memory,
+    RawGroup,
+    RawMember,
+    claimed_sizes,
+    digest,
+    extended,
+    known_cluster,
+)
+from bellwether_kafka.protocol.bulk import (
+    ClaimColumns,
+    SubscriptionColumns,
+    read_assignments,
+    read_claims,
+    read_subscriptions,
+)
+from bellwether_kafka.protocol.messages import RACK_AFFINITY, read_rack_affinity
+
+COOPERATIVE_STICKY = "cooperative-sticky"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodedGroup:
+    """A group's bytes in columns, before any cluster is looked at. Rows are `members`."""
+
+    raw: RawGroup
+    members: tuple[RawMember, ...]
+    columns: SubscriptionColumns
+    claims: ClaimColumns
+
+
+def decode_group(raw: RawGroup) -> DecodedGroup:
+    """Decodes every foreign member once."""
+    members = raw.others
+    columns = read_subscriptions([m.metadata for m in members])
+    return DecodedGroup(raw, members, columns, read_claims(raw.protocol, columns))
+
+
+def topics_wanted(raw: RawGroup) -> tuple[str, ...]:
+    """All subscribed topics, sorted: what metadata the leader must read. Undecodable members are skipped."""
+    columns = read_subscriptions([m.metadata for m in raw.others])
+    return tuple(sorted({topic for topics in columns.topic_lists for topic in topics}))
+
+
+def read_group(raw: RawGroup, cluster: ClusterView, memory: Memory) -> GroupView:
+    """The group of this round in the coordinates of `cluster`."""
+    return group_view(decode_group(raw), cluster, memory, cooperative=raw.protocol == COOPERATIVE_STICKY)
+
+
+def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, cooperative: bool) -> GroupView:
+    """The same for decoded bytes. `cooperative`: members of this protocol keep consuming while they rebalance.
+
+    Then a member that did not come back itself (static, same id, same bytes as last time; reference §4.2) or whose
+    bytes are unreadable is taken to consume what was last delivered to it, whatever its bytes say.
+    """
+    raw, columns = decoded.raw, decoded.columns
+    degraded = [(m, memory.find(decoded.members[m].key)) for m in sorted(columns.errors)]
+    members = _members(decoded, dict(degraded))
+    topic_sets, topic_set = _topic_sets(columns, cluster, degraded)
+    remembered = memory.owner_in(cluster, members.keys)
+    member, flats = _clean(decoded.claims, cluster, topic_sets, topic_set)
+    generation = decoded.claims.generation.copy()
+    if raw.protocol == RACK_AFFINITY:
+        generation[:] = NO_GENERATION
+    if cooperative:
+        silent = _silent(decoded, memory)
+        member, flats = _from_memory(silent, remembered, member, flats)
+        generation[silent] = memory.generation
+    first = np.zeros(len(members) + 1, dtype=np.int64)
+    if len(member):
+        np.cumsum(np.bincount(member, minlength=len(members)), out=first[1:])
+    return GroupView(
+        group_id=raw.group_id,
+        generation=raw.generation,
+        protocol=raw.protocol,
+        members=members,
+        topic_sets=topic_sets,
+        topic_set=topic_set,
+        rack=_rack_codes(members.racks, cluster),
+        claims=flats.astype(np.int32),
+        claims_first=first,
+        claim_generation=generation,
+        remembered=remembered,
+        by_id=members.by_id,
+        remembered_generation=memory.generation,
+    )
+
+
+def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[DescribedMember]) -> Memory:
+    """Memory rebuilt from DescribeGroups of a stable group: what a leader that just came can know (reference §2.8)."""
+    members = tuple(RawMember(d.member_id, d.instance_id, d.metadata) for d in described)
+    decoded = decode_group(RawGroup("", generation, protocol, members))
+    given = read_assignments([d.assignment for d in described])
+    sizes = claimed_sizes(given)
+    cluster = extended(cluster, {t: sizes.get(t, 0) for t in cluster.unreadable})
+    topic = np.array([cluster.index.get(name, NOBODY) for name in given.topic_names], dtype=np.int64)[given.topic]
+    known = topic != NOBODY
+    topic, partition, member = topic[known], given.partition[known], given.member[known]
+    real = (partition >= 0) & (partition < cluster.counts[topic]) if len(topic) else np.zeros(0, dtype=np.bool_)
+    owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    owner[cluster.first[topic[real]] + partition[real]] = member[real]
+    echoes = {members[m].key: data for m, data in enumerate(given.user_data) if data}
+    return Memory.of(generation, cluster, owner, _members(decoded, {}), digests=static_digests(members), echoes=echoes)
+
+
+def decoded_cluster(decoded: DecodedGroup, cluster: ClusterView, memory: Memory) -> ClusterView:
+    """The cluster with unreadable topics as large as anybody knows them."""
+    return known_cluster(cluster, memory, decoded.claims)
+
+
+def static_digests(members: Sequence[RawMember]) -> dict[str, bytes]:
+    """Fingerprints of the metadata of static members, by key."""
+    return {m.key: digest(m.metadata) for m in members if m.instance_id}
+
+
+def _members(decoded: DecodedGroup, remembered: dict[int, MemberView | None]) -> Members:
+    columns = decoded.columns
+    lists = (*columns.topic_lists, ())
+    topics = [lists[t] for t in columns.topic_list.tolist()]
+    racks = [*columns.rack]
+    if decoded.raw.protocol == RACK_AFFINITY:
+        racks = [rack or read_rack_affinity(data) for rack, data in zip(racks, columns.user_data, strict=True)]
+    generations = decoded.claims.generation.tolist()
+    degraded: list[str | None] = [None] * len(topics)
+    for m, reason in columns.errors.items():
+        last = remembered.get(m)
+        topics[m], racks[m] = (last.topics, last.rack) if last else ((), None)
+        generations[m], degraded[m] = NO_GENERATION, reason
+    ids, instance_ids = [m.member_id for m in decoded.members], [m.instance_id for m in decoded.members]
+    return Members(ids, instance_ids, topics, racks, generations, degraded)
+
+
+def _topic_sets(
+    columns: SubscriptionColumns, cluster: ClusterView, degraded: Sequence[tuple[int, MemberView | None]]
+) -> tuple[tuple[IntArray, ...], IntArray]:
+    """Distinct subscriptions as topic indices, and the row of each member."""
+    sets: dict[tuple[int, ...], int] = {}
+
+    def row(topics: Sequence[str]) -> int:
+        wanted = tuple(sorted({cluster.index[t] for t in topics if t in cluster.index}))
+        return sets.setdefault(wanted, len(sets))
+
+    of_list = np.array([*map(row, columns.topic_lists), NOBODY], dtype=np.int32)
+    topic_set = of_list[columns.topic_list]
+    for m, last in degraded:
+        topic_set[m] = row(last.topics if last else ())
+    return tuple(np.array(s, dtype=np.int32) for s in sets), topic_set
+
+
+def _clean(
+    claims: ClaimColumns, cluster: ClusterView, topic_sets: tuple[IntArray, ...], topic_set: IntArray
+) -> tuple[LongArray, LongArray]:
+    """(member, flat partition) of the claims that make sense, sorted, each once (reference §2.8 (3))."""
+    nothing: LongArray = np.zeros(0, dtype=np.int64)
+    if not len(claims.member) or not len(cluster.topics):
+        return nothing, nothing
+    topic = np.array([cluster.index.get(name, NOBODY) for name in claims.topic_names], dtype=np.int64)[claims.topic]
+    table = np.zeros((len(topic_sets), len(cluster.topics)), dtype=np.bool_)
+    for row, wanted in enumerate(topic_sets):
+        table[row, wanted] = True
+    real = (topic >= 0) & (claims.partition >= 0) & (claims.partition < cluster.counts[topic])
+    real &= table[topic_set[claims.member], topic]
+    member = claims.member[real].astype(np.int64)
+    code = member * cluster.partition_total + cluster.first[topic[real]] + claims.partition[real]
+    if (code[1:] <= code[:-1]).any():
+        code = np.unique(code)
+    return np.divmod(code, max(1, cluster.partition_total))
+
+
+def _rack_codes(racks: Sequence[str | None], cluster: ClusterView) -> IntArray:
+    codes = {rack: cluster.rack_code(rack) for rack in set(racks)}
+    if len(codes) == 1:
+        return np.full(len(racks), next(iter(codes.values())), dtype=np.int32)
+    return np.array([codes[rack] for rack in racks], dtype=np.int32)
+
+
+def _silent(decoded: DecodedGroup, memory: Memory) -> BoolArray:
+    """Members whose bytes say nothing about now: undecodable ones, and static ones that did not join again."""
+    silent = np.zeros(len(decoded.members), dtype=np.bool_)
+    for m, raw in [(m, raw) for m, raw in enumerate(decoded.members) if raw.instance_id]:
+        last = memory.find(raw.key)
+        same = last is not None and last.member_id == raw.member_id
+        silent[m] = same and memory.digests.get(raw.key) == digest(raw.metadata)
+    silent[list(decoded.columns.errors)] = True
+    return silent
+
+
+def _from_memory(
+    silent: BoolArray, remembered: IntArray, member: LongArray, flats: LongArray
+) -> tuple[LongArray, LongArray]:
+    """Replaces the claims of silent members by what was delivered to them."""
+    if not silent.any():
+        return member, flats
+    spoken = ~silent[member]
+    delivered = np.flatnonzero((remembered != NOBODY) & silent[remembered])
+    member = np.concatenate([member[spoken], remembered[delivered]])
+    flats = np.concatenate([flats[spoken], delivered])
+    order = np.lexsort((flats, member))
+    return member[order], flats[order]

@@ -1,0 +1,133 @@
+"""What if: a group as it would be after a change, and the rounds until it is stable again. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    Change,
+    ClusterView,
+    IntArray,
+    Memory,
+    RawGroup,
+    RawMember,
+    WhatIfError,
+)
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
+
+ROUNDS_MAX = 20
+
+
+def changed(raw: RawGroup, cluster: ClusterView, change: Change) -> tuple[RawGroup, ClusterView]:
+    """The group and the cluster after the change. Raises WhatIfError."""
+    ids = {member.member_id for member in raw.others}
+    for name in change.without_members:
+        if name not in ids:
+            raise WhatIfError(f"The group has no member {name}; its members are {', '.join(sorted(ids))}.")
+    racks = {member.member_id: _rack(member) for member in raw.others}
+    for rack in change.without_racks:
+        if rack not in racks.values():
+            known = ", ".join(sorted({r for r in racks.values() if r})) or "none"
+            raise WhatIfError(f"No member of the group is in rack {rack}; their racks are {known}.")
+    left = tuple(
+        member
+        for member in raw.members
+        if member.member_id not in change.without_members and racks.get(member.member_id) not in change.without_racks
+    )
+    if change.new_members:
+        left += _copies(raw, left, change.new_members)
+    if not any(member.member_id not in raw.own_member_ids for member in left):
+        raise WhatIfError("Nobody would be left in the group.")
+    return replace(raw, members=left), _grown(cluster, change.topics)
+
+
+def rounds(raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int) -> tuple[Decision, ...]:
+    """Decisions until nothing is withheld and nothing moves: the first is what the change causes at once. `memory` is
+    of the generation before it."""
+    made: list[Decision] = []
+    while len(made) < ROUNDS_MAX:
+        joined = _claiming(raw, memory) if policy.cooperative(raw.protocol) else raw
+        decision = decide(replace(joined, generation=memory.generation + 1), cluster, memory, policy, now_ms)
+        if made and not decision.moves.moved and not decision.moves.new and not decision.followup:
+            break
+        made.append(decision)
+        memory = decision.memory
+    return tuple(made)
+
+
+def _claiming(raw: RawGroup, memory: Memory) -> RawGroup:
+    """The members as they would join: saying that they own what they were sent last."""
+    names = [memory.cluster.name(flat) for flat in range(memory.cluster.partition_total)]
+    owned: dict[str, list[TopicPartition]] = {member.key: [] for member in memory.members}
+    for flat, owner in enumerate(memory.owner.tolist()):
+        if owner != NOBODY:
+            owned[memory.members[owner].key].append(names[flat])
+    return replace(raw, members=tuple(_with_claims(m, owned.get(m.key, []), memory.generation) for m in raw.members))
+
+
+def _with_claims(member: RawMember, owned: Sequence[TopicPartition], generation: int) -> RawMember:
+    try:
+        said = ConsumerProtocolSubscription.decode(member.metadata)
+    except RemoteProtocolError:
+        return member
+    version = max(said.version, 2)  # the first that says of which generation its claims are
+    said = replace(said, version=version, owned_partitions=tuple(owned), generation_id=generation)
+    return replace(member, metadata=said.encode())
+
+
+def _rack(member: RawMember) -> str | None:
+    try:
+        return ConsumerProtocolSubscription.decode(member.metadata).rack_id
+    except RemoteProtocolError:
+        return None
+
+
+def _copies(raw: RawGroup, left: tuple[RawMember, ...], racks: tuple[str, ...]) -> tuple[RawMember, ...]:
+    for member in left:
+        try:
+            model = ConsumerProtocolSubscription.decode(member.metadata)
+        except RemoteProtocolError:
+            continue
+        if member.member_id in raw.own_member_ids:
+            continue
+        fresh = replace(model, version=3, owned_partitions=(), user_data=None, generation_id=-1)
+        return tuple(
+            RawMember(f"new-{i}", None, replace(fresh, rack_id=rack or None).encode())
+            for i, rack in enumerate(racks, 1)
+        )
+    raise WhatIfError("No member's subscription can be read, so new members cannot be made after its model.")
+
+
+def _grown(cluster: ClusterView, topics: Mapping[str, int]) -> ClusterView:
+    """New partitions get the replica racks of existing ones in turn, as Kafka spreads them."""
+    if not topics:
+        return cluster
+    for name, total in topics.items():
+        if name not in cluster.index:
+            raise WhatIfError(
+                f"Nobody in the group subscribes to a topic {name}; known are {', '.join(cluster.topics)}."
+            )
+        if total < cluster.counts[cluster.index[name]]:
+            raise WhatIfError(f"Topic {name} has {cluster.counts[cluster.index[name]]} partitions; Kafka removes none.")
+    counts = np.array([topics.get(t, int(c)) for t, c in zip(cluster.topics, cluster.counts, strict=True)], np.int32)
+    first = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=first[1:])
+    return replace(
+        cluster,
+        counts=counts,
+        first=first,
+        signature=_stretched(cluster, cluster.signature, counts),
+        leader_rack=_stretched(cluster, cluster.leader_rack, counts),
+    )
+
+
+def _stretched(cluster: ClusterView, values: IntArray, counts: IntArray) -> IntArray:
+    parts = [
+        np.resize(values[cluster.first[t] : cluster.first[t + 1]], int(counts[t])) for t in range(len(cluster.topics))
+    ]
+    return np.concatenate(parts).astype(np.int32) if parts else values

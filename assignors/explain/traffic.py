@@ -1,0 +1,88 @@
+"""What members read across racks: bytes per second from rack to rack, by the measured weights of partitions. Pure.
+
+A member reads a partition from its leader. Where brokers let consumers fetch from the closest replica (KIP-392,
+`replica.selector.class`) a replica in the member's own rack serves it instead; without that it saves nothing. Reads of
+standbys from changelogs are not counted, nor are members and leaders whose rack nobody knows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer import Decision
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, IntArray, Weights
+from bellwether_kafka.assignors.streams import StreamsDecision
+
+GIGABYTE = 1e9
+HOUR_S = 3600
+
+Pair = tuple[str, str]  # the rack of the replica that serves, the rack of the member that reads
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes per second between different racks, and in total; `weighed` of `owned` partitions have a weight.
+    `partitions` counts what is read across racks, whether it has a weight or not."""
+
+    between: Mapping[Pair, float]
+    partitions: Mapping[Pair, int]
+    total: float
+    weighed: int
+    owned: int
+
+    @property
+    def crossing(self) -> float:
+        return sum(self.between.values())
+
+    def cost_per_hour(self, price_per_gb: float) -> float:
+        """Of what crosses racks, in the currency of the price."""
+        return cost_per_hour(self.crossing, price_per_gb)
+
+
+def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float:
+    """A gigabyte is 10^9 bytes, as on bills."""
+    return bytes_per_s * HOUR_S / GIGABYTE * price_per_gb
+
+
+def traffic_of(
+    decision: Decision | StreamsDecision, weights: Weights, *, follower_fetching: bool, present: bool = False
+) -> Traffic:
+    """Of the target, or of what is `present` when the decision is made."""
+    if isinstance(decision, Decision):
+        owner = decision.before if present else decision.plan.owner
+        return traffic(decision.cluster, owner, decision.group.members.racks, weights, follower_fetching)
+    of_task = np.append(decision.before if present else decision.plan.active, NOBODY)
+    racks = [process.rack for process in decision.view.processes]
+    return traffic(decision.tasks.cluster, of_task[decision.tasks.task_of], racks, weights, follower_fetching)
+
+
+def traffic(
+    cluster: ClusterView, owner: IntArray, racks: Sequence[str | None], weights: Weights, follower_fetching: bool
+) -> Traffic:
+    """`owner` has a position in `racks`, or NOBODY, for each flat partition."""
+    names = sorted({*cluster.racks, *(rack for rack in racks if rack)})
+    code = {name: i for i, name in enumerate(names)}
+    own = np.array([code[rack] if rack else NO_RACK for rack in racks] + [NO_RACK], dtype=np.int64)
+    broker = np.array([code[rack] for rack in cluster.racks] + [NO_RACK], dtype=np.int64)  # NO_RACK, -1, is the last
+    flats = np.flatnonzero(owner != NOBODY)
+    weight = weights.raw(cluster)[flats]
+    reader, source = own[owner[flats]], broker[cluster.leader_rack[flats]]
+    if follower_fetching:
+        held = np.zeros((len(cluster.signature_racks), len(names) + 1), dtype=np.bool_)
+        held[:, broker[:-1]] = cluster.signature_racks
+        near = held[cluster.signature[flats], reader]
+        source = np.where(near, reader, source)
+    known = ~np.isnan(weight)
+    crossed = (reader != NO_RACK) & (source != NO_RACK) & (reader != source)
+    found, at = np.unique(source[crossed] * len(names) + reader[crossed], return_inverse=True)
+    pairs = [(names[pair // len(names)], names[pair % len(names)]) for pair in found.tolist()]
+    sums = np.bincount(at.reshape(-1), weights=np.nan_to_num(weight[crossed]), minlength=len(pairs)).tolist()
+    counts = np.bincount(at.reshape(-1), minlength=len(pairs)).tolist()
+    return Traffic(
+        between={pair: value for pair, value in zip(pairs, sums, strict=True) if value},
+        partitions=dict(zip(pairs, counts, strict=True)),
+        total=float(weight[known].sum()),
+        weighed=int(known.sum()),
+        owned=len(flats),
+    )

@@ -1,0 +1,163 @@
+"""java.util.PriorityQueue and the iteration order of java.util.HashSet, where Kafka's results depend on them.
+
+Kafka keeps processes in a heap whose priorities change while they are queued, and pushes back what it rejected in the
+order of a hash set. What such a heap answers depends on its layout, so an exact port needs the same layout. Nothing
+else does: everywhere priorities are current, "the smallest" is all there is to know.
+"""
+
+from collections.abc import Sequence
+
+from bellwether_kafka.protocol.primitives import ProcessId
+
+_LEAST_BUCKETS = 16
+_MOST_DRAINED = 10_000
+
+
+class JavaHeap:
+    """A binary heap of process indices ordered by (weight, index), the weight read while sifting."""
+
+    __slots__ = ("_queue", "_weight")
+
+    def __init__(self, weight: Sequence[float]) -> None:
+        self._weight = weight
+        self._queue: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def offer(self, item: int) -> None:
+        """Adds an item, which first leaves its old place if it is queued."""
+        if item in self._queue:
+            self._remove(self._queue.index(item))
+        self.add(item)
+
+    def add(self, item: int) -> None:
+        """Adds an item that is known not to be queued."""
+        self._queue.append(item)
+        self._sift_up(len(self._queue) - 1, item)
+
+    def poll(self) -> int:
+        head = self._queue[0]
+        last = self._queue.pop()
+        if self._queue:
+            self._sift_down(0, last)
+        return head
+
+    def _remove(self, at: int) -> None:
+        moved = self._queue.pop()
+        if at == len(self._queue):
+            return
+        self._sift_down(at, moved)
+        if self._queue[at] == moved:
+            self._sift_up(at, moved)
+
+    def _sift_up(self, at: int, item: int) -> None:
+        queue, weight = self._queue, self._weight
+        mine = weight[item]
+        while at > 0:
+            above = (at - 1) >> 1
+            parent = queue[above]
+            theirs = weight[parent]
+            if mine > theirs or (mine == theirs and item >= parent):
+                break
+            queue[at] = parent
+            at = above
+        queue[at] = item
+
+    def _sift_down(self, at: int, item: int) -> None:
+        queue, weight = self._queue, self._weight
+        size = len(queue)
+        half = size >> 1
+        mine = weight[item]
+        while at < half:
+            below = 2 * at + 1
+            child = queue[below]
+            theirs = weight[child]
+            if below + 1 < size:
+                right = queue[below + 1]
+                other = weight[right]
+                if theirs > other or (theirs == other and child > right):
+                    below, child, theirs = below + 1, right, other
+            if mine < theirs or (mine == theirs and item <= child):
+                break
+            queue[at] = child
+            at = below
+        queue[at] = item
+
+
+def drain_order(keys: Sequence[int]) -> list[int]:
+    """The order in which a PriorityQueue gives back items 0, 1, … added in this order with these keys.
+
+    Only items with equal keys depend on it; without any, or with too many items to simulate, it is the sorted order.
+    """
+    if len(keys) > _MOST_DRAINED or len(set(keys)) == len(keys):
+        return sorted(range(len(keys)), key=keys.__getitem__)
+    heap = _KeyedHeap(keys)
+    for item in range(len(keys)):
+        heap.add(item)
+    return [heap.poll() for _ in range(len(keys))]
+
+
+class _KeyedHeap:
+    """The same heap for fixed integer keys, among which equal ones are left as they lie."""
+
+    __slots__ = ("_keys", "_queue")
+
+    def __init__(self, keys: Sequence[int]) -> None:
+        self._keys = keys
+        self._queue: list[int] = []
+
+    def add(self, item: int) -> None:
+        queue, keys = self._queue, self._keys
+        at = len(queue)
+        queue.append(item)
+        mine = keys[item]
+        while at > 0 and mine < keys[queue[(at - 1) >> 1]]:
+            queue[at] = queue[(at - 1) >> 1]
+            at = (at - 1) >> 1
+        queue[at] = item
+
+    def poll(self) -> int:
+        queue, keys = self._queue, self._keys
+        head = queue[0]
+        item = queue.pop()
+        size = len(queue)
+        if not size:
+            return head
+        at, half, mine = 0, size >> 1, keys[item]
+        while at < half:
+            below = 2 * at + 1
+            if below + 1 < size and keys[queue[below]] > keys[queue[below + 1]]:
+                below += 1
+            if mine <= keys[queue[below]]:
+                break
+            queue[at] = queue[below]
+            at = below
+        queue[at] = item
+        return head
+
+
+def uuid_hash(process: ProcessId) -> int:
+    """UUID.hashCode as HashMap spreads it, unsigned."""
+    folded = (process.most_significant ^ process.least_significant) & 0xFFFFFFFFFFFFFFFF
+    code = (folded >> 32) ^ (folded & 0xFFFFFFFF)
+    return code ^ (code >> 16)
+
+
+def task_hash(subtopology: int, partition: int) -> int:
+    """TaskId.hashCode of an unnamed topology as HashMap spreads it, unsigned."""
+    code = 31 * (31 * (31 + subtopology) + partition) & 0xFFFFFFFF
+    return code ^ (code >> 16)
+
+
+def hash_order(items: Sequence[int], hashes: Sequence[int]) -> list[int]:
+    """The iteration order of a HashSet that these items were added to in this order.
+
+    Exact as long as no bucket holds eight items (Java then turns it into a tree), which processes with random ids
+    never reach.
+    """
+    buckets = _LEAST_BUCKETS
+    while len(items) > buckets * 3 // 4:
+        buckets *= 2
+    mask = buckets - 1
+    return sorted(items, key=lambda item: hashes[item] & mask)

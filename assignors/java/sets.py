@@ -1,0 +1,163 @@
+"""The iteration order of a java.util.HashSet of task ids, also where buckets become trees.
+
+Tasks are dealt to processes in turn, so those of one process often differ by a multiple of a power of two and share
+buckets. From the ninth entry on Java keeps such a bucket as a red-black tree threaded by a list, and iterates the list:
+a new entry stands behind its parent in the tree, and the root is moved to the front.
+"""
+
+from collections.abc import Sequence
+
+from bellwether_kafka.assignors.java.queue import task_hash
+
+_LEAST_BUCKETS = 16
+_LIST_MOST = 8
+_UNTREE_MOST = 6
+_TREE_BUCKETS = 64
+_NIL = -1
+
+
+def task_set_order(subtopology: Sequence[int], partition: Sequence[int]) -> list[int]:
+    """The order in which a HashSet gives back these tasks (positions), added in ascending order of task id."""
+    hashes = [task_hash(s, p) for s, p in zip(subtopology, partition, strict=True)]
+    buckets = _LEAST_BUCKETS
+    while len(hashes) > buckets * 3 // 4:
+        buckets *= 2
+    rows: dict[int, list[int]] = {}
+    for position, code in enumerate(hashes):
+        rows.setdefault(code & (buckets - 1), []).append(position)
+    # Nine of one final bucket, or of one earlier bucket half as wide, are what it takes to grow early or to make trees.
+    if len(hashes) > _LIST_MOST and _crowded(hashes, buckets):
+        return _HashSet(hashes).order()
+    return [position for bucket in sorted(rows) for position in rows[bucket]]
+
+
+def _crowded(hashes: Sequence[int], buckets: int) -> bool:
+    while buckets >= _LEAST_BUCKETS:
+        count = [0] * buckets
+        for code in hashes[: buckets * 3 // 4 + 1]:
+            count[code & (buckets - 1)] += 1
+        if max(count) > _LIST_MOST:
+            return True
+        buckets //= 2
+    return False
+
+
+class _HashSet:
+    """A HashSet of positions 0, 1, …, which compare like the keys themselves; each is added as it comes."""
+
+    def __init__(self, hashes: Sequence[int]) -> None:
+        self._hashes = hashes
+        self._lists: list[list[int]] = [[] for _ in range(_LEAST_BUCKETS)]
+        self._trees: dict[int, _Tree] = {}
+        for position in range(len(hashes)):
+            self._add(position)
+            if position + 1 > len(self._lists) * 3 // 4:
+                self._grow()
+
+    def order(self) -> list[int]:
+        return [position for bucket in self._lists for position in bucket]
+
+    def _add(self, position: int) -> None:
+        bucket = self._hashes[position] & (len(self._lists) - 1)
+        entries = self._lists[bucket]
+        tree = self._trees.get(bucket)
+        if tree is not None:
+            parent = tree.insert(position)
+            entries.insert(entries.index(parent) + 1, position)
+            _to_front(entries, tree.root)
+            return
+        entries.append(position)
+        if len(entries) > _LIST_MOST:
+            if len(self._lists) < _TREE_BUCKETS:
+                self._grow()
+            else:
+                self._plant(bucket)
+
+    def _plant(self, bucket: int) -> None:
+        entries = self._lists[bucket]
+        tree = _Tree(self._hashes)
+        for position in entries:
+            tree.insert(position)
+        self._trees[bucket] = tree
+        _to_front(entries, tree.root)
+
+    def _grow(self) -> None:
+        old, trees, size = self._lists, self._trees, len(self._lists)
+        self._lists = [[] for _ in range(2 * size)]
+        self._trees = {}
+        for bucket, entries in enumerate(old):
+            for position in entries:
+                self._lists[self._hashes[position] & (2 * size - 1)].append(position)
+            if bucket not in trees:
+                continue
+            for half in (bucket, bucket + size):
+                if len(self._lists[half]) == len(entries):
+                    self._trees[half] = trees[bucket]
+                elif len(self._lists[half]) > _UNTREE_MOST:
+                    self._plant(half)
+
+
+def _to_front(entries: list[int], root: int) -> None:
+    entries.remove(root)
+    entries.insert(0, root)
+
+
+class _Tree:
+    """Red-black insertion, ordered by (hash, position)."""
+
+    def __init__(self, hashes: Sequence[int]) -> None:
+        self._hashes = hashes
+        self.root = _NIL
+        self._parent: dict[int, int] = {}
+        self._child: dict[tuple[int, bool], int] = {}
+        self._red: set[int] = set()
+
+    def insert(self, x: int) -> int:
+        """Adds an entry; returns its parent at that moment, _NIL for the first."""
+        key, parent, node, right = (self._hashes[x], x), _NIL, self.root, False
+        while node != _NIL:
+            parent = node
+            right = key > (self._hashes[node], node)
+            node = self._child.get((node, right), _NIL)
+        self._parent[x] = parent
+        if parent == _NIL:
+            self.root = x
+            return parent
+        self._child[parent, right] = x
+        self._red.add(x)
+        self._balance(x)
+        return parent
+
+    def _balance(self, x: int) -> None:
+        red, parents = self._red, self._parent
+        while (parent := parents[x]) in red:
+            grand = parents[parent]
+            right = self._child.get((grand, True)) == parent
+            uncle = self._child.get((grand, not right), _NIL)
+            if uncle in red:
+                red -= {parent, uncle}
+                red.add(grand)
+                x = grand
+                continue
+            if self._child.get((parent, not right)) == x:
+                self._rotate(parent, right)
+                x, parent = parent, x
+            red.discard(parent)
+            red.add(grand)
+            self._rotate(grand, not right)
+        red.discard(self.root)
+
+    def _rotate(self, node: int, right: bool) -> None:
+        """Turns the subtree of `node` to one side: its child on the other side takes its place."""
+        up = self._child.pop((node, not right))
+        inner = self._child.pop((up, right), _NIL)
+        above = self._parent[node]
+        if inner != _NIL:
+            self._child[node, not right] = inner
+            self._parent[inner] = node
+        self._child[up, right] = node
+        self._parent[up], self._parent[node] = above, up
+        if above == _NIL:
+            self.root = up
+        else:
+            self._child[above, self._child.get((above, True)) == node] = up

@@ -1,0 +1,82 @@
+"""What every kind of group needs: views, memory, stage reports, rules, weights, and the min-cost flow."""
+
+from bellwether_kafka.assignors.shared.arrays import among, distinct, starts
+from bellwether_kafka.assignors.shared.change import Change, WhatIfError
+from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
+from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
+from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup, RawMember
+from bellwether_kafka.assignors.shared.load_balance import Balancer, FloatArray, Rules, Terms, excess
+from bellwether_kafka.assignors.shared.memory import Memory, digest
+from bellwether_kafka.assignors.shared.model import (
+    FOREIGN_RACK,
+    NO_GENERATION,
+    NO_RACK,
+    NOBODY,
+    BoolArray,
+    ClusterView,
+    GroupView,
+    IntArray,
+    LongArray,
+    Members,
+    MemberView,
+    Plan,
+)
+from bellwether_kafka.assignors.shared.moves import Moves, moves
+from bellwether_kafka.assignors.shared.numbering import numbered
+from bellwether_kafka.assignors.shared.plugins import UnknownNameError, _listed, load_plugins
+from bellwether_kafka.assignors.shared.refusal import Cause, RefusalError
+from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule
+from bellwether_kafka.assignors.shared.stage_report import Clock, StageReport, no_clock
+from bellwether_kafka.assignors.shared.weights import Weight, Weights, heaviest
+
+__all__ = [
+    "EVERYTHING",
+    "FOREIGN_RACK",
+    "NOBODY",
+    "NO_GENERATION",
+    "NO_RACK",
+    "Balancer",
+    "BoolArray",
+    "Cause",
+    "Change",
+    "Clock",
+    "ClusterView",
+    "DescribedMember",
+    "FloatArray",
+    "FlowProblem",
+    "GroupView",
+    "IntArray",
+    "LongArray",
+    "MemberView",
+    "Members",
+    "Memory",
+    "Moves",
+    "Plan",
+    "RawGroup",
+    "RawMember",
+    "RefusalError",
+    "Rule",
+    "Rules",
+    "StageReport",
+    "Terms",
+    "UnknownNameError",
+    "Weight",
+    "Weights",
+    "WhatIfError",
+    "_listed",
+    "among",
+    "claimed_sizes",
+    "digest",
+    "distinct",
+    "excess",
+    "extended",
+    "freeze",
+    "heaviest",
+    "known_cluster",
+    "load_plugins",
+    "moves",
+    "no_clock",
+    "numbered",
+    "optimise",
+    "starts",
+]

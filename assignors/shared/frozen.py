@@ -1,0 +1,73 @@
+"""Topics whose metadata could not be read: they are not gone, so their assignment is frozen (reference §5.3).
+
+A refused or failed read (an ACL, a broker that is down) must never strip a topic of its owners, and a partition count
+that such a topic had once never shrinks.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared.memory import Memory, translate
+from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY, ClusterView, IntArray
+from bellwether_kafka.protocol.bulk import AssignmentColumns, ClaimColumns
+
+# A partition number in a member's claim is hostile beyond this: one topic is never that large.
+MAX_CLAIMED_PARTITIONS = 100_000
+
+
+def known_cluster(cluster: ClusterView, memory: Memory, claims: ClaimColumns) -> ClusterView:
+    """The cluster with its unreadable topics at the largest size that the view, memory or a claim knows of them."""
+    if not cluster.unreadable:
+        return cluster
+    sizes = claimed_sizes(claims)
+    remembered = dict(zip(memory.cluster.topics, memory.cluster.counts.tolist(), strict=True))
+    return extended(cluster, {t: max(sizes.get(t, 0), remembered.get(t, 0)) for t in cluster.unreadable})
+
+
+def claimed_sizes(claims: ClaimColumns | AssignmentColumns) -> dict[str, int]:
+    """Per topic the partition count that plausible claims (or assignments) imply: partition numbers have no gaps."""
+    plausible = (claims.partition >= 0) & (claims.partition < MAX_CLAIMED_PARTITIONS)
+    sizes = np.zeros(len(claims.topic_names), dtype=np.int64)
+    np.maximum.at(sizes, claims.topic[plausible], claims.partition[plausible] + 1)
+    return dict(zip(claims.topic_names, sizes.tolist(), strict=True))
+
+
+def extended(cluster: ClusterView, sizes: Mapping[str, int]) -> ClusterView:
+    """The view with these topics present and at least this large; what is added has unknown racks."""
+    grown = {t: n for t, n in sizes.items() if n > (cluster.counts[cluster.index[t]] if t in cluster.index else 0)}
+    if not grown:
+        return cluster
+    counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True)) | grown
+    topics = tuple(sorted(counts))
+    count = np.array([counts[t] for t in topics], dtype=np.int32)
+    first = np.zeros(len(topics) + 1, dtype=np.int64)
+    np.cumsum(count, out=first[1:])
+    nowhere = np.zeros((1, len(cluster.racks)), dtype=np.bool_)
+    bare = ClusterView(
+        topics=topics,
+        counts=count,
+        first=first,
+        racks=cluster.racks,
+        signature=np.full(int(first[-1]), len(cluster.signature_racks), dtype=np.int32),
+        signature_racks=np.concatenate([cluster.signature_racks, nowhere]),
+        leader_rack=np.full(int(first[-1]), NO_RACK, dtype=np.int32),
+        read_at=cluster.read_at,
+        unreadable=cluster.unreadable,
+        index={t: i for i, t in enumerate(topics)},
+    )
+    target, _ = translate(cluster, bare)
+    bare.signature[target] = cluster.signature
+    bare.leader_rack[target] = cluster.leader_rack
+    return bare
+
+
+def freeze(cluster: ClusterView, before: IntArray, owner: IntArray) -> IntArray:
+    """Puts partitions of unreadable topics back to the owner that they had before this round, where there is one."""
+    rows = [cluster.index[t] for t in cluster.unreadable if t in cluster.index]
+    if not rows:
+        return owner
+    frozen = np.zeros(len(cluster.topics), dtype=np.bool_)
+    frozen[rows] = True
+    keep = np.repeat(frozen, cluster.counts) & (before != NOBODY)
+    return np.where(keep, before, owner).astype(np.int32)

@@ -1,0 +1,242 @@
+"""Moves weighted items between places until their loads are even, within limits: the core of the policy `load-aware`.
+
+Used for partitions on members and for Streams tasks on processes. Plain greedy steps from the given placement, each of
+which makes the fuller of two places lighter: an item moves, or two change places. So it never makes anything worse, and
+what is even within the dead band does not move at all. Pure.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bellwether_kafka.assignors.shared.model import BoolArray, IntArray, LongArray
+
+FloatArray = npt.NDArray[np.float64]
+
+# How many of the lightest places are tried for each of the fullest: more only help where subscriptions are odd.
+_RECEIVERS = 8
+_LEAST_GAIN = 1e-9
+_NEVER = 1 << 30
+# Bounds on work, far above what groups of ordinary size need.
+_ATTEMPTS_MAX = 20_000
+_WORK_MAX = 100_000_000
+
+Step = tuple[int, int, int]  # item, from, to
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Shares are of the mean load per unit of capacity.
+
+    `band`: a place that is fuller than the mean by no more than this share is not relieved at all. `settle`: once one
+    has to be relieved, everybody is brought below this, so that the next small change does not cross the band again.
+    `moving_charge`: what a plan that moves anything costs in its own score: it must gain more than that. `moves_max`:
+    items moved per round, None for a tenth of all (at least 4).
+    """
+
+    band: float = 0.10
+    settle: float = 0.04
+    moving_charge: float = 0.10
+    moves_max: int | None = None
+
+    def limit(self, items: int) -> int:
+        return self.moves_max if self.moves_max is not None else max(4, items // 10)
+
+
+def excess(load: FloatArray, capacity: FloatArray, heaviest: float, band: float) -> float:
+    """By how much the fullest place exceeds the target by more than `band`, in targets.
+
+    The target is the mean load per unit of capacity, or the heaviest single item on the largest place where that is
+    more: nobody can split an item.
+    """
+    if not len(load) or load.sum() <= 0:
+        return 0.0
+    target = max(float(load.sum() / capacity.sum()), heaviest / float(capacity.max()))
+    return max(0.0, float((load / capacity).max()) / target - (1 + band))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """What depends on kinds only. Items come in kinds (where their replicas are, who reads their topic), places too
+    (rack, subscription): `open[item kind, place kind]`, and `price` there (1 across racks)."""
+
+    item: IntArray
+    place: IntArray
+    open: BoolArray
+    price: IntArray
+
+
+@dataclass(slots=True, eq=False)
+class Balancer:
+    """`owner[i]` (changed in place) is the place of each item, -1 for none. `base` is load that is there anyway."""
+
+    weight: FloatArray
+    owner: IntArray
+    capacity: FloatArray
+    terms: Terms
+    base: FloatArray | float = 0.0
+
+    def deal(self, items: LongArray) -> None:
+        """Places items that have no place, heaviest first, each where it is least full afterwards, among the cheapest
+        places (local racks). Every item is allowed somewhere."""
+        placed = self.owner >= 0
+        load = _summed(self.owner[placed], self.weight[placed], len(self.capacity)) + self.base
+        count = np.bincount(self.owner[placed], minlength=len(self.capacity))
+        terms = self.terms
+        price = np.where(terms.open, terms.price, _NEVER)[:, terms.place]
+        cheapest = price == price.min(axis=1)[:, None]
+        for item in items[np.lexsort((items, -self.weight[items]))].tolist():
+            full = np.where(cheapest[terms.item[item]], (load + self.weight[item]) / self.capacity, np.inf)
+            # Equal loads happen where weights are equal: then the number of items decides.
+            least = np.flatnonzero(full <= full.min() * (1 + _LEAST_GAIN))
+            place = int(least[(count[least] / self.capacity[least]).argmin()])
+            self.owner[item] = place
+            load[place] += self.weight[item]
+            count[place] += 1
+
+    def run(self, rules: Rules, *, home_first: bool = False) -> int:
+        """Evens out what exceeds the dead band, then brings items to local racks where that unsettles nobody; with
+        `home_first` the other way round, as what is local limits less where load can go. Returns how many items it
+        moved. Every item has a place."""
+        load = _summed(self.owner, self.weight, len(self.capacity)) + self.base
+        heaviest = float(self.weight.max(initial=0.0))
+        target = max(float(load.sum() / self.capacity.sum()), heaviest / float(self.capacity.max()))
+        budget, settled = rules.limit(len(self.weight)), target * (1 + (rules.settle + rules.band) / 2)
+        moved = self._localise(settled, budget, load) if home_first else 0
+        if excess(load, self.capacity, heaviest, rules.band) > 0:
+            moved += self._even_out(target * (1 + rules.settle), budget - moved, load)
+        return moved if home_first else moved + self._localise(settled, budget - moved, load)
+
+    def _even_out(self, target: float, budget: int, load: FloatArray) -> int:
+        held = _by_place(self.owner, len(self.capacity))
+        moved = 0
+        stuck = np.zeros(len(load), dtype=np.bool_)
+        for _ in range(_ATTEMPTS_MAX):
+            ratio = np.where(stuck, 0.0, load / self.capacity)
+            source = int(ratio.argmax())
+            if moved >= budget or ratio[source] <= target:
+                break
+            step = self._step(source, load, held, pairs=budget - moved >= 2)
+            if step is None:
+                stuck[source] = True
+                continue
+            for item, giver, taker in step:
+                held[giver] = held[giver][held[giver] != item]
+                held[taker] = np.append(held[taker], item)
+            self._carry_out(step, load)
+            moved += len(step)
+        return moved
+
+    def _step(self, source: int, load: FloatArray, held: list[LongArray], *, pairs: bool) -> list[Step] | None:
+        """The best step for the fullest place: an item moves, or two change places."""
+        order = np.argsort(load / self.capacity, kind="stable")[:_RECEIVERS].tolist()
+        receivers = [place for place in order if place != source]
+        for exchange in (False, True)[: 1 + pairs]:
+            for place in receivers:
+                step = self._between(source, place, load, held, exchange=exchange)
+                if step is not None:
+                    return step
+        return None
+
+    def _between(
+        self, source: int, place: int, load: FloatArray, held: list[LongArray], *, exchange: bool
+    ) -> list[Step] | None:
+        mine = held[source][self._may(held[source], place)]
+        dearer = self._price(mine, place) - self._price(mine, source)
+        now = float(max(load[source] / self.capacity[source], load[place] / self.capacity[place]))
+        if not exchange:
+            after = self._after(load, source, place, self.weight[mine])
+            best = _least(after, dearer, now)
+            return None if best is None else [(int(mine[best]), source, place)]
+        theirs = held[place][self._may(held[place], source)]
+        if not len(theirs) or not len(mine):
+            return None
+        back = self._price(theirs, source) - self._price(theirs, place)
+        shift = self.weight[mine][:, None] - self.weight[theirs][None, :]
+        after = self._after(load, source, place, shift)
+        best = _least(after.ravel(), (dearer[:, None] + back[None, :]).ravel(), now)
+        if best is None:
+            return None
+        i, j = divmod(best, len(theirs))
+        return [(int(mine[i]), source, place), (int(theirs[j]), place, source)]
+
+    def _localise(self, target: float, budget: int, load: FloatArray) -> int:
+        """Heaviest remote items first, to a place where they are local: alone if there is room, else in exchange."""
+        price = self.terms.price[self.terms.item, self.terms.place[self.owner]]
+        remote = np.flatnonzero(price)
+        moved = 0
+        tries = max(1, _WORK_MAX // max(1, len(self.owner)))
+        for item in remote[np.argsort(-self.weight[remote], kind="stable")][:tries].tolist():
+            if moved >= budget:
+                break
+            step = self._homeward(item, target, load, pairs=budget - moved >= 2)
+            if step is not None:
+                self._carry_out(step, load)
+                moved += len(step)
+        return moved
+
+    def _homeward(self, item: int, target: float, load: FloatArray, *, pairs: bool) -> list[Step] | None:
+        terms, source, kind = self.terms, int(self.owner[item]), int(self.terms.item[item])
+        offered = np.where(terms.open[kind], terms.price[kind], _NEVER)[terms.place]
+        gain = terms.price[kind, terms.place[source]] - offered
+        if gain[gain.argmax()] <= 0:
+            return None
+        full = np.where(gain > 0, (load + self.weight[item]) / self.capacity, np.inf)
+        if full.min() <= target:
+            return [(item, source, int(full.argmin()))]
+        if not pairs:
+            return None
+        here, there = terms.place[source], terms.place[self.owner]
+        dearer = terms.price[terms.item, here] - terms.price[terms.item, there]
+        fit = np.flatnonzero(terms.open[terms.item, here] & (dearer < gain[self.owner]) & (self.owner != source))
+        shift = self.weight[item] - self.weight[fit]
+        places = self.owner[fit]
+        after = np.maximum(
+            (load[source] - shift) / self.capacity[source], (load[places] + shift) / self.capacity[places]
+        )
+        now = np.maximum(load[source] / self.capacity[source], load[places] / self.capacity[places])
+        good = np.flatnonzero(after <= np.maximum(now, target))
+        if not len(good):
+            return None
+        best = good[np.lexsort((after[good], dearer[fit[good]]))[0]]
+        return [(item, source, int(places[best])), (int(fit[best]), int(places[best]), source)]
+
+    def _may(self, items: LongArray, place: int) -> BoolArray:
+        return np.asarray(self.terms.open[self.terms.item[items], self.terms.place[place]], dtype=np.bool_)
+
+    def _price(self, items: LongArray, place: int) -> IntArray:
+        return np.asarray(self.terms.price[self.terms.item[items], self.terms.place[place]], dtype=np.int32)
+
+    def _after(self, load: FloatArray, source: int, place: int, shift: FloatArray) -> FloatArray:
+        """The fuller of the two places if this much load went over."""
+        here = (load[source] - shift) / self.capacity[source]
+        there = (load[place] + shift) / self.capacity[place]
+        return np.asarray(np.maximum(here, there), dtype=np.float64)
+
+    def _carry_out(self, step: list[Step], load: FloatArray) -> None:
+        for item, source, place in step:
+            self.owner[item] = place
+            load[source] -= self.weight[item]
+            load[place] += self.weight[item]
+
+
+def _summed(owner: IntArray, weight: FloatArray, places: int) -> FloatArray:
+    return np.bincount(owner, weight, places).astype(np.float64)
+
+
+def _least(after: FloatArray, dearer: IntArray, now: float) -> int | None:
+    """The step after which the fuller place is lightest, of those that cost no more; the cheaper one of equals; None if
+    none helps."""
+    after = np.where(dearer <= 0, after, np.inf)
+    best = float(after.min(initial=np.inf))
+    if not best < now * (1 - _LEAST_GAIN):
+        return None
+    equal = np.flatnonzero(after <= best * (1 + _LEAST_GAIN))
+    return int(equal[dearer[equal].argmin()])
+
+
+def _by_place(owner: IntArray, places: int) -> list[LongArray]:
+    order = np.argsort(owner, kind="stable").astype(np.int64)
+    ends = np.cumsum(np.bincount(owner, minlength=places))
+    return np.split(order, ends[:-1])

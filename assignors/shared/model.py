@@ -1,0 +1,313 @@
+"""The frozen views that assignors read and the plan that they return.
+
+Everything heavy is a dense integer array, so that a million partitions cost array operations and not objects
+(DESIGN: speed). Coordinates:
+
+* topic index: position in `ClusterView.topics` (sorted by name);
+* flat partition: `ClusterView.first[topic] + partition`, 0 <= flat < partitions in total;
+* member index: position in `GroupView.members`, the order of the JoinGroup answer;
+* rack index: position in `ClusterView.racks`; NO_RACK where unknown, FOREIGN_RACK where a member names a rack in which
+  no broker stands (it is never local to anything; a member without a rack is neutral instead).
+
+An owner array has one member index per flat partition, NOBODY where there is none.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+IntArray = npt.NDArray[np.int32]
+LongArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+NOBODY = -1
+NO_RACK = -1
+FOREIGN_RACK = -2
+NO_GENERATION = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterView:
+    """Topics, partitions and replica racks as of one metadata read.
+
+    `signature` maps each flat partition to a row of `signature_racks`: the set of racks that hold a replica of it.
+    Clusters have few such sets and many partitions, so rack work is done per set. `leader_rack` is the rack of the
+    leader replica (NO_RACK when unknown). `read_at` is seconds on the caller's monotonic clock. `unreadable` names
+    subscribed topics whose metadata was refused (ACL) or failed: they are not gone, their assignment is frozen.
+    """
+
+    topics: tuple[str, ...]
+    counts: IntArray
+    first: LongArray
+    racks: tuple[str, ...]
+    signature: IntArray
+    signature_racks: BoolArray
+    leader_rack: IntArray
+    read_at: float = 0.0
+    unreadable: frozenset[str] = frozenset()
+    index: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        replica_racks: Mapping[str, Sequence[Sequence[str | None]]],
+        *,
+        read_at: float = 0.0,
+        unreadable: frozenset[str] = frozenset(),
+    ) -> "ClusterView":
+        """Builds a view from, per topic and partition, the rack of each replica (leader first; None = no rack)."""
+        topics = tuple(sorted(replica_racks))
+        racks = tuple(sorted({r for parts in replica_racks.values() for reps in parts for r in reps if r}))
+        rack_index = {rack: i for i, rack in enumerate(racks)}
+        counts = np.array([len(replica_racks[t]) for t in topics], dtype=np.int32)
+        first = np.zeros(len(topics) + 1, dtype=np.int64)
+        np.cumsum(counts, out=first[1:])
+        signatures: dict[frozenset[str], int] = {}
+        signature: list[int] = []
+        leader: list[int] = []
+        known: dict[tuple[str | None, ...], tuple[int, int]] = {}
+        for topic in topics:
+            for replicas in replica_racks[topic]:
+                key = tuple(replicas)
+                hit = known.get(key)
+                if hit is None:
+                    held = frozenset(r for r in key if r)
+                    head = key[0] if key else None
+                    hit = (signatures.setdefault(held, len(signatures)), rack_index[head] if head else NO_RACK)
+                    known[key] = hit
+                signature.append(hit[0])
+                leader.append(hit[1])
+        table = np.zeros((max(1, len(signatures)), len(racks)), dtype=np.bool_)
+        for held, row in signatures.items():
+            for rack in held:
+                table[row, rack_index[rack]] = True
+        return cls(
+            topics=topics,
+            counts=counts,
+            first=first,
+            racks=racks,
+            signature=np.array(signature, dtype=np.int32),
+            signature_racks=table,
+            leader_rack=np.array(leader, dtype=np.int32),
+            read_at=read_at,
+            unreadable=unreadable,
+            index={t: i for i, t in enumerate(topics)},
+        )
+
+    @property
+    def partition_total(self) -> int:
+        return int(self.first[-1])
+
+    def flat(self, topic: str, partition: int) -> int | None:
+        """The flat partition, or None where the topic or the partition is not known."""
+        t = self.index.get(topic)
+        if t is None or not 0 <= partition < self.counts[t]:
+            return None
+        return int(self.first[t]) + partition
+
+    def name(self, flat: int) -> TopicPartition:
+        t = int(np.searchsorted(self.first, flat, side="right")) - 1
+        return TopicPartition(self.topics[t], flat - int(self.first[t]))
+
+    def topic_of(self) -> IntArray:
+        """The topic index of every flat partition."""
+        return np.repeat(np.arange(len(self.topics), dtype=np.int32), self.counts)
+
+    def rack_code(self, rack: str | None) -> int:
+        """A member's rack as a rack index; "" means none, as in Java."""
+        if not rack:
+            return NO_RACK
+        try:
+            return self.racks.index(rack)
+        except ValueError:
+            return FOREIGN_RACK
+
+
+class MemberView(NamedTuple):
+    """One member as the leader sees it.
+
+    `generation` is the one generation of its claims (consumer-protocol reference §2.8), NO_GENERATION if unknown.
+    `degraded` says why its bytes could not be used (None = fine).
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    rack: str | None = None
+    generation: int = NO_GENERATION
+    degraded: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What stays the same over a restart where anything does: the instance id, else the member id."""
+        return self.instance_id or self.member_id
+
+    @property
+    def order(self) -> tuple[bool, str]:
+        """Java's MemberInfo order: static members first by instance id, then dynamic ones by member id."""
+        return (self.instance_id is None, self.key)
+
+
+class Members(Sequence[MemberView]):
+    """The members of a group, held as columns: thousands come in every round, and hardly anybody looks at each."""
+
+    __slots__ = ("_columns", "ids", "instance_ids", "racks")
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        instance_ids: Sequence[str | None],
+        topics: Sequence[tuple[str, ...]],
+        racks: Sequence[str | None],
+        generations: Sequence[int],
+        degraded: Sequence[str | None],
+    ) -> None:
+        """Columns of MemberView, all of one length."""
+        self.ids, self.instance_ids, self.racks = ids, instance_ids, racks
+        self._columns = (ids, instance_ids, topics, racks, generations, degraded)
+
+    @classmethod
+    def of(cls, members: Sequence[MemberView]) -> "Members":
+        if isinstance(members, Members):
+            return members
+        return cls(*zip(*members, strict=True)) if members else cls((), (), (), (), (), ())
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[MemberView]:
+        return map(MemberView._make, zip(*self._columns, strict=True))
+
+    @overload
+    def __getitem__(self, m: int) -> MemberView: ...
+    @overload
+    def __getitem__(self, m: slice) -> Sequence[MemberView]: ...
+    def __getitem__(self, m: int | slice) -> MemberView | Sequence[MemberView]:
+        if isinstance(m, slice):
+            return tuple(self)[m]
+        return MemberView._make(column[m] for column in self._columns)
+
+    @property
+    def keys(self) -> list[str]:
+        """`MemberView.key` of each."""
+        if not any(self.instance_ids):
+            return [*self.ids]
+        return [instance_id or member_id for instance_id, member_id in zip(self.instance_ids, self.ids, strict=True)]
+
+    @property
+    def by_id(self) -> IntArray:
+        """Member indices sorted by member id."""
+        return np.array(sorted(range(len(self.ids)), key=self.ids.__getitem__), dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupView:
+    """A group in one join round, without the sidecar's own member (it is a member on the wire and never in a view).
+
+    `topic_set[m]` is a row of `topic_sets`: each distinct subscription once, as sorted topic indices of topics that
+    the cluster view knows. Claims are flat partitions in CSR form: those of member m are
+    `claims[claims_first[m]:claims_first[m + 1]]`, sorted. `remembered` is the leader's memory as an owner array: what
+    was last delivered to these members, in `remembered_generation`. Members that keep consuming while they rebalance
+    (cooperative ones) claim what they own, and the cooperative step withholds it; eager members claim only in the
+    userData of "sticky". `by_id` are the member indices in the order of their ids. `current` is the owner array that
+    claims and memory come to (`claims.current_owner`) once somebody has worked it out, so that nobody does it again.
+    """
+
+    group_id: str
+    generation: int
+    protocol: str
+    members: Members
+    topic_sets: tuple[IntArray, ...]
+    topic_set: IntArray
+    rack: IntArray
+    claims: IntArray
+    claims_first: LongArray
+    claim_generation: IntArray
+    remembered: IntArray
+    by_id: IntArray
+    remembered_generation: int = NO_GENERATION
+    current: IntArray | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    @property
+    def sets_in_use(self) -> LongArray:
+        """The rows of `topic_sets` that some member has."""
+        rows: LongArray = np.flatnonzero(np.bincount(self.topic_set, minlength=len(self.topic_sets)))
+        return rows
+
+    def wants_all(self, topic_total: int) -> bool:
+        """Whether all members subscribe to all topics of the cluster: then much need not be looked up."""
+        return len(self.topic_sets) == 1 and len(self.topic_sets[0]) == topic_total
+
+    def claimed_by(self, member: int) -> IntArray:
+        return self.claims[self.claims_first[member] : self.claims_first[member + 1]]
+
+    @classmethod
+    def of(
+        cls,
+        cluster: ClusterView,
+        members: Sequence[MemberView],
+        claims: Sequence[Sequence[TopicPartition | tuple[str, int]]] = (),
+        *,
+        group_id: str = "group",
+        generation: int = 1,
+        protocol: str = "cooperative-sticky",
+        remembered: IntArray | None = None,
+        remembered_generation: int = NO_GENERATION,
+    ) -> "GroupView":
+        """Builds a view from plain values (tests, plug-in authors); the decision path builds the arrays in bulk."""
+        members = Members.of(members)
+        sets: dict[tuple[int, ...], int] = {}
+        topic_set = np.empty(len(members), dtype=np.int32)
+        for m, member in enumerate(members):
+            wanted = tuple(sorted({cluster.index[t] for t in member.topics if t in cluster.index}))
+            topic_set[m] = sets.setdefault(wanted, len(sets))
+        flat: list[IntArray] = []
+        for m in range(len(members)):
+            mine = claims[m] if m < len(claims) else ()
+            found = {cluster.flat(t, p) for t, p in mine} - {None}
+            flat.append(np.array(sorted(f for f in found if f is not None), dtype=np.int32))
+        first = np.zeros(len(members) + 1, dtype=np.int64)
+        np.cumsum([len(f) for f in flat], out=first[1:])
+        if remembered is None:
+            remembered = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+        return cls(
+            group_id=group_id,
+            generation=generation,
+            protocol=protocol,
+            members=members,
+            topic_sets=tuple(np.array(s, dtype=np.int32) for s in sets),
+            topic_set=topic_set,
+            rack=np.array([cluster.rack_code(rack) for rack in members.racks], dtype=np.int32),
+            claims=np.concatenate(flat) if flat else np.zeros(0, dtype=np.int32),
+            claims_first=first,
+            claim_generation=np.array([m.generation for m in members], dtype=np.int32),
+            remembered=remembered,
+            by_id=members.by_id,
+            remembered_generation=remembered_generation,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Where everything goes. `owner` is the target; `withheld` marks partitions that their new owner gets one round
+    later, because somebody else still consumes them. What is sent is the target without the withheld ones."""
+
+    owner: IntArray
+    withheld: BoolArray
+
+    @classmethod
+    def of(cls, owner: IntArray) -> "Plan":
+        return cls(owner=owner, withheld=np.zeros(len(owner), dtype=np.bool_))
+
+    @property
+    def sent(self) -> IntArray:
+        return np.where(self.withheld, NOBODY, self.owner).astype(np.int32)

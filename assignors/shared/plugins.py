@@ -1,0 +1,30 @@
+"""Plug-ins by name, from the entry-point group `bellwether.assignors`."""
+
+from collections.abc import Mapping, Sequence
+
+PLUGIN_GROUP = "bellwether.assignors"
+
+
+class UnknownNameError(LookupError):
+    """A configured name that nothing answers to; the text names it and the known ones."""
+
+
+def load_plugins(names: Sequence[str]) -> dict[str, object]:
+    """Loads the plug-ins with these names from the entry-point group `bellwether.assignors`; classes are instantiated.
+
+    Nothing that is not named is imported. Raises UnknownNameError.
+    """
+    from importlib.metadata import entry_points
+
+    found = {point.name: point for point in entry_points(group=PLUGIN_GROUP)}
+    loaded: dict[str, object] = {}
+    for name in names:
+        if name not in found:
+            raise UnknownNameError(f"unknown plug-in {name!r} in {PLUGIN_GROUP}; installed are {_listed(found)}")
+        item = found[name].load()
+        loaded[name] = item() if isinstance(item, type) else item
+    return loaded
+
+
+def _listed(names: Sequence[str] | Mapping[str, object] | set[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -1,0 +1,109 @@
+"""What partitions weigh: measured by the pipeline, clamped and aged out before anything is decided with it. Pure.
+
+A weight is a rate (bytes per second). Whatever the pipeline says can only make a plan uneven, never invalid (promise
+P5): absurd values are clamped, old ones fall out, partitions without one weigh what others of their topic do, and where
+too few are known all partitions weigh the same.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared.load_balance import FloatArray
+from bellwether_kafka.assignors.shared.model import BoolArray, ClusterView
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+# A partition counts as no lighter than the median divided by this, and no heavier than the median times this.
+RATIO_MAX = 1_000.0
+# Below this share of partitions with a weight, weights are not used.
+KNOWN_SHARE_MIN = 0.5
+SKEW_MS_MAX = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """One estimate: bytes per second, and the end of the last window behind it (epoch milliseconds)."""
+
+    bytes_per_s: float
+    estimated_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The estimates that may be used now."""
+
+    of: Mapping[TopicPartition, float] = field(default_factory=dict)
+
+    @classmethod
+    def usable(
+        cls, estimates: Mapping[TopicPartition, Weight], now_ms: int, age_ms_max: int
+    ) -> tuple["Weights", Mapping[str, int]]:
+        """Without estimates that are too old, from the future, or no finite number >= 0; and how many of each."""
+        kept: dict[TopicPartition, float] = {}
+        refused = {"old": 0, "from the future": 0, "absurd": 0}
+        for partition, weight in estimates.items():
+            if not (math.isfinite(weight.bytes_per_s) and weight.bytes_per_s >= 0):
+                refused["absurd"] += 1
+            elif weight.estimated_at_ms > now_ms + SKEW_MS_MAX:
+                refused["from the future"] += 1
+            elif now_ms - weight.estimated_at_ms > age_ms_max:
+                refused["old"] += 1
+            else:
+                kept[partition] = weight.bytes_per_s
+        return cls(kept), {reason: n for reason, n in refused.items() if n}
+
+    def clamped(self) -> int:
+        """How many count as more or as less than was estimated, in a group that reads all of these partitions."""
+        values = np.fromiter(self.of.values(), dtype=np.float64, count=len(self.of))
+        middle = _middle(values) if len(values) else 0.0
+        return int(((values < middle / RATIO_MAX) | (values > middle * RATIO_MAX)).sum())
+
+    def dense(self, cluster: ClusterView, wanted: BoolArray) -> tuple[FloatArray, str]:
+        """(weight of every flat partition, "" or why all of them weigh the same).
+
+        `wanted` marks the partitions that count. Their mean is 1, so that sums are sums of partitions.
+        """
+        raw = self.raw(cluster)
+        known = wanted & ~np.isnan(raw)
+        total = int(wanted.sum())
+        same = np.ones(len(raw), dtype=np.float64)
+        if not total or known.sum() < total * KNOWN_SHARE_MIN:
+            return same, f"weights of {int(known.sum())} of {total} partitions are known, so all weigh the same"
+        median = _middle(raw[known])
+        if median <= 0:
+            return same, "nothing is written to any partition, so all weigh the same"
+        clamped = np.clip(raw, median / RATIO_MAX, median * RATIO_MAX)
+        filled = np.where(np.isnan(clamped), _topic_medians(cluster, clamped, known, median), clamped)
+        return filled / filled[wanted].mean(), ""
+
+    def raw(self, cluster: ClusterView) -> FloatArray:
+        """Bytes per second of every flat partition, NaN where there is no estimate."""
+        raw = np.full(cluster.partition_total, np.nan)
+        for (topic, partition), value in self.of.items():
+            flat = cluster.flat(topic, partition)
+            if flat is not None:
+                raw[flat] = value
+        return raw
+
+
+def _middle(values: FloatArray) -> float:
+    """The median, or the mean where most are 0."""
+    median = float(np.median(values))
+    return median if median > 0 else float(values.mean())
+
+
+def _topic_medians(cluster: ClusterView, values: FloatArray, known: BoolArray, default: float) -> FloatArray:
+    """What partitions without a weight weigh: the median of those of their topic that have one."""
+    medians = np.full(len(cluster.topics), default)
+    for topic in range(len(cluster.topics)):
+        inside = slice(int(cluster.first[topic]), int(cluster.first[topic + 1]))
+        if known[inside].any():
+            medians[topic] = np.median(values[inside][known[inside]])
+    return np.repeat(medians, cluster.counts)
+
+
+def heaviest(weights: Weights, most: int) -> Iterable[tuple[TopicPartition, float]]:
+    """The heaviest partitions, for people."""
+    return sorted(weights.of.items(), key=lambda item: (-item[1], item[0]))[:most]

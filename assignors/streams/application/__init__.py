@@ -1,0 +1,76 @@
+"""What an application is: its topology, tasks, topics, changelog ends and lags."""
+
+from bellwether_kafka.assignors.streams.application.lags import Lags, has_state, is_caught_up
+from bellwether_kafka.assignors.streams.application.model import (
+    BALANCE_SUBTOPOLOGY,
+    LATEST_OFFSET,
+    NO_STRATEGY,
+    PINNED,
+    TAG_CHARS_MAX,
+    UNKNOWN_OFFSET_SUM,
+    AssignmentConfigError,
+    AssignmentConfigs,
+    ProcessView,
+    StreamsPlan,
+    StreamsView,
+    Subtopology,
+    TaskTable,
+    ThreadPlan,
+)
+from bellwether_kafka.assignors.streams.application.offsets import (
+    MISSING,
+    EndOffsets,
+    beyond_end,
+    end_sums,
+    lags,
+    wanted_offsets,
+)
+from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized
+from bellwether_kafka.assignors.streams.application.tasks import TaskMap, build_tasks
+from bellwether_kafka.assignors.streams.application.topology import (
+    GUESSED,
+    LEARNED,
+    InternalTopic,
+    Topology,
+    TopologyError,
+    legal_topic,
+)
+from bellwether_kafka.assignors.streams.application.topology_text import parse_description, with_existing_sizes
+
+__all__ = [
+    "BALANCE_SUBTOPOLOGY",
+    "GUESSED",
+    "LATEST_OFFSET",
+    "LEARNED",
+    "MISSING",
+    "NO_STRATEGY",
+    "PINNED",
+    "TAG_CHARS_MAX",
+    "UNKNOWN_OFFSET_SUM",
+    "AssignmentConfigError",
+    "AssignmentConfigs",
+    "EndOffsets",
+    "InternalTopic",
+    "Lags",
+    "ProcessView",
+    "StreamsPlan",
+    "StreamsView",
+    "Subtopology",
+    "TaskMap",
+    "TaskTable",
+    "ThreadPlan",
+    "Topology",
+    "TopologyError",
+    "beyond_end",
+    "build_tasks",
+    "end_sums",
+    "has_state",
+    "is_caught_up",
+    "lags",
+    "legal_topic",
+    "parse_description",
+    "required_counts",
+    "resized",
+    "wanted_offsets",
+    "with_existing_sizes",
+]

@@ -1,0 +1,207 @@
+"""Who is how far behind on which task, without ever building a table of tasks times processes.
+
+Reports are sparse: a process that said nothing about a task restores all of it, so its lag is the task's end sum. The
+questions that the assignors ask (who has caught up, who lags least, who comes before whom) are answered from the
+reports plus that one value per task. Orders are those of HighAvailabilityTaskAssignor: by raw lag, then process, so
+that an unknown lag (-3) sorts first although it never counts as caught up (streams-protocol reference §4.2).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray
+from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, PINNED, StreamsView
+
+# Up to so many reports of one task are looked through one after the other, which is faster than a search among all.
+_FEW_REPORTS = 8
+
+
+def is_caught_up(lag: LongArray, acceptable_lag: int) -> BoolArray:
+    """Running there (-2), any lag is fine, or a known lag within `acceptable_lag` records."""
+    if acceptable_lag == PINNED:
+        return np.ones(len(lag), dtype=np.bool_)
+    caught: BoolArray = (lag == LATEST_OFFSET) | ((lag >= 0) & (lag <= acceptable_lag))
+    return caught
+
+
+def has_state(lag: LongArray, end_sum: LongArray) -> BoolArray:
+    """Running there, or less left to restore than all of it."""
+    usable: BoolArray = (lag == LATEST_OFFSET) | ((lag >= 0) & (lag < end_sum))
+    return usable
+
+
+@dataclass(frozen=True, eq=False)
+class Lags:
+    """The lags of one view, by task.
+
+    `caught_process[caught_first[t]:caught_first[t + 1]]` are the processes that reported task t and have caught up,
+    ascending; where `silent_caught[t]`, so has every process that did not report it. `caught_count[t]` counts both.
+    `least[t]` is the smallest raw lag of t on any process. `home` is the view's.
+    """
+
+    processes: int
+    tasks: int
+    end_sum: LongArray
+    keys: LongArray
+    lag: LongArray
+    by_task_first: LongArray
+    by_task_process: IntArray
+    by_task_lag: LongArray
+    caught_first: LongArray
+    caught_process: IntArray
+    caught_count: LongArray
+    silent_caught: BoolArray
+    least: LongArray
+    acceptable_lag: int
+    home: IntArray
+
+    @classmethod
+    def of(cls, view: StreamsView, acceptable_lag: int) -> "Lags":
+        total, size = view.tasks.size, view.size
+        end = view.tasks.end_sum
+        process = np.repeat(np.arange(size, dtype=np.int64), np.diff(view.report_first))
+        order = np.argsort(view.report_task, kind="stable")
+        task, by_process, by_lag = view.report_task[order], process[order].astype(np.int32), view.report_lag[order]
+        reporters = np.bincount(task, minlength=total).astype(np.int64)
+        first = _offsets(reporters)
+        caught = is_caught_up(by_lag, acceptable_lag)
+        caught_by_report = np.bincount(task[caught], minlength=total).astype(np.int64)
+        silent = (size - reporters) > 0
+        silent_caught = is_caught_up(end, acceptable_lag) & silent
+        least = np.where(silent, end, np.iinfo(np.int64).max)
+        if len(task):
+            some = np.flatnonzero(reporters)
+            least[some] = np.minimum(least[some], np.minimum.reduceat(by_lag, first[some]))
+        return cls(
+            processes=size,
+            tasks=total,
+            end_sum=end,
+            keys=process * total + view.report_task,
+            lag=view.report_lag,
+            by_task_first=first,
+            by_task_process=by_process,
+            by_task_lag=by_lag,
+            caught_first=_offsets(caught_by_report),
+            caught_process=by_process[caught],
+            caught_count=caught_by_report + np.where(silent_caught, size - reporters, 0),
+            silent_caught=silent_caught,
+            least=least,
+            acceptable_lag=acceptable_lag,
+            home=view.home,
+        )
+
+    def at(self, task: IntArray, process: IntArray) -> LongArray:
+        """The raw lag of each (task, process) pair."""
+        if not len(self.keys):
+            return self.end_sum[task]
+        begin = self.by_task_first[task]
+        count = self.by_task_first[task + 1] - begin
+        if (most := int(count.max(initial=0))) <= _FEW_REPORTS:
+            found = self.end_sum[task]
+            for n in range(most):
+                place = np.minimum(begin + n, len(self.keys) - 1)
+                found = np.where((n < count) & (self.by_task_process[place] == process), self.by_task_lag[place], found)
+            return found
+        wanted = process.astype(np.int64) * self.tasks + task
+        place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        return np.where(self.keys[place] == wanted, self.lag[place], self.end_sum[task])
+
+    def behind(self, task: IntArray, process: IntArray) -> BoolArray:
+        """Pairs whose process has not caught up while some process lags strictly less."""
+        lag = self.at(task, process)
+        return ~is_caught_up(lag, self.acceptable_lag) & (self.least[task] < lag)
+
+    def reports(self, task: int) -> list[tuple[int, int]]:
+        """What was reported about the task: (lag, process), unsorted."""
+        start, stop = int(self.by_task_first[task]), int(self.by_task_first[task + 1])
+        return list(zip(self.by_task_lag[start:stop].tolist(), self.by_task_process[start:stop].tolist(), strict=True))
+
+    def first_before(
+        self, task: int, destination: int, allowed: Callable[[int], bool], *, closer: bool = False
+    ) -> int | None:
+        """The first allowed process by (raw lag, process) that comes before `destination`; with `closer` only one that
+        lags strictly less."""
+        reports = self.reports(task)
+        reporters = {process for _, process in reports}
+        end = int(self.end_sum[task])
+        own = next((lag for lag, process in reports if process == destination), end)
+        limit = (own, -1 if closer else destination)
+        found = [pair for pair in reports if pair < limit and allowed(pair[1])]
+        if (end, 0) < limit:
+            stop = limit[1] if end == own else self.processes
+            silent = (p for p in range(stop) if p not in reporters and allowed(p))
+            found += [(end, process) for process in (next(silent, None),) if process is not None]
+        return min(found)[1] if found else None
+
+    def caught_up(self, task: int) -> list[int]:
+        """The processes that have caught up on the task, ascending."""
+        first, processes, silent_caught = self._caught_lists
+        found = processes[first[task] : first[task + 1]]
+        if not silent_caught[task]:
+            return found
+        reporters = {process for _, process in self.reports(task)}
+        return sorted([*found, *(p for p in range(self.processes) if p not in reporters)])
+
+    def state_of(self, process: int) -> dict[int, int]:
+        """The tasks of which the process has usable state, with the lag: running there, or less to restore than all."""
+        found = self._states.get(process)
+        if found is None:
+            start, stop = np.searchsorted(self.keys, (process * self.tasks, (process + 1) * self.tasks))
+            task, lag = self.keys[start:stop] - process * self.tasks, self.lag[start:stop]
+            usable = has_state(lag, self.end_sum[task])
+            found = dict(zip(task[usable].tolist(), lag[usable].tolist(), strict=True))
+            self._states[process] = found
+        return found
+
+    def choices(self, process: int) -> dict[int, int]:
+        """The tasks that this process could take over well, with its lag: those of which it has state, and those that
+        are at home there, reported or not."""
+        found = self._choices.get(process)
+        if found is None:
+            at_home = self._at_home.get(process, ())
+            found = {task: int(self.end_sum[task]) for task in at_home} | self.state_of(process)
+            self._choices[process] = found
+        return found
+
+    @cached_property
+    def _at_home(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for task in np.flatnonzero(self.home != NOBODY).tolist():
+            found.setdefault(int(self.home[task]), []).append(task)
+        return found
+
+    @cached_property
+    def _choices(self) -> dict[int, dict[int, int]]:
+        return {}
+
+    def holders(self, task: int) -> list[tuple[int, int]]:
+        """(lag, process) of all usable state of the task, the least lag first."""
+        first, held = self._holder_lists
+        return held[first[task] : first[task + 1]]
+
+    @cached_property
+    def _holder_lists(self) -> tuple[list[int], list[tuple[int, int]]]:
+        task = np.repeat(np.arange(self.tasks), np.diff(self.by_task_first))
+        usable = has_state(self.by_task_lag, self.end_sum[task])
+        task, lag, process = task[usable], self.by_task_lag[usable], self.by_task_process[usable]
+        order = np.lexsort((process, lag, task))
+        first = _offsets(np.bincount(task, minlength=self.tasks).astype(np.int64))
+        return first.tolist(), list(zip(lag[order].tolist(), process[order].tolist(), strict=True))
+
+    @cached_property
+    def _states(self) -> dict[int, dict[int, int]]:
+        return {}
+
+    @cached_property
+    def _caught_lists(self) -> tuple[list[int], list[int], list[bool]]:
+        """As lists: movements ask task by task, for which arrays are slow."""
+        return self.caught_first.tolist(), self.caught_process.tolist(), self.silent_caught.tolist()
+
+
+def _offsets(counts: LongArray) -> LongArray:
+    first = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=first[1:])
+    return first

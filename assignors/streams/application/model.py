@@ -1,0 +1,240 @@
+"""The frozen views that Streams task assignors read and the plan that they return: tasks and processes as dense arrays.
+
+Coordinates:
+
+* task index: position in the table of all tasks, sorted by subtopology, then partition;
+* process index: position in `StreamsView.processes`, in Java's UUID order (two signed 64-bit halves);
+* rack index: as in `assignors.model` (NO_RACK unknown, FOREIGN_RACK a rack without a broker).
+
+Named topologies are not modelled: a group that uses them is refused before it gets here.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray, StageReport
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId
+
+LATEST_OFFSET = -2
+UNKNOWN_OFFSET_SUM = -3
+PINNED = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopology:
+    """One subtopology by full topic names. `changelogs` may hold a source topic that is reused as changelog."""
+
+    id: int
+    sources: tuple[str, ...]
+    repartition_sources: tuple[str, ...] = ()
+    repartition_sinks: tuple[str, ...] = ()
+    changelogs: tuple[str, ...] = ()
+    copartition_groups: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.changelogs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskTable:
+    """Every task of the application.
+
+    `stateful` is Kafka's internal meaning: the subtopology has a changelog. `end_sum` is the sum of the end offsets of
+    the task's changelog partitions (0 for stateless tasks), UNKNOWN_OFFSET_SUM everywhere after a failed fetch.
+    `source_remote[source_signature[t], r]` counts source partitions of task t without a replica in rack r; a last
+    column, beyond `racks`, counts all of them: FOREIGN_RACK (views without foreign racks may leave it out).
+    `changelog_remote` likewise. `racks_known`, `changelog_racks_known`: all their replicas have one.
+    """
+
+    subtopologies: tuple[Subtopology, ...]
+    subtopology: IntArray
+    partition: IntArray
+    stateful: BoolArray
+    end_sum: LongArray
+    racks: tuple[str, ...]
+    source_signature: IntArray
+    source_remote: IntArray
+    changelog_signature: IntArray
+    changelog_remote: IntArray
+    racks_known: bool = False
+    changelog_racks_known: bool = False
+
+    @property
+    def size(self) -> int:
+        return len(self.subtopology)
+
+    def task_id(self, task: int) -> TaskId:
+        return TaskId(int(self.subtopology[task]), int(self.partition[task]))
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessView:
+    """One KafkaStreams instance: its threads are the group members `members`, sorted as UTF-16 strings."""
+
+    process_id: ProcessId
+    members: tuple[str, ...]
+    rack: str | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+    endpoint: HostInfo | None = None
+
+    @property
+    def capacity(self) -> int:
+        return len(self.members)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamsView:
+    """The application in one join round.
+
+    What processes reported is sparse and in CSR form by process, tasks ascending: process p reported the tasks
+    `report_task[report_first[p]:report_first[p + 1]]` with the lags beside them in `report_lag` (already turned from
+    offset sums into lags: LATEST_OFFSET, UNKNOWN_OFFSET_SUM or >= 0). A task that p did not report has lag
+    `tasks.end_sum[t]` there (restores everything), UNKNOWN_OFFSET_SUM after a failed fetch. `previous_active` and
+    `previous_standby` (CSR with their `_first`) are the tasks that p ran or kept.
+
+    Threads are numbered through: first all members of process 0 in their order, then those of process 1, and so on.
+    `thread_task` (CSR with `thread_task_first`) are the stateful tasks that a thread itself reported, ascending: what
+    step 4 of the reference calls the previous tasks of a member. Views made by hand may leave them out.
+
+    `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () where nobody knows.
+
+    `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions. `home[t]` is the
+    process that ran task t before it went away, and that is back in time with its state; NOBODY for none. `recalled`
+    marks reports that nobody made: what a restarted process hides, as far as is remembered; () for none.
+    """
+
+    group_id: str
+    generation: int
+    tasks: TaskTable
+    processes: tuple[ProcessView, ...]
+    capacity: IntArray
+    rack: IntArray
+    report_first: LongArray
+    report_task: IntArray
+    report_lag: LongArray
+    previous_active_first: LongArray
+    previous_active: IntArray
+    previous_standby_first: LongArray
+    previous_standby: IntArray
+    lags_known: bool = True
+    thread_task_first: LongArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    thread_task: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    running_on: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    now_ms: int = 0
+    cluster: ClusterView | None = None
+    home: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    recalled: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+    @property
+    def size(self) -> int:
+        return len(self.processes)
+
+    def tasks_of_thread(self, thread: int) -> IntArray:
+        """The stateful tasks in the thread's own report."""
+        first = self.thread_task_first
+        return self.thread_task[first[thread] : first[thread + 1]] if thread + 1 < len(first) else self.thread_task[:0]
+
+
+NO_STRATEGY, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY = "none", "min_traffic", "balance_subtopology"
+STRATEGIES = (NO_STRATEGY, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)
+TAGS_MAX = 5
+TAG_CHARS_MAX = 20
+_INT_MAX = 2**31 - 1
+
+
+class AssignmentConfigError(ValueError):
+    """A value that Kafka would not take either. The message is one sentence and has Kafka's name of the setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentConfigs:
+    """KIP-924's AssignmentConfigs; names, defaults and bounds are Kafka's. Raises AssignmentConfigError.
+
+    A cost of None is the default of whoever optimises: 10 and 1 under HighAvailability. Negative standby counts and
+    costs, which Kafka lets through although nothing can be meant by them, are refused.
+    """
+
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    num_standby_replicas: int = 0
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    rack_aware_traffic_cost: int | None = None
+    rack_aware_non_overlap_cost: int | None = None
+    rack_aware_assignment_strategy: str = NO_STRATEGY
+
+    def __post_init__(self) -> None:
+        _check_integer("acceptable.recovery.lag", self.acceptable_recovery_lag, 0, PINNED)
+        _check_integer("max.warmup.replicas", self.max_warmup_replicas, 1)
+        _check_integer("num.standby.replicas", self.num_standby_replicas, 0)
+        _check_integer("probing.rebalance.interval.ms", self.probing_rebalance_interval_ms, 60_000, PINNED)
+        _check_tags(self.rack_aware_assignment_tags)
+        if self.rack_aware_traffic_cost is not None:
+            _check_integer("rack.aware.assignment.traffic_cost", self.rack_aware_traffic_cost, 0)
+        if self.rack_aware_non_overlap_cost is not None:
+            _check_integer("rack.aware.assignment.non_overlap_cost", self.rack_aware_non_overlap_cost, 0)
+        if self.rack_aware_assignment_strategy not in STRATEGIES:
+            known, given = ", ".join(STRATEGIES), self.rack_aware_assignment_strategy
+            raise AssignmentConfigError(f"rack.aware.assignment.strategy must be one of {known}, but it is {given!r}.")
+
+
+def _check_integer(name: str, value: object, least: int, most: int = _INT_MAX) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise AssignmentConfigError(f"{name} must be an integer, but it is {value!r}.")
+    if value < least:
+        raise AssignmentConfigError(f"{name} must be at least {least}, but it is {value}.")
+    if value > most:
+        raise AssignmentConfigError(f"{name} must be at most {most}, but it is {value}.")
+
+
+def _check_tags(tags: object) -> None:
+    name = "rack.aware.assignment.tags"
+    if not isinstance(tags, tuple):
+        raise AssignmentConfigError(f"{name} must be a list of client tag keys, but it is {tags!r}.")
+    if len(tags) > TAGS_MAX:
+        raise AssignmentConfigError(f"{name} may hold at most {TAGS_MAX} client tag keys, but it holds {len(tags)}.")
+    for tag in tags:
+        if not isinstance(tag, str) or not 0 < len(tag) <= TAG_CHARS_MAX:
+            raise AssignmentConfigError(
+                f"{name} must hold client tag keys of 1 to {TAG_CHARS_MAX} characters, but it holds {tag!r}."
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamsPlan:
+    """Where every task goes. `active[t]` is a process index. Standby replicas are parallel arrays sorted by task, then
+    process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
+    `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
+    `stays`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
+    `stages` tell what each configured stage did; `deferred` tasks wait for a later round because of one of them."""
+
+    active: IntArray
+    standby_task: IntArray
+    standby_process: IntArray
+    warmup: BoolArray
+    probing: bool = False
+    notes: tuple[str, ...] = field(default=())
+    deadlines: tuple[tuple[int, int], ...] = ()
+    stays: bool = False
+    stages: tuple[StageReport, ...] = ()
+    deferred: int = 0
+
+    @classmethod
+    def of_active(cls, active: IntArray) -> "StreamsPlan":
+        none = np.zeros(0, dtype=np.int32)
+        return cls(active, none, none, np.zeros(0, dtype=np.bool_))
+
+    @property
+    def placed(self) -> bool:
+        return not bool((self.active == NOBODY).any())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreadPlan:
+    """A StreamsPlan on threads, numbered as in StreamsView: `active[t]` is the thread that runs task t (NOBODY where
+    the plan has no owner), `standby` is parallel to `StreamsPlan.standby_task`."""
+
+    active: IntArray
+    standby: IntArray

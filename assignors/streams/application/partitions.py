@@ -1,0 +1,96 @@
+"""Partition counts of an application's topics: what repartition topics need, and what is wrong with those that exist.
+
+Streams-protocol reference §2, step 1. Pure: counts in, counts or sentence parts out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """`partitions` has every source topic and changelog that can be sized. `missing` external source topics do not
+    exist; `unsized` repartition topics have no writer whose size is known; `conflicts` say what contradicts what."""
+
+    partitions: Mapping[str, int]
+    missing: tuple[str, ...] = ()
+    unsized: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        return not (self.missing or self.unsized or self.conflicts)
+
+
+def required_counts(topology: Topology, existing: Mapping[str, int]) -> Counts:
+    """What every topic of the application needs, from the partition counts of those that exist.
+
+    The size of a repartition topic is derived from its writers, as the application itself would; only where nobody is
+    known to write it (learned topologies), the existing topic decides.
+    """
+    internal = set(topology.repartition_topics)
+    external = [t for t in topology.source_topics if t not in internal]
+    counts = {t: existing[t] for t in external if existing.get(t, 0) > 0}
+    missing = tuple(t for t in external if t not in counts)
+    fixed = {t.name: t.partitions for t in topology.internal_topics if t.name in internal and t.partitions}
+    counts |= fixed
+    written = {topic for s in topology.subtopologies for topic in s.repartition_sinks}
+    counts |= {t: existing[t] for t in internal - written - fixed.keys() if existing.get(t, 0) > 0}
+    _fixpoint(topology, counts, internal & written - fixed.keys())
+    conflicts = [line for s in topology.subtopologies for line in _copartition(s, internal, fixed, counts)]
+    unsized = tuple(sorted(internal - counts.keys()))
+    for subtopology in topology.subtopologies:
+        tasks = task_count(subtopology, counts)
+        counts |= {t: tasks for t in subtopology.changelogs if t not in subtopology.sources and tasks}
+    return Counts(counts, missing, unsized, tuple(conflicts))
+
+
+def task_count(subtopology: Subtopology, counts: Mapping[str, int]) -> int:
+    """The tasks of a subtopology: the most partitions among its source topics."""
+    return max((counts.get(t, 0) for t in subtopology.sources), default=0)
+
+
+def resized(counts: Counts, existing: Mapping[str, int], topics: Iterable[str]) -> tuple[str, ...]:
+    """Sentence parts on internal topics that exist with another partition count than they need."""
+    wrong = [t for t in topics if t in existing and t in counts.partitions and existing[t] != counts.partitions[t]]
+    return tuple(f"internal topic {t} has {existing[t]} partitions and needs {counts.partitions[t]}" for t in wrong)
+
+
+def _fixpoint(topology: Topology, counts: dict[str, int], derived: set[str]) -> None:
+    """A repartition topic gets the most partitions that a source of any of its writers has, once all are known.
+
+    In a circle of repartition topics nothing ever is: then what is known of the sources must do.
+    """
+    writers = {t: [s for s in topology.subtopologies if t in s.repartition_sinks] for t in sorted(derived)}
+    waits_for = {t: {x for s in of for x in s.sources if x in derived} for t, of in writers.items()}
+    while True:
+        pending = {t: max(task_count(s, counts) for s in of) for t, of in writers.items() if t not in counts}
+        sized = {t: n for t, n in pending.items() if n > 0}
+        settled = {t: n for t, n in sized.items() if waits_for[t] <= counts.keys()}
+        if not sized:
+            return
+        counts |= settled or sized
+
+
+def _copartition(
+    subtopology: Subtopology, internal: set[str], fixed: Mapping[str, int], counts: dict[str, int]
+) -> Iterable[str]:
+    """Makes the topics of each group equally large where it may; yields what it may not change."""
+    for group in subtopology.copartition_groups:
+        sizes = {t: counts[t] for t in group if t in counts}
+        external = {t: n for t, n in sizes.items() if t not in internal}
+        binding = external or {t: n for t, n in sizes.items() if t in fixed}
+        if len(set(binding.values())) > 1:
+            listed = ", ".join(f"{t} has {n}" for t, n in sorted(binding.items()))
+            yield f"topics of subtopology {subtopology.id} must be copartitioned: {listed} partitions"
+            continue
+        wanted = next(iter(binding.values()), max(sizes.values(), default=0))
+        for topic in group:
+            if topic in internal and wanted:
+                if fixed.get(topic, wanted) != wanted:
+                    yield f"topic {topic} of subtopology {subtopology.id} is fixed at {fixed[topic]}, needs {wanted}"
+                else:
+                    counts[topic] = wanted

@@ -1,0 +1,189 @@
+"""The shape of a Streams application that the wire does not carry: subtopologies, their topics and their stores.
+
+A leader without the application's classes gets it from a file, a description or a live group (streams-protocol
+reference §3). What must be known before a group is led with it:
+
+* every subtopology that has tasks, with every source topic (a pattern needs the topics that members see now);
+* every changelog, each with its subtopology. A client sums the offsets of all stores of a task, so a changelog too few
+  makes every lag wrong, and a subtopology without any counts as stateless. Where learning could not tell whose a
+  changelog is (`undecided`), the group is not led until somebody says it;
+* repartition sinks, copartition groups and configs of internal topics only where a missing topic is to be created.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from bellwether_kafka.assignors.streams.application.model import Subtopology
+
+LEARNED = "learned"
+
+
+GUESSED = "guessed"  # learned, and of whose changelog is whose one of several possibilities
+
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LISTED = 5
+
+
+def legal_topic(name: str) -> bool:
+    """Whether a broker would create a topic of this name."""
+    return _LEGAL_NAME.fullmatch(name) is not None
+
+
+class TopologyError(ValueError):
+    """A topology that contradicts itself or the group; the message names the subtopology or topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """How an internal topic is to be created. `partitions` None: derived; `replication_factor` -1: the broker's."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int = -1
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A whole application. Raises TopologyError where it contradicts itself.
+
+    `source` says where it comes from ("file", "description", "learned"). `patterns` are (subtopology id, regular
+    expression) of pattern sources: their topics are found among what members subscribe. `internal_topics` hold what is
+    configured for internal topics. `undecided` are changelogs whose subtopology is not known.
+    """
+
+    application_id: str
+    subtopologies: tuple[Subtopology, ...]
+    source: str
+    internal_topics: tuple[InternalTopic, ...] = ()
+    patterns: tuple[tuple[int, str], ...] = ()
+    undecided: tuple[str, ...] = ()
+    subtopology_of: Mapping[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "subtopologies", tuple(sorted(self.subtopologies, key=lambda s: s.id)))
+        _check(self)
+        owners = {topic: s.id for s in self.subtopologies for topic in s.sources}
+        object.__setattr__(self, "subtopology_of", owners)
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of what decides placement: not of where it was read, who writes what, or which topics a
+        pattern has found so far."""
+        shape = [
+            (s.id, sorted(t for t in s.sources if not self.fits_pattern(t)), sorted(s.changelogs))
+            for s in self.subtopologies
+        ]
+        text = repr((self.application_id, shape, sorted(self.patterns), sorted(self.undecided)))
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        """What every member subscribes to, sorted: repartition topics included, global ones not."""
+        return tuple(sorted(self.subtopology_of))
+
+    @property
+    def repartition_topics(self) -> tuple[str, ...]:
+        return tuple(sorted({topic for s in self.subtopologies for topic in s.repartition_sources}))
+
+    @property
+    def changelogs(self) -> tuple[str, ...]:
+        return tuple(sorted({topic for s in self.subtopologies for topic in s.changelogs}))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Everything whose metadata a leader reads."""
+        return tuple(sorted({*self.source_topics, *self.changelogs, *self.undecided}))
+
+    def find(self, subtopology_id: int) -> Subtopology | None:
+        return next((s for s in self.subtopologies if s.id == subtopology_id), None)
+
+    def internal(self, topic: str) -> InternalTopic | None:
+        """What the topology says about creating this topic, None where it says nothing."""
+        return next((t for t in self.internal_topics if t.name == topic), None)
+
+    def fits_pattern(self, topic: str) -> tuple[int, ...]:
+        """The subtopologies with a pattern that this topic matches."""
+        return tuple(sorted({s for s, pattern in self.patterns if re.fullmatch(pattern, topic)}))
+
+    def found_by_members(self, topic: str) -> bool:
+        """Whether members take this topic even before they list it. With a pattern among the sources Streams subscribes
+        to all of them by one large pattern, and a member lists what it has found: not a topic made a moment ago."""
+        return bool(self.patterns) and (topic in self.repartition_topics or bool(self.fits_pattern(topic)))
+
+    def resolved(self, subscribed: Iterable[str]) -> "Topology":
+        """The topology with pattern topics filled in from what members subscribe. Raises TopologyError."""
+        added: dict[int, list[str]] = {}
+        for topic in sorted(set(subscribed) - self.subtopology_of.keys()):
+            owners = self.fits_pattern(topic)
+            if len(owners) > 1:
+                named = " and ".join(map(str, owners))
+                raise TopologyError(f"topic {topic} matches the patterns of subtopologies {named}")
+            if owners:
+                added.setdefault(owners[0], []).append(topic)
+        if not added:
+            return self
+        grown = [replace(s, sources=(*s.sources, *added.get(s.id, ()))) for s in self.subtopologies]
+        return replace(self, subtopologies=tuple(grown))
+
+    def differences(self, subscribed: Iterable[str]) -> tuple[str, ...]:
+        """What one member's subscription says against this topology, one sentence part each; () where they agree.
+
+        A member may lack a topic that came by a pattern (it has not seen it yet) or still have one that is gone.
+        """
+        theirs = set(subscribed)
+        extra = sorted(t for t in theirs - self.subtopology_of.keys() if not self.fits_pattern(t))
+        lacking = [t for t in self.source_topics if t not in theirs and not self.found_by_members(t)]
+        found = [f"topic {t} belongs to no subtopology" for t in extra[:_LISTED]]
+        found += [f"topic {t} of subtopology {self.subtopology_of[t]} is not subscribed" for t in lacking[:_LISTED]]
+        return tuple(found)
+
+
+def _check(topology: Topology) -> None:
+    seen: dict[str, int] = {}
+    ids: set[int] = set()
+    for subtopology in topology.subtopologies:
+        if subtopology.id < 0 or subtopology.id in ids:
+            raise TopologyError(f"subtopology {subtopology.id} is there twice or negative")
+        ids.add(subtopology.id)
+        for topic in subtopology.sources:
+            if topic in seen:
+                raise TopologyError(f"topic {topic} is a source of subtopologies {seen[topic]} and {subtopology.id}")
+            seen[topic] = subtopology.id
+        _check_one(subtopology, {i for i, _ in topology.patterns})
+    stores: dict[str, int] = {}
+    for subtopology in topology.subtopologies:
+        for topic in subtopology.changelogs:
+            if stores.setdefault(topic, subtopology.id) != subtopology.id:
+                raise TopologyError(f"changelog {topic} belongs to subtopologies {stores[topic]} and {subtopology.id}")
+    _check_patterns(topology, ids)
+
+
+def _check_one(subtopology: Subtopology, with_pattern: set[int]) -> None:
+    here = f"subtopology {subtopology.id}"
+    if not subtopology.sources and subtopology.id not in with_pattern:
+        raise TopologyError(f"{here} has no source topic")
+    if not set(subtopology.repartition_sources) <= set(subtopology.sources):
+        raise TopologyError(f"{here} has a repartition source that is not among its sources")
+    topics = (*subtopology.sources, *subtopology.repartition_sinks, *subtopology.changelogs)
+    for topic in topics:
+        if not legal_topic(topic):
+            raise TopologyError(f"{here} names {topic!r}, which is no legal topic name")
+    for group in subtopology.copartition_groups:
+        unknown = sorted(set(group) - set(subtopology.sources))
+        if unknown and subtopology.id not in with_pattern:
+            raise TopologyError(f"{here} has a copartition group with {unknown[0]}, which is not among its sources")
+
+
+def _check_patterns(topology: Topology, ids: set[int]) -> None:
+    for subtopology_id, pattern in topology.patterns:
+        if subtopology_id not in ids:
+            raise TopologyError(f"pattern {pattern!r} belongs to subtopology {subtopology_id}, which is not there")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            message = f"pattern {pattern!r} of subtopology {subtopology_id} cannot be read: {error}"
+            raise TopologyError(message) from error

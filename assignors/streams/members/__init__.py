@@ -1,0 +1,77 @@
+"""What members report, and what a leader remembers of them from one rebalance to the next."""
+
+from bellwether_kafka.assignors.streams.members.checks import (
+    check_members,
+    check_standbys,
+    check_topics,
+    check_topology,
+    fatal_to_java,
+    known_cluster,
+)
+from bellwether_kafka.assignors.streams.members.claims import Claims, read_claims, withheld
+from bellwether_kafka.assignors.streams.members.hidden_state import (
+    Recalled,
+    asks_again_at_ms,
+    held_after,
+    keep_promises,
+    recall,
+    with_recalled,
+)
+from bellwether_kafka.assignors.streams.members.homes import Homes, home_of, known_homes
+from bellwether_kafka.assignors.streams.members.memory import (
+    Held,
+    Home,
+    StreamsMemory,
+    ThreadRecord,
+    assignment_info,
+    recall_streams,
+)
+from bellwether_kafka.assignors.streams.members.notes import member_warnings, state_warnings
+from bellwether_kafka.assignors.streams.members.process_map import (
+    SHUTDOWN_REQUESTED,
+    Crew,
+    DecodedStreams,
+    decode_streams,
+    end_point,
+    gather,
+)
+from bellwether_kafka.assignors.streams.members.views import DatedView, contradictions, read_reports, streams_view
+
+__all__ = [
+    "SHUTDOWN_REQUESTED",
+    "Claims",
+    "Crew",
+    "DatedView",
+    "DecodedStreams",
+    "Held",
+    "Home",
+    "Homes",
+    "Recalled",
+    "StreamsMemory",
+    "ThreadRecord",
+    "asks_again_at_ms",
+    "assignment_info",
+    "check_members",
+    "check_standbys",
+    "check_topics",
+    "check_topology",
+    "contradictions",
+    "decode_streams",
+    "end_point",
+    "fatal_to_java",
+    "gather",
+    "held_after",
+    "home_of",
+    "keep_promises",
+    "known_cluster",
+    "known_homes",
+    "member_warnings",
+    "read_claims",
+    "read_reports",
+    "recall",
+    "recall_streams",
+    "state_warnings",
+    "streams_view",
+    "with_recalled",
+    "withheld",
+]

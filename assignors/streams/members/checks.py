@@ -1,0 +1,122 @@
+"""What must hold before a Streams group is led; each check names the subtopology, topic or member that is wrong.
+
+Where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning), we step aside
+instead: an error code of ours would only be another way to fail it (streams-protocol reference §2, §6.4).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bellwether_kafka.assignors.shared import Cause, ClusterView, RefusalError, extended
+from bellwether_kafka.assignors.streams.application import (
+    AssignmentConfigs,
+    Topology,
+    TopologyError,
+    required_counts,
+    resized,
+)
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.members.process_map import Crew, DecodedStreams
+
+_PROBING_SINCE = 3
+_LISTED = 5
+
+
+def check_members(decoded: DecodedStreams, crew: Crew) -> None:
+    """Somebody can be read, nobody uses named topologies, and newer members meet only such as can be probed."""
+    if not crew.processes:
+        row, reason = next(iter(crew.outsiders.items()))
+        raise RefusalError(Cause.MEMBERS, f"no member can be read; {decoded.members[row].member_id}: {reason}")
+    if decoded.infos.named:
+        member = decoded.members[min(decoded.infos.named)].member_id
+        raise RefusalError(Cause.MEMBERS, f"member {member} uses named topologies, which are not led")
+    if crew.future and crew.version < _PROBING_SINCE:
+        raise RefusalError(
+            Cause.MEMBERS, f"one member is newer than version 11 and another uses version {crew.version}"
+        )
+
+
+def check_topology(decoded: DecodedStreams, crew: Crew, topology: Topology, cluster: ClusterView) -> Topology:
+    """The topology with its pattern topics, if it explains what every thread subscribes to."""
+    if topology.undecided:
+        named = ", ".join(topology.undecided[:_LISTED])
+        raise RefusalError(Cause.TOPOLOGY, f"the topology does not say which subtopology these belong to: {named}")
+    lists = decoded.columns.topic_lists
+    subscribed = {decoded.columns.topic_list[m]: m for m in reversed(crew.member.tolist())}
+    subscribed.pop(-1, None)
+    there = {t for row in subscribed for t in lists[row] if t in cluster.index or t in cluster.unreadable}
+    try:
+        topology = topology.resolved(there)
+    except TopologyError as error:
+        raise RefusalError(Cause.TOPOLOGY, str(error)) from error
+    for row, m in subscribed.items():
+        differences = topology.differences(lists[row])
+        if differences:
+            member = decoded.members[m].member_id
+            raise RefusalError(
+                Cause.TOPOLOGY, f"the topology is not that of member {member}: {'; '.join(differences[:_LISTED])}"
+            )
+    return topology
+
+
+def known_cluster(topology: Topology, cluster: ClusterView, memory: StreamsMemory) -> ClusterView:
+    """The cluster with topics that cannot be read now at the size that memory knows: they are not gone."""
+    seen = memory.plan.cluster
+    sizes = {t: int(seen.counts[seen.index[t]]) for t in cluster.unreadable if t in seen.index}
+    cluster = extended(cluster, sizes)
+    for topic in topology.source_topics:
+        if topic in cluster.unreadable and topic not in cluster.index:
+            raise RefusalError(Cause.TOPICS, f"source topic {topic} cannot be read and its size is not known")
+    return cluster
+
+
+def check_topics(topology: Topology, cluster: ClusterView) -> None:
+    """Every topic is there and as large as the application needs it."""
+    existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
+    counts = required_counts(topology, existing)
+    if counts.missing:
+        topic = counts.missing[0]
+        owner = topology.subtopology_of[topic]
+        raise RefusalError(Cause.TOPICS, f"source topic {topic} of subtopology {owner} does not exist")
+    if counts.conflicts:
+        raise RefusalError(Cause.TOPICS, "; ".join(counts.conflicts[:_LISTED]))
+    internal = (*topology.repartition_topics, *_own_changelogs(topology))
+    missing = [t for t in internal if t not in existing and t not in cluster.unreadable]
+    if missing:
+        raise RefusalError(Cause.INTERNAL_TOPICS, f"internal topics do not exist: {', '.join(missing[:_LISTED])}")
+    wrong = resized(counts, existing, internal)
+    if wrong:
+        raise RefusalError(Cause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
+
+
+def fatal_to_java(topology: Topology, cluster: ClusterView) -> str:
+    """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing.
+
+    A source topic that is gone, sources that are no longer copartitioned, internal topics of another size than the
+    sources now ask for (reference §2, step 1). While nobody rebalances the application goes on with what it has.
+    """
+    if cluster.unreadable:
+        return ""
+    existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
+    stays = [
+        replace(s, sources=tuple(t for t in s.sources if t in existing or not topology.fits_pattern(t)))
+        for s in topology.subtopologies
+    ]
+    topology = replace(topology, subtopologies=tuple(stays))
+    counts = required_counts(topology, existing)
+    gone = [f"source topic {t} does not exist" for t in counts.missing]
+    internal = (*topology.repartition_topics, *_own_changelogs(topology))
+    return "; ".join([*gone, *counts.conflicts, *resized(counts, existing, internal)][:_LISTED])
+
+
+def check_standbys(topology: Topology, memory: StreamsMemory, configs: AssignmentConfigs) -> None:
+    """A plan that was not ours shows how many standbys the application is configured to have."""
+    stateful = {s.id for s in topology.subtopologies if s.stateful}
+    odd = memory.odd_standbys(stateful, configs.num_standby_replicas, configs.max_warmup_replicas)
+    if odd:
+        raise RefusalError(Cause.CONFIG, odd)
+
+
+def _own_changelogs(topology: Topology) -> Iterable[str]:
+    sources = set(topology.source_topics)
+    return [t for t in topology.changelogs if t not in sources]

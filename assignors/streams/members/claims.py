@@ -1,0 +1,110 @@
+"""Who runs what right now: the partitions that threads own, cleaned of what cannot be.
+
+A thread owns what it says it owns. Where it cannot have said anything (static and not back yet, or unreadable), it owns
+what was last delivered to it; and where it says, in the generation that memory knows, that it owns what was never
+delivered to it, memory is right: such a claim would only keep tasks from everybody.
+
+Unless it owned that already when the plan of this generation was made. A consumer counts itself to a generation from
+its JoinGroup on; where the next rebalance begins before it gets that plan, it joins again with what it had before, and
+runs it (the Java leader believes such claims, too: it ignores generations, streams-protocol reference §1.2).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, digest, distinct
+from bellwether_kafka.assignors.streams.application import TaskMap
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams
+
+_UNCLAIMED = -2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claims:
+    """Sorted by member row, then flat partition; each pair once. `generation` is per member. `silent` members did not
+    speak in this round; `refused` members claimed what they were never given."""
+
+    member: LongArray
+    flat: LongArray
+    generation: IntArray
+    silent: BoolArray
+    refused: tuple[int, ...] = ()
+
+    def tasks(self, tasks: TaskMap) -> IntArray:
+        """The task behind each claim, NOBODY for partitions that no task reads."""
+        return tasks.task_of[self.flat]
+
+
+def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) -> Claims:
+    """The claims of all members in the coordinates of `tasks.cluster`."""
+    columns, cluster = decoded.columns, tasks.cluster
+    remembered = memory.plan.owner_in(cluster, [m.key for m in decoded.members])
+    member, flat = _named(decoded, tasks)
+    generation = columns.generation.copy()
+    silent = _silent(decoded, memory)
+    known = np.array([m.key in memory.plan.index for m in decoded.members], dtype=np.bool_)
+    dated = known & (generation == memory.generation) & (memory.generation >= 0)
+    had = memory.owned.owner_in(cluster, [m.key for m in decoded.members])
+    false_claim = dated[member] & (remembered[flat] != member) & (had[flat] != member)
+    refused = distinct(member[false_claim & ~silent[member]])
+    kept = ~false_claim & ~silent[member]
+    given: LongArray = np.flatnonzero((remembered != NOBODY) & silent[remembered] if silent.any() else False)
+    member = np.concatenate([member[kept], remembered[given]]).astype(np.int64)
+    flat = np.concatenate([flat[kept], given]).astype(np.int64)
+    generation[silent] = memory.generation
+    total = max(1, cluster.partition_total)
+    member, flat = np.divmod(distinct(member * total + flat), total)
+    return Claims(member, flat, generation, silent, tuple(refused.tolist()))
+
+
+def withheld(tasks: TaskMap, claims: Claims, holder: IntArray) -> BoolArray:
+    """Tasks that must not be sent yet: another member still owns one of their partitions (reference §2, step 5).
+
+    `holder[task]` is the row of the member that gets it. Its own claim of a partition wins unless somebody else's is of
+    a later generation.
+    """
+    result = np.zeros(tasks.table.size, dtype=np.bool_)
+    task = claims.tasks(tasks)
+    inside = task != NOBODY
+    member, flat, task = claims.member[inside], claims.flat[inside], task[inside]
+    other = holder[task] != member
+    if not other.any():
+        return result
+    generation = claims.generation[member]
+    theirs = np.full(tasks.cluster.partition_total, _UNCLAIMED, dtype=np.int64)
+    mine = np.full(tasks.cluster.partition_total, _UNCLAIMED, dtype=np.int64)
+    np.maximum.at(theirs, flat[other], generation[other])
+    mine[flat[~other]] = generation[~other]
+    contested: LongArray = np.flatnonzero(theirs > mine)
+    result[tasks.task_of[contested]] = True
+    result[holder == NOBODY] = False
+    return result
+
+
+def _named(decoded: DecodedStreams, tasks: TaskMap) -> tuple[LongArray, LongArray]:
+    """(member, flat partition) of the claims on partitions that exist."""
+    columns, cluster = decoded.columns, tasks.cluster
+    if not len(columns.owned_member) or not cluster.topics:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    index = np.array([cluster.index.get(name, NOBODY) for name in columns.topic_names], dtype=np.int64)
+    topic = index[columns.owned_topic]
+    number = columns.owned_partition
+    real = (topic != NOBODY) & (number >= 0) & (number < cluster.counts[topic])
+    return columns.owned_member[real].astype(np.int64), cluster.first[topic[real]] + number[real]
+
+
+def _silent(decoded: DecodedStreams, memory: StreamsMemory) -> BoolArray:
+    """Static members whose bytes are those of last time (a thread that joins changes its unique field), and members
+    whose subscription cannot be read."""
+    silent = np.zeros(len(decoded.members), dtype=np.bool_)
+    for m, raw in enumerate(decoded.members):
+        if not raw.instance_id:
+            continue
+        last = memory.plan.find(raw.key)
+        record = memory.threads.get(raw.key)
+        same = last is not None and last.member_id == raw.member_id
+        silent[m] = same and record is not None and record.digest == digest(raw.metadata)
+    silent[list(decoded.columns.errors)] = True
+    return silent

@@ -1,0 +1,54 @@
+"""Which process each task shall have back: what is remembered from round to round for host affinity."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, IntArray
+from bellwether_kafka.assignors.streams.application import Lags, StreamsView, TaskMap
+from bellwether_kafka.assignors.streams.members.memory import Home, StreamsMemory
+from bellwether_kafka.assignors.streams.members.process_map import Crew
+from bellwether_kafka.protocol.primitives import TaskId
+
+Homes = Mapping[TaskId, Home]
+NO_HOMES: Homes = MappingProxyType({})
+
+
+def known_homes(memory: StreamsMemory, tasks: TaskMap, crew: Crew, now_ms: int, window_ms: int) -> Homes:
+    """The stateful tasks of processes that were there in the last plan and are not now, and those remembered for less
+    than `window_ms`."""
+    if window_ms <= 0:
+        return NO_HOMES
+    present = {process.process_id for process in crew.processes}
+    homes = {task: home for task, home in memory.homes.items() if now_ms - home.left_at_ms <= window_ms}
+    keys = list(memory.threads)
+    gone = [memory.threads[key].process_id not in present for key in keys]
+    owner = memory.plan.owner_in(tasks.cluster, keys)
+    for flat in np.flatnonzero((owner != NOBODY) & np.array([*gone, False], dtype=np.bool_)[owner]).tolist():
+        task = int(tasks.task_of[flat])
+        if task != NOBODY and tasks.table.stateful[task]:
+            homes[tasks.table.task_id(task)] = Home(memory.threads[keys[int(owner[flat])]].process_id, now_ms)
+    return homes
+
+
+def home_of(view: StreamsView, homes: Homes) -> tuple[IntArray, Homes]:
+    """(per task the process index of its home, NOBODY for none or while it is away; the homes worth remembering).
+
+    A process that is back without the state of a task is no home of it any more.
+    """
+    home = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    if not homes:
+        return home, NO_HOMES
+    lags = Lags.of(view, 0)
+    index = {process.process_id: p for p, process in enumerate(view.processes)}
+    kept: dict[TaskId, Home] = {}
+    for task in range(view.tasks.size):
+        known = homes.get(view.tasks.task_id(task))
+        if known is None:
+            continue
+        process = index.get(known.process_id, NOBODY)
+        if process == NOBODY or task in lags.state_of(process):
+            home[task] = process
+            kept[view.tasks.task_id(task)] = known
+    return home, kept

@@ -1,0 +1,170 @@
+"""What the leader of a Streams group remembers: what it delivered to which thread, and who these threads were.
+
+The partitions that were sent live in the same `Memory` as those of consumer groups; beside it stands what only Streams
+needs: the process of every thread, when it last joined, and how many standbys the last plan had.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer import recall
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, DescribedMember, IntArray, Memory, digest
+from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_infos, read_subscriptions
+from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRecord:
+    """A thread as it was last seen. `joined_at_ms`: when these very bytes first came, so when its sums were read."""
+
+    process_id: ProcessId
+    version: int
+    latest_version: int
+    digest: bytes
+    joined_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The process that ran a task until it went, and when it was first missed (epoch milliseconds)."""
+
+    process_id: ProcessId
+    left_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """The tasks that one process runs or has state of, or was given: parallel arrays of subtopology ids and partitions.
+    `ran`: tasks that it runs; `home`: those that it ran until it restarted; `hidden`: state not mentioned since its
+    restart, which was seen at `restarted_ms` (epoch). It was first missed at `went_ms`; None for both where there was
+    no such time."""
+
+    subtopology: IntArray
+    partition: IntArray
+    ran: BoolArray
+    home: BoolArray
+    hidden: BoolArray
+    restarted_ms: int | None = None
+    went_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamsMemory:
+    """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
+
+    `led` tells whether that plan was ours; otherwise it was read from the group, and `standbys` counts the processes
+    that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology used. `homes`
+    are the tasks of processes that went not long ago (host affinity); `held` is the state of all of them (`recalled`).
+    """
+
+    plan: Memory
+    threads: Mapping[str, ThreadRecord] = field(default_factory=dict)
+    led: bool = False
+    standbys: Mapping[TaskId, int] = field(default_factory=dict)
+    processes: int = 0
+    topology: str = ""
+    homes: Mapping[TaskId, Home] = field(default_factory=dict)
+    held: Mapping[ProcessId, Held] = field(default_factory=dict)
+    owned: Memory = field(default_factory=Memory.empty)
+
+    @classmethod
+    def empty(cls) -> "StreamsMemory":
+        return cls(Memory.empty())
+
+    @property
+    def generation(self) -> int:
+        return self.plan.generation
+
+    def joined_at_ms(self, key: str, metadata: bytes, now_ms: int) -> int:
+        """When this metadata came first: a member that did not join again reports what it knew then."""
+        record = self.threads.get(key)
+        return record.joined_at_ms if record and record.digest == digest(metadata) else now_ms
+
+    def odd_standbys(self, stateful: Collection[int], configured: int, max_warmups: int) -> str | None:
+        """Why the standbys of a plan that was not ours do not fit this configuration, None if they do.
+
+        `stateful` are subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has
+        fewer than configured has no such explanation.
+        """
+        counts = sorted(n for task, n in self.standbys.items() if task.subtopology in stateful)
+        if self.led or not counts or self.processes < 2:
+            return None
+        wanted = min(configured, self.processes - 1)
+        excess = sum(max(0, n - wanted) for n in counts)
+        if counts[-1] >= wanted and excess <= max_warmups:
+            return None
+        return (
+            f"num.standby.replicas is {configured} here, but the present plan of {self.processes} processes keeps"
+            f" {counts[len(counts) // 2]} standbys of most tasks: set it to what the application has"
+        )
+
+
+def recall_streams(
+    generation: int, protocol: str, cluster: ClusterView, described: Sequence[DescribedMember]
+) -> StreamsMemory:
+    """Memory from DescribeGroups of a Stable group: what a leader that just came can know. Never raises for bytes.
+
+    Nothing says when these members joined, so their reports count as old as the epoch.
+    """
+    columns = read_subscriptions([d.metadata for d in described])
+    infos = read_infos(columns.user_data)
+    threads: dict[str, ThreadRecord] = {}
+    copies: dict[TaskId, set[ProcessId]] = {}
+    sent: dict[ProcessId, dict[TaskId, bool]] = {}  # whether it runs there
+    for m, (member, process) in enumerate(zip(described, infos.process, strict=True)):
+        if process is None:
+            continue
+        version, latest = int(infos.version[m]), int(infos.latest[m])
+        key = member.instance_id or member.member_id
+        threads[key] = ThreadRecord(process, version, latest, digest(member.metadata), 0)
+        given = assignment_info(member.assignment) or AssignmentInfo()
+        mine = sent.setdefault(process, {})
+        for task in given.active_tasks:
+            copies.setdefault(task, set())
+            mine[task] = True
+        for task, _ in given.standby_tasks:
+            copies.setdefault(task, set()).add(process)
+            mine.setdefault(task, False)
+    plan = recall(generation, protocol, cluster, described)
+    return StreamsMemory(
+        plan=plan,
+        threads=MappingProxyType(threads),
+        standbys=MappingProxyType({task: len(held) for task, held in copies.items()}),
+        processes=len({record.process_id for record in threads.values()}),
+        held=MappingProxyType({process: _held(tasks) for process, tasks in sent.items()}),
+        owned=replace(plan, owner=_owned(columns, cluster)),
+    )
+
+
+def _held(tasks: Mapping[TaskId, bool]) -> Held:
+    """What one process was sent, and whether it is to run it."""
+    ordered = sorted(tasks, key=lambda task: task[:2])
+    subtopology = np.array([task.subtopology for task in ordered], dtype=np.int32)
+    partition = np.array([task.partition for task in ordered], dtype=np.int32)
+    nothing = np.zeros(len(ordered), dtype=np.bool_)
+    return Held(subtopology, partition, np.array([tasks[task] for task in ordered], dtype=np.bool_), nothing, nothing)
+
+
+def _owned(columns: SubscriptionColumns, cluster: ClusterView) -> IntArray:
+    """The row of a member that said when it joined that it has each flat partition, NOBODY where nobody did."""
+    owner: IntArray = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    if cluster.topics and len(columns.owned_member):
+        index = np.array([cluster.index.get(name, NOBODY) for name in columns.topic_names], dtype=np.int64)
+        topic, number = index[columns.owned_topic], columns.owned_partition
+        real = (topic != NOBODY) & (number >= 0) & (number < cluster.counts[topic])
+        owner[cluster.first[topic[real]] + number[real]] = columns.owned_member[real]
+    owner.flags.writeable = False
+    return owner
+
+
+def assignment_info(assignment: bytes) -> AssignmentInfo | None:
+    """The Streams part of an encoded assignment, None where there is none that can be read."""
+    try:
+        data = ConsumerProtocolAssignment.decode(assignment).user_data
+        return AssignmentInfo.decode(data) if data else None
+    except RemoteProtocolError:
+        return None

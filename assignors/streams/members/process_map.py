@@ -1,0 +1,164 @@
+"""Which member is a thread of which process: the grouping of a Streams group's members.
+
+One member that cannot be read is one degraded member. If memory knows it, it stays the thread that it was; otherwise it
+is an outsider: it gets no tasks and a valid empty assignment, because without one it would die and take its instance
+along (streams-protocol reference §6.1). Nothing here raises for what members sent.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import IntArray, RawGroup, RawMember
+from bellwether_kafka.assignors.streams.application import ProcessView
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.protocol.bulk import InfoColumns, SubscriptionColumns, read_infos, read_subscriptions
+from bellwether_kafka.protocol.messages import STREAMS_VERSION_MAX
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, java_sorted
+
+SHUTDOWN_REQUESTED = 4
+_END_POINT = re.compile(r"(?:[^/\[\]]*://)?\[?([0-9A-Za-z\-%._:]*)\]?:([0-9]{1,10})")
+_PORT_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodedStreams:
+    """A group's bytes in columns; rows are `members`, the group without our own."""
+
+    raw: RawGroup
+    members: tuple[RawMember, ...]
+    columns: SubscriptionColumns
+    infos: InfoColumns
+
+    @property
+    def bad(self) -> dict[int, str]:
+        """Members that cannot be read, and why."""
+        return {**self.infos.errors, **self.columns.errors}
+
+    @property
+    def shutdown(self) -> bool:
+        """Somebody asks the whole application to shut down."""
+        return bool((self.infos.error_code == SHUTDOWN_REQUESTED).any())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crew:
+    """Threads are numbered as in StreamsView: `member[thread]` is the row of its member, `process[thread]` its process.
+
+    `thread[row]` is the thread of a member, -1 for an outsider. `version` and `common` are the lowest used and the
+    lowest latest version of the group; `future` says whether a member is newer than we are.
+    """
+
+    processes: tuple[ProcessView, ...]
+    member: IntArray
+    process: IntArray
+    thread: IntArray
+    outsiders: Mapping[int, str]
+    version: int
+    common: int
+    future: bool
+    warnings: tuple[str, ...] = ()
+
+
+def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
+    """Decodes every foreign member once.
+
+    `led` are the keys of threads that we lead already, so the application has no named topologies: a newcomer that
+    names one beside them is no thread of it, and a leader's step aside would only let it ruin the next leader.
+    """
+    members = raw.others
+    columns = read_subscriptions([m.metadata for m in members])
+    infos = read_infos(columns.user_data)
+    if infos.named and any(m.key in led for i, m in enumerate(members) if i not in infos.named):
+        odd = [i for i in infos.named if members[i].key not in led]
+        infos = infos.without(dict.fromkeys(odd, "uses named topologies, which the application has not"))
+    return DecodedStreams(raw, members, columns, infos)
+
+
+def future_process(group_id: str) -> ProcessId:
+    """The one process that stands for all members whose version we cannot read; the same in every round."""
+    return ProcessId.of_bytes(blake2b(b"future " + group_id.encode(), digest_size=16).digest())
+
+
+def gather(decoded: DecodedStreams, memory: StreamsMemory) -> Crew:
+    """Groups the members into processes, in Java's order of UUIDs and of member ids."""
+    infos, bad = decoded.infos, decoded.bad
+    stand_in = future_process(decoded.raw.group_id)
+    rows: dict[ProcessId, list[int]] = {}
+    outsiders: dict[int, str] = {}
+    used: set[int] = set()
+    latest: set[int] = set()
+    for m, raw in enumerate(decoded.members):
+        if m not in bad:
+            rows.setdefault(infos.process[m] or stand_in, []).append(m)
+            used.add(int(infos.version[m]))
+            latest.add(int(infos.latest[m]))
+            continue
+        record = memory.threads.get(raw.key)
+        if record is None:
+            outsiders[m] = bad[m]
+            continue
+        rows.setdefault(record.process_id, []).append(m)
+        used.add(record.version)
+        latest.add(record.latest_version)
+    ordered = [(process, _by_id(decoded.members, rows[process])) for process in sorted(rows)]
+    member = np.array([m for _, mine in ordered for m in mine], dtype=np.int32)
+    thread = np.full(len(decoded.members), -1, dtype=np.int32)
+    thread[member] = np.arange(len(member))
+    readable = bad.keys()
+    views = [_view(process, mine, [m for m in mine if m not in readable], decoded) for process, mine in ordered]
+    return Crew(
+        processes=tuple([view for view, _ in views]),
+        member=member,
+        process=np.repeat(np.arange(len(ordered), dtype=np.int32), [len(mine) for _, mine in ordered]),
+        thread=thread,
+        outsiders=outsiders,
+        version=min(STREAMS_VERSION_MAX, *used) if used else STREAMS_VERSION_MAX,
+        common=_common(latest),
+        future=bool(infos.future.any()),
+        warnings=tuple([warning for _, warnings in views for warning in warnings]),
+    )
+
+
+def end_point(text: str | None) -> HostInfo | None:
+    """Reads "host:port", perhaps with a scheme or brackets around the host; None where it is nothing of the kind."""
+    found = _END_POINT.fullmatch(text) if text else None
+    if found is None or int(found[2]) > _PORT_MAX:
+        return None
+    return HostInfo(found[1], int(found[2]))
+
+
+def _common(latest: Iterable[int]) -> int:
+    """Versions 1 and 2 do not say what they support, which Java writes down as -1."""
+    return min(STREAMS_VERSION_MAX, *latest) if latest else STREAMS_VERSION_MAX
+
+
+def _by_id(members: Sequence[RawMember], rows: Sequence[int]) -> list[int]:
+    if len(rows) == 1:
+        return list(rows)
+    by_id = {members[m].member_id: m for m in rows}
+    return [by_id[member_id] for member_id in java_sorted(by_id)]
+
+
+def _view(
+    process: ProcessId, rows: Sequence[int], readable: Sequence[int], decoded: DecodedStreams
+) -> tuple[ProcessView, tuple[str, ...]]:
+    """The first readable thread speaks for its process; what others say otherwise is a warning."""
+    members = tuple([decoded.members[m].member_id for m in rows])
+    if not readable:
+        return ProcessView(process, members), ()
+    infos, rack = decoded.infos, decoded.columns.rack
+    said = [(rack[m], infos.tags[m], infos.end_point[m]) for m in readable]
+    first = said[0]
+    host = end_point(first[2])
+    warnings = []
+    if infos.process[readable[0]] is not None and any(other != first for other in said):
+        warnings.append(f"threads of process {process} disagree on rack, tags or endpoint, {members[0]} counts")
+    if first[2] and host is None:
+        warnings.append(f"process {process} has the endpoint {first[2]!r}, which is no host:port and left out")
+    # Java takes no rack into account where threads of one process disagree on theirs; no rack has the same effect.
+    in_rack = first[0] if len({other[0] for other in said}) == 1 else None
+    return ProcessView(process, members, in_rack, first[1], host), tuple(warnings)

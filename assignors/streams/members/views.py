@@ -1,0 +1,187 @@
+"""From a decoded Streams group to a StreamsView, in bulk: 2,000 processes and 100,000 tasks are array work.
+
+Streams-protocol reference §2, steps 0 and 2.4-2.5.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, among, distinct, starts
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, StreamsView, TaskMap, beyond_end, lags
+from bellwether_kafka.assignors.streams.members.claims import Claims
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.members.process_map import Crew, DecodedStreams
+
+# Before this version "previous active" does not mean running.
+_RUNNING_SINCE = 7
+_LISTED = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reports:
+    """What members say of tasks: row of the member, task index (NOBODY: not in the topology), offset sum as sent."""
+
+    member: LongArray
+    task: LongArray
+    offset_sum: LongArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DatedView:
+    """A view, and when each report in it was read: `report_at_ms` is parallel to `view.report_task` (epoch ms)."""
+
+    view: StreamsView
+    report_at_ms: LongArray
+    warnings: tuple[str, ...] = ()
+
+
+def read_reports(decoded: DecodedStreams, tasks: TaskMap) -> Reports:
+    """All offset sums of the group, in the order of the members."""
+    infos = decoded.infos
+    member = np.repeat(np.arange(len(decoded.members)), np.diff(infos.sum_first))
+    task = tasks.index(infos.sum_subtopology, infos.sum_partition)
+    return Reports(member, task, infos.sum_value)
+
+
+def streams_view(
+    decoded: DecodedStreams,
+    crew: Crew,
+    tasks: TaskMap,
+    claims: Claims,
+    reports: Reports,
+    memory: StreamsMemory,
+    now_ms: int,
+    *,
+    lags_known: bool,
+) -> DatedView:
+    """The application in the coordinates of `tasks` and `crew`."""
+    table = tasks.table
+    usable = (reports.task != NOBODY) & (crew.thread[reports.member] >= 0)
+    thread = crew.thread[reports.member[usable]]
+    task, offset_sum = reports.task[usable], reports.offset_sum[usable]
+    stateful = table.stateful[task]
+    latest = _latest(crew.process[thread], task, table.size)
+    process, task_of, sums = crew.process[thread][latest], task[latest], offset_sum[latest]
+    kept = stateful[latest]
+    end = table.end_sum[task_of[kept]]
+    joined = np.array([memory.joined_at_ms(m.key, m.metadata, now_ms) for m in decoded.members], dtype=np.int64)
+    active, standby = _previous(crew, tasks, claims, process, task_of, sums)
+    size = len(crew.processes)
+    own_thread, own_task = thread[stateful], task[stateful]
+    pairs = distinct(own_thread.astype(np.int64) * max(1, table.size) + own_task)
+    view = StreamsView(
+        group_id=decoded.raw.group_id,
+        generation=decoded.raw.generation,
+        tasks=table,
+        processes=crew.processes,
+        capacity=np.array([p.capacity for p in crew.processes], dtype=np.int32),
+        rack=np.array([tasks.cluster.rack_code(p.rack) for p in crew.processes], dtype=np.int32),
+        report_first=starts(process[kept], size),
+        report_task=task_of[kept].astype(np.int32),
+        report_lag=lags(sums[kept], end, known=lags_known),
+        previous_active_first=starts(active // max(1, table.size), size),
+        previous_active=(active % max(1, table.size)).astype(np.int32),
+        previous_standby_first=starts(standby // max(1, table.size), size),
+        previous_standby=(standby % max(1, table.size)).astype(np.int32),
+        lags_known=lags_known,
+        thread_task_first=starts(pairs // max(1, table.size), len(crew.member)),
+        thread_task=(pairs % max(1, table.size)).astype(np.int32),
+        running_on=_running_on(crew, tasks, claims),
+        now_ms=now_ms,
+        cluster=tasks.cluster,
+    )
+    far = beyond_end(sums[kept], end) if lags_known else np.zeros(0, dtype=np.int32)
+    said_by = crew.member[thread][latest][kept]
+    return DatedView(view, joined[said_by], _beyond(view, far))
+
+
+def contradictions(
+    decoded: DecodedStreams, tasks: TaskMap, claims: Claims, reports: Reports, memory: StreamsMemory
+) -> tuple[str, ...]:
+    """Sentence parts on running tasks that the topology cannot explain; () where it explains all.
+
+    A running task (sum -2) is in the topology, is stateful, and its thread owns partitions of it. State on disk of
+    tasks that the topology does not know may be old; it says nothing. Nor does a newcomer to a group that we lead: a
+    thread has closed what it ran before it joins under a new id, so it runs nothing, whatever it says.
+    """
+    speaks = (decoded.infos.version >= _RUNNING_SINCE) & ~claims.silent & ~decoded.infos.future
+    if memory.led:
+        speaks &= np.array([m.key in memory.threads for m in decoded.members], dtype=np.bool_)
+    running: LongArray = np.flatnonzero((reports.offset_sum == LATEST_OFFSET) & speaks[reports.member])
+    member, task = reports.member[running], reports.task[running]
+    infos, table = decoded.infos, tasks.table
+    ids = np.stack([infos.sum_subtopology[running], infos.sum_partition[running]], axis=1)
+    unknown = task == NOBODY
+    stateless = ~unknown & ~_at(table.stateful, task)
+    owned = _pairs(claims.member, claims.tasks(tasks), table.size)
+    owns = among(member * max(1, table.size) + task, distinct(owned))
+    claimant = np.zeros(len(decoded.members), dtype=np.bool_)
+    claimant[claims.member] = True
+    foreign = ~unknown & ~stateless & ~owns & claimant[member]
+    texts = (
+        (unknown, "which is not in the topology"),
+        (stateless, "which has no changelog in the topology"),
+        (foreign, "but owns none of the partitions that this task reads in the topology"),
+    )
+    return tuple(
+        f"member {decoded.members[int(member[i])].member_id} runs task {ids[i, 0]}_{ids[i, 1]} with state, {text}"
+        for wrong, text in texts
+        for i in np.flatnonzero(wrong)[:_LISTED].tolist()
+    )
+
+
+def _at(values: BoolArray, index: LongArray) -> BoolArray:
+    return values[np.maximum(index, 0)] if len(values) else np.zeros(len(index), dtype=np.bool_)
+
+
+def _pairs(row: LongArray, task: IntArray, total: int) -> LongArray:
+    inside = task != NOBODY
+    pairs: LongArray = row[inside].astype(np.int64) * max(1, total) + task[inside]
+    return pairs
+
+
+def _latest(process: IntArray, task: LongArray, total: int) -> LongArray:
+    """Positions of the last report on each (process, task), ordered by process, then task."""
+    key = process.astype(np.int64) * max(1, total) + task
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    last = np.ones(len(order), dtype=np.bool_)
+    last[:-1] = ordered[1:] != ordered[:-1]
+    positions: LongArray = order[last]
+    return positions
+
+
+def _previous(
+    crew: Crew, tasks: TaskMap, claims: Claims, process: IntArray, task: LongArray, sums: LongArray
+) -> tuple[LongArray, LongArray]:
+    """Codes (process * tasks + task), ascending, of what each process ran and of what it only kept."""
+    total = max(1, tasks.table.size)
+    thread = crew.thread[claims.member]
+    owned = claims.tasks(tasks)
+    inside = (thread >= 0) & (owned != NOBODY)
+    of_claims = crew.process[thread[inside]].astype(np.int64) * total + owned[inside]
+    reported = process.astype(np.int64) * total + task
+    runs = sums == LATEST_OFFSET
+    active, others = distinct(np.concatenate([of_claims, reported[runs]])), reported[~runs]
+    return active, others[~among(others, active)]
+
+
+def _running_on(crew: Crew, tasks: TaskMap, claims: Claims) -> IntArray:
+    """The thread that runs each task now, by the latest claim on its partitions."""
+    running = np.full(tasks.table.size, NOBODY, dtype=np.int32)
+    task, thread = claims.tasks(tasks), crew.thread[claims.member]
+    inside = (task != NOBODY) & (thread >= 0)
+    order = np.argsort(claims.generation[claims.member[inside]], kind="stable")
+    running[task[inside][order]] = thread[inside][order]
+    return running
+
+
+def _beyond(view: StreamsView, far: IntArray) -> tuple[str, ...]:
+    if not len(far):
+        return ()
+    process = np.searchsorted(view.report_first, far, side="right") - 1
+    first = f"task {view.tasks.task_id(int(view.report_task[far[0]]))} on {view.processes[process[0]].process_id}"
+    return (
+        f"{len(far)} reports are beyond the end of the changelogs, {first} for one: the topology may lack a changelog",
+    )

@@ -1,0 +1,199 @@
+"""Evens out active tasks with as few moves as that takes: over all threads, and each subtopology over all threads.
+
+KIP-441 promises both kinds of balance; the shipped assignor has only the first, and places everything anew each time.
+Here placement starts from whoever has the tasks now. What must move prefers places that have its state already.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, PINNED, Lags
+
+_LEAST_GAIN = 1e-9
+
+
+Remote = Callable[[int, int], int]
+
+
+def _nothing_is_remote(_task: int, _process: int) -> int:
+    return 0
+
+
+class Evener:
+    """`owner[t]` is the process of each of `tasks`, and is changed in place.
+
+    `others[p]` counts active tasks of process p that stay where they are but weigh in its load. `remote(task, process)`
+    is what the racks say against a place, for those that take them into account.
+    """
+
+    def __init__(
+        self,
+        tasks: IntArray,
+        owner: IntArray,
+        subtopology: IntArray,
+        others: LongArray,
+        capacity: IntArray,
+        lags: Lags,
+        remote: Remote | None = None,
+    ) -> None:
+        self.owner = owner
+        self.remote = remote or _nothing_is_remote
+        self._tasks = tasks
+        self._capacity = capacity.astype(np.float64)
+        self._lags = lags
+        rows, row = np.unique(subtopology[tasks], return_inverse=True)
+        self._size = len(capacity)
+        self._row = np.full(len(owner), -1, dtype=np.int64)
+        self._row[tasks] = row.reshape(-1)
+        held = self._row[tasks] * self._size + owner[tasks]
+        self._count = np.bincount(held, minlength=len(rows) * self._size).reshape(len(rows), self._size)
+        self._total = self._count.sum(axis=0) + others
+        self._mine: dict[tuple[int, int], set[int]] = defaultdict(set)
+        self._begin(capacity, others)
+
+    def _begin(self, capacity: IntArray, others: LongArray) -> None:
+        """What another kind of evening out has to know of how everything was before."""
+
+    def run(self, *, subtopologies: bool = True) -> None:
+        """Evens out the totals, then each of the subtopologies without unsettling the totals."""
+        if self._next_pair() is None and not (subtopologies and any(map(self._uneven, self._count))):
+            return
+        for task, row, process in zip(
+            self._tasks.tolist(), self._row[self._tasks].tolist(), self.owner[self._tasks].tolist(), strict=True
+        ):
+            self._mine[row, process].add(task)
+        self._even_totals()
+        while subtopologies and any(self._even_subtopology(row) for row in range(len(self._count))):
+            pass
+
+    def _uneven(self, count: LongArray) -> bool:
+        return self._worst_pair(count) is not None
+
+    def _worst_pair(self, count: LongArray) -> tuple[int, int] | None:
+        """The most and the least loaded process, if moving a task from one to the other would be for the better."""
+        giving, taking = (count - 1) / self._capacity, (count + 1) / self._capacity
+        source, destination = int(giving.argmax()), int(taking.argmin())
+        return (source, destination) if giving[source] >= taking[destination] else None
+
+    def _even_totals(self) -> None:
+        """Tasks that somebody has warmed up for go there first, whoever else could take them too."""
+        for process in self._takers():
+            self._take_warm(process)
+        while (pair := self._next_pair()) is not None:
+            source, destination = pair
+            held = np.flatnonzero(self._count[:, source])
+            if not len(held):
+                return
+            lead = self._count[held, source] / self._capacity[source]
+            lead = lead - self._count[held, destination] / self._capacity[destination]
+            self._move(min(self._mine[int(held[lead.argmax()]), source]), source, destination)
+
+    def _take_warm(self, process: int) -> None:
+        """Takes tasks that are at home here, or that the process has state of, from processes that can spare them."""
+        room = self._capacity[process]
+        for task in self._by_harm(self._lags.choices(process), process):
+            row, source = int(self._row[task]), int(self.owner[task])
+            if row < 0 or source == process:
+                continue
+            lead = self._count[row, source] / self._capacity[source] > self._count[row, process] / room
+            if lead and self._can_move(source, process):
+                self._move(task, source, process)
+
+    def _next_pair(self) -> tuple[int, int] | None:
+        """Between whom a task is to be moved for the sake of totals; None where they are even."""
+        return self._worst_pair(self._total)
+
+    def _takers(self) -> list[int]:
+        """Who could take a task from anybody for the sake of totals."""
+        most = ((self._total - 1) / self._capacity).max()
+        takers: list[int] = np.flatnonzero((self._total + 1) / self._capacity <= most).tolist()
+        return takers
+
+    def _can_move(self, source: int, destination: int) -> bool:
+        """Whether totals are not less even after moving a task between these."""
+        spare = (self._total[source] - 1) / self._capacity[source]
+        return bool(spare >= (self._total[destination] + 1) / self._capacity[destination])
+
+    def _even_subtopology(self, row: int) -> bool:
+        """Moves tasks of one subtopology; returns whether it moved any."""
+        moved = False
+        while (pair := self._worst_pair(self._count[row])) is not None:
+            source, destination = pair
+            back = -1
+            if not self._settled_after(source, destination):
+                back = self._in_return(row, source, destination)
+                if back < 0:
+                    return moved
+            self._move(self._choose(row, source, destination), source, destination)
+            if back >= 0:
+                self._move(self._choose(back, destination, source), destination, source)
+            moved = True
+        return moved
+
+    def _settled_after(self, source: int, destination: int) -> bool:
+        """Whether totals stay even when one task moves and none comes back."""
+        total = self._total.copy()
+        total[source] -= 1
+        total[destination] += 1
+        return not self._uneven(total)
+
+    def _in_return(self, row: int, source: int, destination: int) -> int:
+        """The subtopology of which a task had best come back, -1 if any would undo what is gained."""
+        gain = self._cost(self._count[row, source], source, self._count[row, destination], destination)
+        back = self._cost(self._count[:, destination], destination, self._count[:, source], source)
+        back = np.where(self._count[:, destination] > 0, back, np.inf)
+        back[row] = np.inf
+        best = int(back.argmin())
+        return best if gain + back[best] < -_LEAST_GAIN else -1
+
+    def _cost(
+        self, giver_count: LongArray, giver: int, taker_count: LongArray, taker: int
+    ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        """How moving one task changes the sum of count² / threads, which is least where everything is even."""
+        gives = (1 - 2 * giver_count) / self._capacity[giver]
+        takes = (1 + 2 * taker_count) / self._capacity[taker]
+        change: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = gives + takes
+        return change
+
+    def _choose(self, row: int, source: int, destination: int) -> int:
+        mine = self._mine[row, source]
+        stated = self._with_state(mine, destination)
+        return min(mine) if stated is None else stated
+
+    def _with_state(self, tasks: Iterable[int], process: int) -> int | None:
+        """The task that is at home there, or of which this process has the most state; None if it has none of any."""
+        choices = self._lags.choices(process)
+        return next(iter(self._by_harm((task for task in tasks if task in choices), process)), None)
+
+    def _by_harm(self, tasks: Iterable[int], process: int) -> list[int]:
+        """Tasks that the process may take over, in the best order for it.
+
+        What is at home there comes first, then what it has caught up on. Of that, tasks that run nowhere: somebody must
+        start them anyway, while one that runs would have to stop for it. Of what it must warm up for first, tasks that
+        run: they go on meanwhile, while one that runs nowhere is on its way to whoever has caught up on it. Then those
+        that their racks want there: of an exchange for their sake one task may have gone ahead while the other warmed
+        up, and the other shall follow.
+        """
+        lags, home = self._lags.choices(process), self._lags.home
+
+        def harm(task: int) -> tuple[bool, bool, bool, int, int, int]:
+            astray = not len(home) or int(home[task]) != process
+            running = int(self._lags.least[task]) == LATEST_OFFSET
+            foreign = self.remote(task, process) - self.remote(task, int(self.owner[task]))
+            late = lags[task] > self._lags.acceptable_lag != PINNED
+            return (astray, late, running != late, foreign, lags[task], task)
+
+        return sorted(tasks, key=harm)
+
+    def _move(self, task: int, source: int, destination: int) -> None:
+        row = int(self._row[task])
+        self._mine[row, source].remove(task)
+        self._mine[row, destination].add(task)
+        self._count[row, source] -= 1
+        self._count[row, destination] += 1
+        self._total[source] -= 1
+        self._total[destination] += 1
+        self.owner[task] = destination

@@ -1,0 +1,228 @@
+"""Exchanging standbys between pairs of processes in different racks (KIP-925, streams-protocol reference §4.6).
+
+Java builds a graph of two processes and the standbys that either could take, and cancels its negative cycles.
+In such a graph every cycle swaps two tasks; which ones is worked out here without a graph, exactly as Java's
+Bellman-Ford finds them (see `_Pair`), because later pairs depend on it. Pairs that cannot gain by any swap are left
+out by a bound on what each process could gain in each rack, which is what makes thousands of processes affordable.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.streams.placing.placement import Standbys
+
+ROUNDS = 4
+_NEVER = -(2**40)
+
+Movable = Callable[[int, int, int], bool]
+
+
+class StandbyExchange:
+    """`cost[t, r]` is what a standby of task t costs in rack r, `leaving` what a swap adds per task that moves.
+
+    `standbys[t]` lists the processes that keep task t and is changed in place, swap by swap, because `movable` (source,
+    destination, task) may look at it.
+    """
+
+    __slots__ = (
+        *("_active", "_best", "_changed", "_clock", "_cost", "_leaving", "_movable"),
+        *("_rack", "_seen", "_standbys", "_tasks"),
+    )
+
+    def __init__(
+        self,
+        cost: LongArray,
+        rack: IntArray,
+        leaving: int,
+        active: list[int],
+        standbys: Standbys,
+        movable: Movable | None = None,
+    ) -> None:
+        size = len(rack)
+        self._cost = cost
+        self._rack = rack
+        self._leaving = leaving
+        self._active = active
+        self._standbys = standbys
+        self._movable = movable
+        self._tasks: list[set[int]] = [set() for _ in range(size)]
+        for task in sorted(standbys):
+            for process in standbys[task]:
+                self._tasks[process].add(task)
+        self._best = np.full((size, cost.shape[1]), _NEVER, dtype=np.int64)
+        for process in range(size):
+            self._measure(process)
+        # When a process last changed, and when a pair was last looked at: neither changed since, nothing to gain.
+        self._clock = 1
+        self._changed = np.ones(size, dtype=np.int64)
+        self._seen: dict[tuple[int, int], int] = {}
+
+    def run(self) -> None:
+        """Up to four rounds over all pairs, until a round swaps nothing."""
+        for _ in range(ROUNDS):
+            if not self._round():
+                return
+
+    def _round(self) -> bool:
+        moved = False
+        size = len(self._rack)
+        for first in range(size):
+            at = first + 1
+            while at < size:
+                promising = self._promising(first, at)
+                if not len(promising):
+                    break
+                for second in promising.tolist():
+                    at = second + 1
+                    if self._pair(first, second):
+                        moved = True
+                        break
+                else:
+                    break
+        return moved
+
+    def _promising(self, first: int, at: int) -> IntArray:
+        """Processes from `at` on that might swap something with `first`."""
+        rack = self._rack
+        gain = self._best[first, rack[at:]] + self._best[at:, rack[first]]
+        return (np.flatnonzero((gain > 0) & (rack[at:] != rack[first])) + at).astype(np.int32)
+
+    def _measure(self, process: int) -> None:
+        """The most that a standby of the process gains in each rack."""
+        mine = self._tasks[process]
+        if not mine:
+            self._best[process] = _NEVER
+            return
+        costs = self._cost[np.fromiter(mine, dtype=np.int64, count=len(mine))]
+        self._best[process] = (costs[:, self._rack[process], None] - costs).max(axis=0) - self._leaving
+
+    def _pair(self, first: int, second: int) -> bool:
+        """Swaps what gains between two processes; returns whether anything moved."""
+        if self._movable is None:
+            seen = self._seen.get((first, second), 0)
+            if seen >= max(self._changed[first], self._changed[second]):
+                return False
+            self._seen[first, second] = self._clock
+        ours, theirs = self._offers(first, second), self._offers(second, first)
+        if not ours or not theirs:
+            return False
+        swapped = _swapped(ours, theirs)
+        if not swapped:
+            return False
+        for task, there in swapped:
+            self._move(task, *((second, first) if there else (first, second)))
+        for process in (first, second):
+            self._measure(process)
+        self._clock += 1
+        self._changed[[first, second]] = self._clock
+        self._seen[first, second] = self._clock
+        return True
+
+    def _offers(self, source: int, destination: int) -> list[tuple[int, int, int]]:
+        """What may move from source to destination: (task, its cost here, its cost there)."""
+        held, active, movable = self._tasks[destination], self._active, self._movable
+        tasks = [t for t in self._tasks[source] if t not in held and active[t] != destination]
+        if movable is not None:
+            tasks = [t for t in tasks if movable(source, destination, t)]
+        if not tasks:
+            return []
+        costs = self._cost[tasks]
+        here, there = costs[:, self._rack[source]], costs[:, self._rack[destination]] + self._leaving
+        return list(zip(tasks, here.tolist(), there.tolist(), strict=True))
+
+    def _move(self, task: int, source: int, destination: int) -> None:
+        self._tasks[source].remove(task)
+        self._tasks[destination].add(task)
+        holders = self._standbys[task]
+        holders[holders.index(source)] = destination
+
+
+def _swapped(ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> list[tuple[int, bool]]:
+    """Which tasks end on the other side, and whether they were `theirs`; offers are (task, cost here, cost there)."""
+    if max(a - b for _, a, b in ours) + max(a - b for _, a, b in theirs) <= 0:
+        return []
+    pair = _Pair(ours, theirs)
+    while pair.cycle():
+        pass
+    before = {task for task, _, _ in ours}
+    after = {task for on_a, _ in pair.groups.values() for task in on_a}
+    return [(task, False) for task in before - after] + [(task, True) for task in after - before]
+
+
+class _Pair:
+    """Two processes A and B and what may move between them: `groups[a, b]` are the tasks that cost a on A and b on B,
+    as heaps of those that are on A and of those that are on B.
+
+    Bellman-Ford starts with distance 0 everywhere and goes over the edges in order: tasks to the source node and to the
+    other process, then processes to their tasks. So after every pass a task is as far as its process less its cost
+    there, a process is as far as its best swap makes it, and its parent is the first task with the greatest gain. After
+    one pass for each of the n tasks, A, B, source and sink, one more decides: its first relaxation is still carried
+    out, and if that is a task to a process, the task takes the place of the one with the greatest gain.
+    """
+
+    __slots__ = ("_passes", "groups")
+
+    def __init__(self, ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> None:
+        self._passes = len(ours) + len(theirs) + 4
+        self.groups: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+        for task, here, there in ours:
+            self.groups.setdefault((here, there), ([], []))[0].append(task)
+        for task, here, there in theirs:
+            self.groups.setdefault((there, here), ([], []))[1].append(task)
+        for on_a, on_b in self.groups.values():
+            heapify(on_a)
+            heapify(on_b)
+
+    def cycle(self) -> bool:
+        """Swaps the two tasks that Java swaps next, one of each side; False if no swap gains."""
+        best_a, gain_a, dear_a = self._best(0)
+        best_b, gain_b, dear_b = self._best(1)
+        if gain_a + gain_b <= 0:
+            return False
+        far_a, far_b = _distances(gain_a, gain_b, self._passes)
+        before_a, before_b = _distances(gain_a, gain_b, self._passes - 1)
+        source = min(0, before_a - dear_a, before_b - dear_b)
+        # A task relaxes the source node if it is dear enough, the other process if it gains enough.
+        most_a, most_b, apart = far_a - source, far_b - source, far_a - far_b
+        first = None
+        for key, (on_a, on_b) in self.groups.items():
+            a, b = key
+            if on_a and (a > most_a or a - b > apart) and (first is None or on_a[0] < first):
+                first, choice = on_a[0], (best_a if a > most_a else key, best_b)
+            if on_b and (b > most_b or b - a > -apart) and (first is None or on_b[0] < first):
+                first, choice = on_b[0], (best_a, best_b if b > most_b else key)
+        if first is None:
+            choice = best_a, best_b
+        to_b, to_a = heappop(self.groups[choice[0]][0]), heappop(self.groups[choice[1]][1])
+        heappush(self.groups[choice[0]][1], to_b)
+        heappush(self.groups[choice[1]][0], to_a)
+        return True
+
+    def _best(self, on_b: int) -> tuple[tuple[int, int], int, int]:
+        """(the group whose first task gains most by leaving this side, first of equals; that gain; the dearest)."""
+        best, gain, dearest, lowest = (0, 0), _NEVER, _NEVER, -1
+        for key, sides in self.groups.items():
+            mine = sides[on_b]
+            if not mine:
+                continue
+            here = key[on_b]
+            gained = here - key[not on_b]
+            if gained > gain or (gained == gain and mine[0] < lowest):
+                best, gain, lowest = key, gained, mine[0]
+            dearest = max(dearest, here)
+        return best, gain, dearest
+
+
+def _distances(gain_a: int, gain_b: int, passes: int) -> tuple[int, int]:
+    """How far A and B are after so many passes: a swap's gain nearer per pass, and not before it pays."""
+    hops, total = passes - 1, gain_a + gain_b
+    if gain_a > 0 and gain_b > 0:
+        half, odd = divmod(hops, 2)
+        return -half * total - odd * gain_b, -half * total - odd * gain_a
+    follower = -total * (hops // 2)
+    if gain_a > 0:
+        return follower, -gain_a - total * ((hops - 1) // 2)
+    return -gain_b - total * ((hops - 1) // 2), follower

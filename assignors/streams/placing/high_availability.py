@@ -1,0 +1,158 @@
+"""HighAvailabilityTaskAssignor (KIP-441), as shipped: streams-protocol reference §4.2.
+
+Stateful actives round robin and balanced, standbys, movements back to where the state is, then stateless tasks on the
+least loaded processes. The racks of KIP-925 come in as a hook at the three places where Kafka optimises them.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from bellwether_kafka.assignors.java import uuid_hash
+from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Lags, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
+from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
+from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
+
+STATEFUL_TRAFFIC_COST = 10
+STATEFUL_NON_OVERLAP_COST = 1
+STATELESS_TRAFFIC_COST = 1
+STATELESS_NON_OVERLAP_COST = 0
+
+
+class RackStage(Protocol):
+    """What the assignors ask of the rack optimisation; built only where racks are complete (reference §4.6)."""
+
+    def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
+        """The active owners of all tasks after exchanging these tasks between their processes."""
+        ...
+
+    def standbys(self, place: Placement, rule: StandbyRule, traffic_cost: int, non_overlap_cost: int) -> None:
+        """Exchanges standbys where the rule lets them move."""
+        ...
+
+
+class HighAvailability:
+    """One assignment; the parts that a policy may replace are methods of their own."""
+
+    def __init__(self, view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None) -> None:
+        self.view = view
+        self.configs = configs
+        self.racks = racks
+        self.place = Placement(view)
+        self.notes: list[str] = []
+        stateful = view.tasks.stateful
+        self.stateful: IntArray = np.flatnonzero(stateful).astype(np.int32)
+        self.stateless: IntArray = np.flatnonzero(~stateful).astype(np.int32)
+
+    def assign(self) -> StreamsPlan:
+        self.place_stateful()
+        if self.racks is not None:
+            self.optimize_actives(self.stateful, *self.stateful_costs)
+        self.refine(self.stateful)
+        if self.configs.num_standby_replicas:
+            self.place_standbys()
+            wanted = self.configs.num_standby_replicas
+            self.notes += missing_standbys(self.view, self.place.standbys, self.stateful.tolist(), wanted)
+        moved = self.move()
+        self.place_stateless()
+        if self.racks is not None:
+            self.optimize_actives(self.stateless, STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST)
+        self.refine(self.stateless)
+        return self.place.plan(probing=moved > 0, notes=tuple(self.notes))
+
+    def refine(self, tasks: IntArray) -> None:
+        """What a policy has to say about these active tasks once they are placed: Kafka's has nothing."""
+
+    @cached_property
+    def lags(self) -> Lags:
+        return Lags.of(self.view, self.configs.acceptable_recovery_lag)
+
+    def place_stateful(self) -> None:
+        """Sorted tasks round robin over sorted processes, then balanced by threads."""
+        owners = np.arange(len(self.stateful), dtype=np.int32) % self.view.size
+        self.place.place_actives(self.stateful, owners)
+        balance_actives(self.place, self.stateful)
+
+    def place_standbys(self) -> None:
+        rule = tag_rule(self.view, self.configs)
+        rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
+        rule.balance(self.place)
+        self.optimize_standbys(rule)
+
+    def optimize_standbys(self, rule: StandbyRule) -> None:
+        if self.racks is not None:
+            self.racks.standbys(self.place, rule, *self.stateful_costs)
+
+    def move(self) -> int:
+        """Leaves tasks where their state is for now; returns how many are not where they should end up."""
+        budget = WarmupBudget(self.configs.max_warmup_replicas)
+        hashes = hashes_of(self.view)
+        moved = move_actives(self.place, self.stateful, self.lags, budget, hashes)
+        return moved + move_standbys(self.place, self.lags, budget, hashes)
+
+    def place_stateless(self) -> None:
+        """Each task in order to the process with the least active tasks per thread."""
+        if not len(self.stateless):
+            return
+        counts = np.bincount(self.place.owners(self.stateful), minlength=self.view.size)
+        self.place.place_actives(self.stateless, deal(counts, self.view.capacity, len(self.stateless)))
+
+    @property
+    def stateful_costs(self) -> tuple[int, int]:
+        traffic, non_overlap = self.configs.rack_aware_traffic_cost, self.configs.rack_aware_non_overlap_cost
+        return (
+            STATEFUL_TRAFFIC_COST if traffic is None else traffic,
+            STATEFUL_NON_OVERLAP_COST if non_overlap is None else non_overlap,
+        )
+
+    def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
+        if self.racks is None or not len(tasks):
+            return
+        active = np.array(self.place.active, dtype=np.int32)
+        owners = self.racks.actives(active, tasks, traffic_cost, non_overlap_cost)[tasks]
+        self.place.replace_actives(tasks, owners)
+
+
+def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
+    """The owners of `tasks` tasks dealt one by one to the process with the least (count / capacity, index).
+
+    Process p asks for its next task at (counts + 0) / capacity, then (counts + 1) / capacity and so on; dealing serves
+    these requests in sorted order, so the smallest ones are selected at once.
+    """
+    capacity = capacity.astype(np.int64)
+    low, high = 0, int(counts.max()) + tasks + 1
+    while low < high:
+        level = (low + high) // 2
+        if int(np.maximum(level * capacity - counts, 0).sum()) >= tasks:
+            high = level
+        else:
+            low = level + 1
+    requests = np.maximum(low * capacity - counts, 0)
+    process = np.repeat(np.arange(len(counts), dtype=np.int32), requests)
+    served = np.arange(len(process)) - np.repeat(np.cumsum(requests) - requests, requests)
+    load = (counts[process] + served) / capacity[process]
+    dealt: IntArray = process[np.lexsort((process, load))[:tasks]]
+    return dealt
+
+
+def hashes_of(view: StreamsView) -> Callable[[], list[int]]:
+    """The hash codes of the processes, computed if anybody needs them."""
+    found: list[int] = []
+
+    def hashes() -> list[int]:
+        if not found:
+            found.extend(uuid_hash(process.process_id) for process in view.processes)
+        return found
+
+    return hashes
+
+
+def assign_high_availability(
+    view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None
+) -> StreamsPlan:
+    """The shipped assignor: what a Java leader with these inputs would decide, process by process."""
+    return HighAvailability(view, configs, racks).assign()

@@ -1,0 +1,213 @@
+"""Rack-aware optimisation of placed tasks (KIP-925; RackAwareTaskAssignor, streams-protocol reference §4.6).
+
+Active tasks cost their source partitions without a replica in the process's rack, standbys their changelog partitions;
+a task that leaves the placement just made costs the non-overlap cost on top. Actives are placed at the least possible
+cost (`assignors.flow`), equal to Java's. Standbys are exchanged between pairs of processes in Java's order and with
+Java's choice among equal exchanges, so that their cost is equal too.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import FlowProblem, IntArray, LongArray, optimise
+from bellwether_kafka.assignors.streams.application import (
+    BALANCE_SUBTOPOLOGY,
+    NO_STRATEGY,
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+)
+from bellwether_kafka.assignors.streams.placing.exchange import StandbyExchange
+from bellwether_kafka.assignors.streams.placing.placement import Placement, Standbys
+from bellwether_kafka.assignors.streams.placing.standby import LabelRule, StandbyRule
+
+Movable = Callable[[int, int, int, list[int]], bool]
+"""Whether a standby may move: (source, destination, task, processes that now hold standbys of the task)."""
+
+
+def can_use(view: StreamsView, with_standbys: bool) -> str | None:
+    """Why racks cannot be taken into account, None if they can."""
+    for process in view.processes:
+        if not process.rack:
+            return f"process {process.process_id} has no client.rack, or its threads disagree on it"
+    if not view.tasks.racks_known:
+        return "a source partition has no replica or one on a broker without a rack"
+    if with_standbys and not view.tasks.changelog_racks_known:
+        return "a changelog partition has no replica or one on a broker without a rack"
+    return None
+
+
+def is_pointless(view: StreamsView) -> bool:
+    """Whether every task costs the same everywhere, actives and standbys alike: then there is nothing to optimise."""
+    racks = np.unique(_columns(view))
+    tables = (_table(view, view.tasks.source_remote), _table(view, view.tasks.changelog_remote))
+    return all(bool((table[:, racks] == table[:, racks[:1]]).all()) for table in tables)
+
+
+def optimize_active(
+    view: StreamsView,
+    active: IntArray,
+    tasks: IntArray,
+    *,
+    traffic_cost: int,
+    non_overlap_cost: int,
+    strategy: str,
+    current: IntArray | None = None,
+) -> IntArray:
+    """The active owners of all tasks after exchanging `tasks`, which must be placed, between their processes.
+
+    Every process keeps its number of these tasks. `current` (process per task, NOBODY: unknown) are the owners right
+    now: among placements of equal cost they win.
+    """
+    if strategy == NO_STRATEGY or not len(tasks):
+        return active
+    rows, group = np.unique(view.tasks.subtopology[tasks], return_inverse=True)
+    holder = active[tasks]
+    problem = FlowProblem(
+        kind=view.tasks.source_signature[tasks],
+        group=group.reshape(-1).astype(np.int32),
+        holder=holder,
+        cost=_table(view, view.tasks.source_remote) * traffic_cost,
+        rack=_columns(view),
+        leaving=non_overlap_cost,
+        limit=_limits(group, holder, len(rows), view.size) if strategy == BALANCE_SUBTOPOLOGY else None,
+        owner=None if current is None else current[tasks],
+    )
+    owners = active.copy()
+    owners[tasks] = optimise(problem)
+    return owners
+
+
+def _limits(group: LongArray, holder: IntArray, groups: int, size: int) -> LongArray:
+    """How many tasks of a subtopology a process may get: its share, rounded up (in Java's order of operations)."""
+    held = np.bincount(holder, minlength=size)
+    share = held * 1.0 / len(holder) * np.bincount(group, minlength=groups)[:, None]
+    return np.ceil(share).astype(np.int64)
+
+
+def optimize_standby(
+    view: StreamsView,
+    plan: StreamsPlan,
+    *,
+    traffic_cost: int,
+    non_overlap_cost: int,
+    strategy: str,
+    movable: Movable | None = None,
+) -> StreamsPlan:
+    """The plan after exchanging standbys between processes, where `movable` allows (None: everywhere).
+
+    Every process keeps its number of standbys, and no process gets a second copy of a task. Not for plans with
+    warm-up replicas: racks come before movements.
+    """
+    if strategy == NO_STRATEGY or not len(plan.standby_task):
+        return plan
+    standbys: Standbys = defaultdict(list)
+    for task, process in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
+        standbys[task].append(process)
+    bound = None
+    if movable is not None:
+        test = movable
+
+        def bound(source: int, destination: int, task: int) -> bool:
+            return test(source, destination, task, standbys[task])
+
+    _exchange(view, plan.active.tolist(), standbys, traffic_cost, non_overlap_cost, bound)
+    process_of = [p for task in sorted(standbys) for p in sorted(standbys[task])]
+    return StreamsPlan(
+        plan.active,
+        plan.standby_task,
+        np.array(process_of, dtype=np.int32),
+        np.zeros(len(process_of), dtype=np.bool_),
+        plan.probing,
+        plan.notes,
+    )
+
+
+def _exchange(
+    view: StreamsView,
+    active: list[int],
+    standbys: Standbys,
+    traffic_cost: int,
+    non_overlap_cost: int,
+    movable: Callable[[int, int, int], bool] | None,
+) -> None:
+    cost = _table(view, view.tasks.changelog_remote)[view.tasks.changelog_signature] * traffic_cost
+    StandbyExchange(cost, _columns(view), non_overlap_cost, active, standbys, movable).run()
+
+
+def active_cost(
+    view: StreamsView,
+    active: IntArray,
+    tasks: IntArray,
+    *,
+    traffic_cost: int,
+    non_overlap_cost: int = 0,
+    before: IntArray | None = None,
+) -> int:
+    """What these active tasks cost where they are; with `before`, also for every task that was elsewhere then."""
+    remote = _table(view, view.tasks.source_remote)[view.tasks.source_signature[tasks], _columns(view)[active[tasks]]]
+    moved = 0 if before is None else int(np.count_nonzero(active[tasks] != before[tasks]))
+    return int(remote.sum()) * traffic_cost + moved * non_overlap_cost
+
+
+def standby_cost(view: StreamsView, plan: StreamsPlan, *, traffic_cost: int) -> int:
+    """What the standbys cost where they are."""
+    signature = view.tasks.changelog_signature[plan.standby_task]
+    remote = _table(view, view.tasks.changelog_remote)[signature, _columns(view)[plan.standby_process]]
+    return int(remote.sum()) * traffic_cost
+
+
+def _columns(view: StreamsView) -> IntArray:
+    """The column of each process in a table of remote partitions; racks without a broker share the last one."""
+    return np.where(view.rack < 0, np.int32(len(view.tasks.racks)), view.rack).astype(np.int32)
+
+
+def _table(view: StreamsView, remote: IntArray) -> LongArray:
+    """Remote partitions per signature and rack, with the column for racks without a broker."""
+    if remote.shape[1] == len(view.tasks.racks):
+        worst = remote.max(axis=1, initial=0)
+        remote = np.column_stack([remote, worst])
+    return remote.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RackOptimiser:
+    """The rack stage of the assignors for one view. `current` are the active owners right now, if known."""
+
+    view: StreamsView
+    strategy: str
+    current: IntArray | None = None
+
+    @classmethod
+    def of(
+        cls, view: StreamsView, configs: AssignmentConfigs, current: IntArray | None = None
+    ) -> "RackOptimiser | str | None":
+        """The stage; None if the strategy is none; a sentence if racks cannot be used."""
+        if configs.rack_aware_assignment_strategy == NO_STRATEGY:
+            return None
+        reason = can_use(view, configs.num_standby_replicas > 0)
+        return reason or cls(view, configs.rack_aware_assignment_strategy, current)
+
+    def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
+        return optimize_active(
+            self.view,
+            active,
+            tasks,
+            traffic_cost=traffic_cost,
+            non_overlap_cost=non_overlap_cost,
+            strategy=self.strategy,
+            current=self.current,
+        )
+
+    def standbys(self, place: Placement, rule: StandbyRule, traffic_cost: int, non_overlap_cost: int) -> None:
+        """Exchanges standbys in the placement itself, because the rule looks at it."""
+        movable = None
+        if isinstance(rule, LabelRule):
+
+            def movable(source: int, destination: int, task: int) -> bool:
+                return rule.may_move_task(source, destination, task, place)
+
+        _exchange(self.view, place.active, place.standbys, traffic_cost, non_overlap_cost, movable)

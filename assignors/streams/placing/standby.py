@@ -1,0 +1,225 @@
+"""Standby replicas: by load (the default), spread over client tags (KIP-708), or spread over racks.
+
+Every rule takes the lightest process, by (load / capacity, process), among those that qualify. Priorities are current
+whenever Kafka asks its ConstrainedPrioritySet here, so heaps of (load, process) give the same answers
+(streams-protocol reference §4.4, §4.5).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+
+from bellwether_kafka.assignors.java import hash_order, task_hash
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsView
+from bellwether_kafka.assignors.streams.placing.placement import Placement, Standbys, anywhere, balance_standbys
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class StandbyRule:
+    """The default: as many lightest processes without a copy as asked for (DefaultStandbyTaskAssignor)."""
+
+    def assign(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
+        fill_lightest(place, dict.fromkeys(tasks, replicas))
+
+    def balance(self, place: Placement) -> None:
+        balance_standbys(place, self.may_move)
+
+    def may_move(self, source: int, destination: int) -> bool:
+        """Whether balancing may move any standby from `source` to `destination`."""
+        return anywhere(source, destination)
+
+
+class LabelRule(StandbyRule):
+    """Replicas of a task on processes whose labels differ from those already used, then on the lightest ones.
+
+    `labels[p]` are the (key, value) pairs of process p; only `keys` count for spreading. KIP-708 with client tags
+    (ClientTagAwareStandbyTaskAssignor); with one label per process, its rack, the spread that KIP-925 describes.
+    """
+
+    def __init__(self, labels: Sequence[Labels], keys: Sequence[str], hashes: Sequence[int]) -> None:
+        self._labels = [dict(pairs) for pairs in labels]
+        self._counted = [frozenset(pair for pair in mine.items() if pair[0] in keys) for mine in self._labels]
+        self._hashes = hashes
+        values: dict[str, set[str]] = defaultdict(set)
+        for pairs in self._labels:
+            for key, value in pairs.items():
+                values[key].add(value)
+        self._values = {key: len(found) for key, found in values.items()}
+
+    def assign(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
+        left = self.spread(place, tasks, replicas)
+        order = hash_order(list(tasks), self._hashes) if left else []
+        fill_lightest(place, {task: left[task] for task in order if task in left})
+
+    def spread(self, place: Placement, tasks: Sequence[int], replicas: int) -> dict[int, int]:
+        """Brings tasks up to so many replicas on unused labels; how many are left to place, by task."""
+        heaps = _heaps_by_label(place, self._counted)
+        left: dict[int, int] = {}
+        for task in tasks:
+            missing = self._spread(place, heaps, task, replicas)
+            if missing:
+                left[task] = missing
+        return left
+
+    def _spread(self, place: Placement, heaps: "_Heaps", task: int, replicas: int) -> int:
+        """Brings the task up to so many replicas on unused labels; returns how many found no place."""
+        excluded = self.used_labels(place, task)
+        chosen: list[int] = []
+        while len(place.standbys[task]) < replicas:
+            found = _poll_labels(place, heaps, task, excluded)
+            if found is None:
+                break
+            place.add_standby(task, found)
+            chosen.append(found)
+            excluded = self.exclude(excluded, found, 1 + len(place.standbys[task]))
+        for process in chosen:
+            heappush(heaps[self._counted[process]], (place.load[process] / place.capacity[process], process))
+        return replicas - len(place.standbys[task])
+
+    def used_labels(self, place: Placement, task: int) -> set[tuple[str, str]]:
+        """The labels that the next replica should avoid."""
+        excluded: set[tuple[str, str]] = set()
+        for used, process in enumerate((place.active[task], *place.standbys[task]), start=1):
+            excluded = self.exclude(excluded, process, used)
+        return excluded
+
+    def is_used(self, excluded: set[tuple[str, str]], process: int) -> bool:
+        return not excluded.isdisjoint(self._counted[process])
+
+    def exclude(self, excluded: set[tuple[str, str]], process: int, used: int) -> set[tuple[str, str]]:
+        """The labels to avoid after `process` became the holder number `used`.
+
+        A key of which every value is in use can separate nobody any more, and stops counting.
+        """
+        for key, value in self._counted[process]:
+            if self._values[key] > used:
+                excluded = excluded | {(key, value)}
+            else:
+                excluded = {pair for pair in excluded if pair[0] != key}
+        return excluded
+
+    def diversity(self, processes: Iterable[int]) -> int:
+        """How many different labels these processes have."""
+        return len(set().union(*(self._counted[process] for process in processes)))
+
+    def may_move(self, source: int, destination: int) -> bool:
+        theirs = self._labels[destination]
+        return all(theirs.get(key) == value for key, value in self._labels[source].items())
+
+    def may_move_task(self, source: int, destination: int, task: int, place: Placement) -> bool:
+        """As many different labels over all holders afterwards as before."""
+        others: set[tuple[str, str]] = set()
+        for process in (place.active[task], *place.standbys[task]):
+            if process not in (source, destination):
+                others.update(self._labels[process].items())
+        after = others.union(self._labels[destination].items())
+        return len(after) >= len(others.union(self._labels[source].items()))
+
+
+_Heaps = dict[frozenset[tuple[str, str]], list[tuple[float, int]]]
+
+
+def tag_rule(view: StreamsView, configs: AssignmentConfigs) -> StandbyRule:
+    """The rule that Kafka picks: by tags if any are configured."""
+    if not configs.rack_aware_assignment_tags:
+        return StandbyRule()
+    labels = [process.tags for process in view.processes]
+    return LabelRule(labels, configs.rack_aware_assignment_tags, task_hashes(view))
+
+
+def task_hashes(view: StreamsView) -> list[int]:
+    table = view.tasks
+    return [task_hash(s, p) for s, p in zip(table.subtopology.tolist(), table.partition.tolist(), strict=True)]
+
+
+def missing_standbys(view: StreamsView, standbys: Standbys, tasks: Sequence[int], replicas: int) -> tuple[str, ...]:
+    """A sentence if some of these tasks have fewer standbys than asked for."""
+    short = [task for task in tasks if len(standbys.get(task, ())) < replicas]
+    if not short:
+        return ()
+    first = view.tasks.task_id(short[0])
+    return (f"{len(short)} tasks have fewer than {replicas} standbys, for want of processes (first: {first})",)
+
+
+def fill_lightest(place: Placement, wanted: dict[int, int]) -> None:
+    """Gives each task, in order, up to so many standbys on the lightest processes without a copy of it."""
+    if not any(wanted.values()):
+        return
+    load, capacity, active, standbys = place.load, place.capacity, place.active, place.standbys
+    heap = [(tasks / room, p) for p, (tasks, room) in enumerate(zip(load, capacity, strict=True))]
+    heapify(heap)
+    for task, replicas in wanted.items():
+        holder, copies = active[task], standbys[task]
+        for _ in range(replicas):
+            lightest = heap[0][1]
+            if lightest != holder and lightest not in copies:
+                copies.append(lightest)
+                load[lightest] += 1
+                heapreplace(heap, (load[lightest] / capacity[lightest], lightest))
+                continue
+            found = _poll_without_copy(place, heap, task)
+            if found is None:
+                break
+            place.add_standby(task, found)
+            heappush(heap, (load[found] / capacity[found], found))
+
+
+def _poll_without_copy(place: Placement, heap: list[tuple[float, int]], task: int) -> int | None:
+    """Takes the lightest process without a copy out of the heap."""
+    rejected = []
+    found = None
+    while heap:
+        entry = heappop(heap)
+        if not place.holds(entry[1], task):
+            found = entry[1]
+            break
+        rejected.append(entry)
+    for entry in rejected:
+        heappush(heap, entry)
+    return found
+
+
+def _heaps_by_label(place: Placement, labels: Sequence[frozenset[tuple[str, str]]]) -> _Heaps:
+    """One heap per distinct set of labels: exclusion works on labels, so a whole heap is in or out."""
+    heaps: _Heaps = defaultdict(list)
+    for process, mine in enumerate(labels):
+        heaps[mine].append((place.load[process] / place.capacity[process], process))
+    for heap in heaps.values():
+        heapify(heap)
+    return heaps
+
+
+def _poll_labels(place: Placement, heaps: _Heaps, task: int, excluded: set[tuple[str, str]]) -> int | None:
+    """Takes the lightest process without a copy and outside the excluded labels out of its heap."""
+    best: tuple[float, int] | None = None
+    home: list[tuple[float, int]] = []
+    for labels, heap in heaps.items():
+        if not excluded.isdisjoint(labels):
+            continue
+        found = _peek_without_copy(place, heap, task)
+        if found is not None and (best is None or found < best):
+            best, home = found, heap
+    if best is None:
+        return None
+    if home[0] == best:
+        heappop(home)
+    else:
+        home.remove(best)
+        heapify(home)
+    return best[1]
+
+
+def _peek_without_copy(place: Placement, heap: list[tuple[float, int]], task: int) -> tuple[float, int] | None:
+    if heap and not place.holds(heap[0][1], task):
+        return heap[0]
+    rejected = []
+    found = None
+    while heap:
+        if not place.holds(heap[0][1], task):
+            found = heap[0]
+            break
+        rejected.append(heappop(heap))
+    for entry in rejected:
+        heappush(heap, entry)
+    return found

@@ -1,0 +1,216 @@
+"""StickyTaskAssignor: tasks stay where they were, as far as threads are evenly used (streams-protocol reference §4.7).
+
+The same rules as LegacyStickyTaskAssignor, whose public twin differs in one test (see `StickyTask`). Java iterates hash
+maps in several places; here tasks and processes are taken in their order.
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, IntArray
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.placing.high_availability import (
+    STATELESS_NON_OVERLAP_COST,
+    STATELESS_TRAFFIC_COST,
+    RackStage,
+)
+from bellwether_kafka.assignors.streams.placing.placement import Placement
+from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys
+
+STATEFUL_TRAFFIC_COST = 1
+STATEFUL_NON_OVERLAP_COST = 10
+
+_Room = tuple[float, int, int]
+
+
+class StickyTask:
+    """One assignment. With `preserve`, active tasks stay with their owner however loaded that is.
+
+    `legacy` is the internal class; the public one (KIP-924) calls a full process overloaded only if some process is
+    strictly less loaded, the internal one also if an equally loaded process has more threads.
+    """
+
+    def __init__(
+        self,
+        view: StreamsView,
+        configs: AssignmentConfigs,
+        racks: RackStage | None = None,
+        *,
+        preserve: bool = False,
+        legacy: bool = False,
+    ) -> None:
+        self._view = view
+        self._configs = configs
+        self._racks = racks
+        self._preserve = preserve
+        self._legacy = legacy
+        self._place = Placement(view)
+        self._actives = [0] * view.size
+        self._held: list[set[int]] = [set() for _ in range(view.size)]
+        self._previous = previous_owners(view)
+        self._kept = _previous_standbys(view)
+        self._heap = [self._room(process) for process in range(view.size)]
+        heapify(self._heap)
+
+    def assign(self, *, probing: bool = False) -> StreamsPlan:
+        self._assign_actives()
+        stateful = np.flatnonzero(self._view.tasks.stateful).astype(np.int32)
+        self._optimize_actives(stateful)
+        notes: tuple[str, ...] = ()
+        replicas = self._configs.num_standby_replicas
+        if replicas:
+            self._assign_standbys(stateful.tolist(), replicas)
+            if self._racks is not None:
+                self._racks.standbys(self._place, StandbyRule(), *self._stateful_costs)
+            notes = missing_standbys(self._view, self._place.standbys, stateful.tolist(), replicas)
+        return self._place.plan(probing=probing, notes=notes)
+
+    def _assign_actives(self) -> None:
+        quota = self._view.tasks.size // int(self._view.capacity.sum())
+        limit = [int(threads) * quota for threads in self._view.capacity]
+        left: list[int] = []
+        for task, owner in enumerate(self._previous.tolist()):
+            if owner != NOBODY and (self._preserve or self._actives[owner] < limit[owner]):
+                self._take_active(task, owner)
+            else:
+                left.append(task)
+        rest: list[int] = []
+        for task in left:
+            keeper = next((p for p in self._kept.get(task, ()) if self._actives[p] < limit[p]), None)
+            if keeper is None:
+                rest.append(task)
+            else:
+                self._take_active(task, keeper)
+        for task in rest:
+            self._take_active(task, self._find(task, everybody=True))
+
+    def _assign_standbys(self, tasks: list[int], replicas: int) -> None:
+        place = self._place
+        for task in tasks:
+            for _ in range(min(replicas, self._view.size - 1)):
+                process = self._find(task, everybody=False)
+                place.add_standby(task, process)
+                self._hold(task, process)
+
+    def _take_active(self, task: int, process: int) -> None:
+        self._place.active[task] = process
+        self._place.load[process] += 1
+        self._actives[process] += 1
+        self._hold(task, process)
+
+    def _hold(self, task: int, process: int) -> None:
+        self._held[process].add(task)
+        heappush(self._heap, self._room(process))
+
+    def _room(self, process: int) -> _Room:
+        """Sorts processes by room for more: an empty one first, then less load, then more threads, then order."""
+        load, threads = self._place.load[process], self._place.capacity[process]
+        return (-1.0, 0, process) if not load else (load / threads, -threads, process)
+
+    def _find(self, task: int, *, everybody: bool) -> int:
+        """The process for a copy of the task; for a standby only processes without a copy are candidates."""
+        owner = int(self._previous[task])
+        keepers = [p for p in self._kept.get(task, ()) if everybody or not self._place.holds(p, task)]
+        if owner == NOBODY or not (everybody or not self._place.holds(owner, task)):
+            owner = self._least_loaded_of(task, keepers)
+        if owner == NOBODY:
+            return self._least_loaded(task)
+        if not self._overloaded(owner):
+            return owner
+        keeper = self._least_loaded_of(task, keepers)
+        if keeper == NOBODY or self._overloaded(keeper):
+            return self._least_loaded(task)
+        return keeper
+
+    def _overloaded(self, process: int) -> bool:
+        """At least one task per thread, while somebody has more room."""
+        place = self._place
+        load, threads = place.load[process], place.capacity[process]
+        if load < threads:
+            return False
+        best = self._top()
+        other, others = place.load[best] / place.capacity[best], place.capacity[best]
+        return other < load / threads or (self._legacy and other == load / threads and others > threads)
+
+    def _top(self) -> int:
+        """The process with the most room. Entries of the heap that are out of date are dropped."""
+        while self._heap[0] != self._room(self._heap[0][2]):
+            heappop(self._heap)
+        return self._heap[0][2]
+
+    def _least_loaded(self, task: int) -> int:
+        """Most room among processes without a copy, preferring one where the task meets a task it has not met yet."""
+        met = self._met(task)
+        seen: list[_Room] = []
+        first = chosen = NOBODY
+        while self._heap:
+            room = heappop(self._heap)
+            process = room[2]
+            if room != self._room(process):
+                continue
+            seen.append(room)
+            if task in self._held[process]:
+                continue
+            first = process if first == NOBODY else first
+            if not self._held[process] or not self._held[process] <= met:
+                chosen = process
+                break
+        for room in seen:
+            heappush(self._heap, room)
+        return first if chosen == NOBODY else chosen
+
+    def _least_loaded_of(self, task: int, processes: Iterable[int]) -> int:
+        order = sorted(map(self._room, processes))
+        met = self._met(task) if order else set()
+        fresh = (p for _, _, p in order if not self._held[p] or not self._held[p] <= met)
+        return next(fresh, order[0][2] if order else NOBODY)
+
+    def _met(self, task: int) -> set[int]:
+        """The tasks that share a process with a copy of this one."""
+        owner = self._place.active[task]
+        holders = ([] if owner == NOBODY else [owner]) + self._place.standbys[task]
+        return set().union(*(self._held[process] for process in holders))
+
+    def _optimize_actives(self, stateful: IntArray) -> None:
+        if self._racks is None:
+            return
+        stateless = np.flatnonzero(~self._view.tasks.stateful).astype(np.int32)
+        costs = ((stateful, *self._stateful_costs), (stateless, STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST))
+        for tasks, traffic_cost, non_overlap_cost in costs:
+            active = np.array(self._place.active, dtype=np.int32)
+            owners = self._racks.actives(active, tasks, traffic_cost, non_overlap_cost)[tasks]
+            self._place.replace_actives(tasks, owners)
+        self._held = [set() for _ in self._held]
+        for task, owner in enumerate(self._place.active):
+            self._held[owner].add(task)
+
+    @property
+    def _stateful_costs(self) -> tuple[int, int]:
+        traffic, non_overlap = self._configs.rack_aware_traffic_cost, self._configs.rack_aware_non_overlap_cost
+        return (
+            STATEFUL_TRAFFIC_COST if traffic is None else traffic,
+            STATEFUL_NON_OVERLAP_COST if non_overlap is None else non_overlap,
+        )
+
+
+def previous_owners(view: StreamsView) -> IntArray:
+    """The process that ran each task, the last one where several say so; NOBODY."""
+    owners = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    process = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.previous_active_first))
+    owners[view.previous_active] = process
+    return owners
+
+
+def _previous_standbys(view: StreamsView) -> dict[int, list[int]]:
+    process = np.repeat(np.arange(view.size), np.diff(view.previous_standby_first))
+    kept: dict[int, list[int]] = {}
+    for task, keeper in zip(view.previous_standby.tolist(), process.tolist(), strict=True):
+        kept.setdefault(task, []).append(keeper)
+    return kept
+
+
+def assign_sticky(view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None) -> StreamsPlan:
+    """KIP-924's StickyTaskAssignor. Never asks for a probing rebalance: it makes no warm-ups."""
+    return StickyTask(view, configs, racks).assign()

@@ -1,0 +1,244 @@
+"""Runs a task assignor that somebody else wrote, so that nothing it does leaves the application without a valid plan.
+
+A plug-in that raises, or whose assignment is invalid, costs one round: everybody keeps what it has, tasks without an
+owner are placed by FallbackPrior, and a rebalance is asked for soon, later each time. After three failures in a row it
+is not asked any more and HighAvailability plans instead, until the group is led anew.
+
+Time is not limited here: a plug-in that does not return is the business of whoever gave this its thread.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from bellwether_kafka.assignors.shared import ClusterView, UnknownNameError, load_plugins
+from bellwether_kafka.assignors.streams.api import (
+    ApplicationState,
+    AssignmentError,
+    ConsumerAssignment,
+    ConsumerSubscription,
+    GroupAssignment,
+    GroupSubscription,
+    InvalidAssignmentError,
+    TaskAssignmentError,
+    TaskAssignor,
+    check,
+    from_view,
+    plan_of,
+    snapshot,
+)
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.policies import assign_streams, keep_previous
+from bellwether_kafka.assignors.streams.threads import assign_threads
+from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
+
+FAILURES_MAX = 3
+RETRY_DELAYS_MS = (0, 10_000, 60_000)
+"""KIP-924 promises the first retry at once; that is for errors that say so. All others start with the second delay."""
+_TEXT_MAX = 300
+
+
+class PluginError(Exception):
+    """A plug-in that cannot be used at all: the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginHealth:
+    """What is remembered of a plug-in from one round to the next.
+
+    `failures` in a row; `rounds` in a row without a plan of its own, which decide how long the next retry waits. They
+    differ where the plug-in let a TaskAssignmentError through because lags could not be read: not its fault.
+    `retry_at_ms` (epoch) is when the last round asked to be repeated, None if it did not.
+    """
+
+    failures: int = 0
+    rounds: int = 0
+    retry_at_ms: int | None = None
+    last_failure: str = ""
+
+    @property
+    def disabled(self) -> bool:
+        return self.failures >= FAILURES_MAX
+
+
+class PluginRun(NamedTuple):
+    """The plan to use, sentences for people, and the health to pass in next time.
+
+    `plan.deadlines` has the follow-up rebalances that the plug-in asked for, or the retry, on the first process.
+    """
+
+    plan: StreamsPlan
+    notes: tuple[str, ...]
+    health: PluginHealth
+
+
+class _Failed(NamedTuple):
+    """Why there is no plan. `error` is None where the answer could not be judged."""
+
+    reason: str
+    error: AssignmentError | None = None
+    retriable: bool = False
+
+
+def load_task_assignor(name: str, configs: Mapping[str, object]) -> TaskAssignor:
+    """The task assignor with this name in the entry-point group `bellwether.assignors`, configured.
+
+    Raises PluginError: it is unknown, cannot be imported, is no task assignor, or rejects its settings.
+    """
+    try:
+        assignor = load_plugins([name])[name]
+    except UnknownNameError as error:
+        raise PluginError(str(error)) from error
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"plug-in {name!r} cannot be loaded: {_text(error)}") from error
+    if not callable(getattr(assignor, "assign", None)):
+        raise PluginError(f"plug-in {name!r} is no task assignor: it has no method assign")
+    configure = getattr(assignor, "configure", None)
+    try:
+        if configure is not None:
+            configure(dict(configs))
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"plug-in {name!r} rejects its settings: {_text(error)}") from error
+    return assignor  # type: ignore[return-value]  # it has what is needed; the rest is checked whenever it is called
+
+
+def run_plugin(
+    assignor: TaskAssignor,
+    view: StreamsView,
+    configs: AssignmentConfigs,
+    previous: StreamsPlan | None,
+    health: PluginHealth,
+    *,
+    now_ms: int = 0,
+    cluster: ClusterView | None = None,
+) -> PluginRun:
+    """One round of a plug-in. Never raises for anything that the plug-in does, and its plan is always valid (as long as
+    there is a process to place tasks on).
+
+    `previous` is the last plan in the coordinates of `view` (`translate_plan`), None for what processes report.
+    `cluster` lets the plug-in see racks and the partitions of every topic. Pure, as far as the plug-in is.
+    """
+    if health.disabled or view.size == 0:
+        return _stand_in(assignor, view, configs, health)
+    state = from_view(view, configs, now_ms=now_ms, cluster=cluster)
+    outcome = _ask(assignor, state)
+    if isinstance(outcome, StreamsPlan):
+        notes = _announce(assignor, state, outcome, AssignmentError.NONE)
+        return PluginRun(outcome, notes, PluginHealth())
+    after = _worse(health, outcome, view, now_ms)
+    plan = replace(keep_previous(view, configs, previous), deadlines=((0, after.retry_at_ms or now_ms),))
+    notes = (_sentence(assignor, outcome, after),)
+    if outcome.error is not None:
+        notes += _announce(assignor, state, plan, outcome.error)
+    return PluginRun(plan, notes, after)
+
+
+def _stand_in(assignor: TaskAssignor, view: StreamsView, configs: AssignmentConfigs, health: PluginHealth) -> PluginRun:
+    if view.size == 0:
+        return PluginRun(keep_previous(view, configs), ("there is no process to place tasks on",), health)
+    stock = "HighAvailability" if view.lags_known else "FallbackPrior"
+    note = (
+        f"{_name(assignor)} is disabled after {health.failures} failures in a row, the last one:"
+        f" {health.last_failure}; {stock} places tasks instead"
+    )
+    return PluginRun(assign_streams(view, configs), (note,), replace(health, retry_at_ms=None))
+
+
+def _ask(assignor: TaskAssignor, state: ApplicationState) -> StreamsPlan | _Failed:
+    """The plug-in's plan, or why there is none."""
+    try:
+        entries = snapshot(assignor.assign(state))
+        check(state, entries)
+        plan = plan_of(state, entries)
+    except InvalidAssignmentError as error:
+        return _Failed(str(error), error.error)
+    except TaskAssignmentError as error:
+        return _Failed(_text(error), retriable=True)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is anybody's code, and the group must not stand still
+        return _Failed(_text(error))
+    rows = {process.process_id: row for row, process in enumerate(state.view.processes)}
+    asked = [(rows[e.process_id], int(e.deadline_ms)) for e in entries if e.deadline_ms is not None]
+    return replace(plan, deadlines=tuple(sorted(asked)))
+
+
+def _worse(health: PluginHealth, failed: _Failed, view: StreamsView, now_ms: int) -> PluginHealth:
+    excused = failed.retriable and not view.lags_known
+    step = health.rounds if failed.retriable else health.rounds + 1
+    return PluginHealth(
+        failures=health.failures + (not excused),
+        rounds=health.rounds + 1,
+        retry_at_ms=now_ms + RETRY_DELAYS_MS[min(step, len(RETRY_DELAYS_MS) - 1)],
+        last_failure=failed.reason,
+    )
+
+
+def _announce(
+    assignor: TaskAssignor, state: ApplicationState, plan: StreamsPlan, error: AssignmentError
+) -> tuple[str, ...]:
+    """Calls on_assignment_computed if there is one; returns what it raised, as a note."""
+    try:
+        tell = getattr(assignor, "on_assignment_computed", None)
+        if tell is None or getattr(tell, "__func__", None) is TaskAssignor.on_assignment_computed:
+            return ()
+        assignment = GroupAssignment() if error.unreadable else group_assignment(state, plan)
+        tell(assignment, group_subscription(state), error)
+    except (Exception, SystemExit) as raised:  # noqa: BLE001 - an observer must not decide anything
+        return (f"on_assignment_computed of {_name(assignor)} failed: {_text(raised)}",)
+    return ()
+
+
+def group_assignment(state: ApplicationState, plan: StreamsPlan) -> GroupAssignment:
+    """The plan by member, tasks on threads as they are delivered."""
+    threads = assign_threads(state.view, plan)
+    ids = tuple(state.all_tasks)
+    found: dict[str, ConsumerAssignment] = {}
+    for process in state.view.processes:
+        for member in process.members:
+            thread = len(found)
+            active = threads.active[threads.active_first[thread] : threads.active_first[thread + 1]].tolist()
+            standby = threads.standby[threads.standby_first[thread] : threads.standby_first[thread + 1]].tolist()
+            mine = tuple(ids[task] for task in active)
+            found[member] = ConsumerAssignment(_partitions(state, mine), mine, tuple(ids[task] for task in standby))
+    return GroupAssignment(found)
+
+
+def _partitions(state: ApplicationState, tasks: tuple[TaskId, ...]) -> tuple[TopicPartition, ...]:
+    infos = state.all_tasks
+    found = (p for task in tasks for p in infos[task].topic_partitions if p.is_source)
+    return tuple(sorted(p.topic_partition for p in found))
+
+
+def group_subscription(state: ApplicationState) -> GroupSubscription:
+    """What each member said, as far as a view keeps it."""
+    found: dict[str, ConsumerSubscription] = {}
+    ids = tuple(state.all_tasks)
+    for process_id, process in state.kafka_streams_states(compute_task_lags=False).items():
+        for member in process.consumer_client_ids:
+            tasks = tuple(ids[t] for t in state.view.tasks_of_thread(len(found)).tolist())
+            found[member] = ConsumerSubscription(
+                process_id, process.rack_id, process.client_tags, process.host_info, tasks
+            )
+    return GroupSubscription(found)
+
+
+def _sentence(assignor: TaskAssignor, failed: _Failed, health: PluginHealth) -> str:
+    what = "asked for a retry" if failed.retriable else "gave no valid assignment"
+    end = (
+        f"it is disabled now, after {health.failures} failures in a row"
+        if health.disabled
+        else f"failure {health.failures} of {FAILURES_MAX} in a row"
+    )
+    return f"{_name(assignor)} {what} ({failed.reason}); everybody keeps what it has; {end}"
+
+
+def _name(assignor: TaskAssignor) -> str:
+    return f"assignor {type(assignor).__name__}"
+
+
+def _text(error: BaseException) -> str:
+    """An exception in words that are short, and there even if it cannot print itself."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the exception is the plug-in's own class
+        text = type(error).__name__
+    return " ".join(text[:_TEXT_MAX].split())

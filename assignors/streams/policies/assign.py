@@ -1,0 +1,93 @@
+"""The stock policies for Streams tasks by name, and when racks come into them.
+
+* `kafka`: what a Java leader decides (HighAvailabilityTaskAssignor);
+* `streams-ha`: the same with what KIP-441 and KIP-925 promise on top;
+* `sticky`: KIP-924's StickyTaskAssignor;
+* `load-aware`: `streams-ha` with even load instead of even counts; without weights it is `streams-ha`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer import LoadAware
+from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.placing import (
+    RackOptimiser,
+    RackStage,
+    assign_high_availability,
+    assign_sticky,
+    is_pointless,
+    previous_owners,
+    rack_disagreement,
+)
+from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
+from bellwether_kafka.assignors.streams.policies.load_aware import assign_load_aware
+from bellwether_kafka.assignors.streams.policies.streams_ha import assign_streams_ha
+from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
+
+KAFKA, STREAMS_HA, STICKY, LOAD_AWARE = "kafka", "streams-ha", "sticky", "load-aware"
+
+NO_LOAD = LoadAware()
+
+_Assign = Callable[[StreamsView, AssignmentConfigs, RackStage | None], StreamsPlan]
+_POLICIES: dict[str, _Assign] = {
+    KAFKA: assign_high_availability,
+    STREAMS_HA: assign_streams_ha,
+    STICKY: assign_sticky,
+    LOAD_AWARE: assign_load_aware,
+}
+STREAMS_POLICIES = tuple(_POLICIES)
+
+
+class UnknownPolicyError(ValueError):
+    """No stock policy has this name; the message lists those that there are."""
+
+
+def assign_streams(
+    view: StreamsView,
+    configs: AssignmentConfigs,
+    policy: str = KAFKA,
+    stages: StageConfigs = NO_STAGES,
+    load: LoadAware = NO_LOAD,
+) -> StreamsPlan:
+    """The plan of a stock policy; `stages` are for `streams-ha`, `load` for `load-aware`. Raises UnknownPolicyError.
+
+    While lags are unknown every policy is FallbackPrior, as in Kafka (streams-protocol reference §2, step 2.6).
+    Without processes nothing is placed.
+    """
+    assign = _POLICIES.get(policy)
+    if assign is None:
+        raise UnknownPolicyError(f"there is no policy {policy!r} for Streams tasks; known: {', '.join(_POLICIES)}")
+    if not view.size:
+        return StreamsPlan.of_active(np.full(view.tasks.size, NOBODY, dtype=np.int32))
+    if not view.lags_known:
+        return assign_fallback_prior(view, configs)
+    racks, notes = _racks(view, configs, policy)
+    if policy == STREAMS_HA:
+        return with_notes(assign_streams_ha(view, configs, racks, stages), notes)
+    if policy == LOAD_AWARE:
+        return with_notes(assign_load_aware(view, configs, racks, load), notes)
+    return with_notes(assign(view, configs, racks), notes)
+
+
+def with_notes(plan: StreamsPlan, notes: tuple[str, ...]) -> StreamsPlan:
+    """The plan with these notes before its own."""
+    if not notes:
+        return plan
+    return replace(plan, notes=(*notes, *plan.notes))
+
+
+def _racks(view: StreamsView, configs: AssignmentConfigs, policy: str) -> tuple[RackStage | None, tuple[str, ...]]:
+    """The rack stage, None where it is off, cannot work or cannot gain anything; and what to say about it."""
+    notes: tuple[str, ...] = ()
+    stage = RackOptimiser.of(view, configs, previous_owners(view))
+    if isinstance(stage, str):
+        notes, stage = (f"racks are not taken into account: {stage}",), None
+    if policy not in (STREAMS_HA, LOAD_AWARE):
+        return stage, notes
+    disagreement = rack_disagreement(view, configs)
+    notes += (disagreement,) if disagreement else ()
+    return (None if stage is not None and is_pointless(view) else stage), notes

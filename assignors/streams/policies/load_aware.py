@@ -1,0 +1,157 @@
+"""The policy `load-aware` for Streams tasks: `streams-ha` with even load per core in place of even counts.
+
+A task weighs what its source partitions do. A process has as many cores as its client tag `cores` says, else as many as
+it has threads. Tasks stay where they are unless somebody exceeds the dead band; the count-balanced placement of
+`streams-ha` competes with the kept one under the same score, as for consumers. Warm-ups, standbys and stateless tasks
+are those of `streams-ha`; a target that moves a stateful task is reached through KIP-441's warm-ups.
+"""
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer import LoadAware
+from bellwether_kafka.assignors.shared import NOBODY, Balancer, FloatArray, IntArray, LongArray, Terms, excess
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.placing import RackStage
+from bellwether_kafka.assignors.streams.policies.streams_ha import StreamsHighAvailability
+
+CORES_TAG = "cores"
+_NO_LOAD = LoadAware()
+
+
+class StreamsLoadAware(StreamsHighAvailability):
+    """StreamsHighAvailability that places active tasks by weight."""
+
+    def __init__(
+        self,
+        view: StreamsView,
+        configs: AssignmentConfigs,
+        racks: RackStage | None,
+        load: LoadAware,
+        weight: FloatArray,
+    ) -> None:
+        super().__init__(view, configs, racks)
+        self._load = load
+        self._weight = weight
+        self._cores = cores(view)
+
+    def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
+        """Nothing: exchanging tasks for racks would not look at weights; the balancer looks at both."""
+
+    def _place_evenly(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
+        if not len(tasks):
+            return
+        base = np.zeros(self.view.size, dtype=np.float64)
+        if others.any():
+            stateful = self.place.owners(self.stateful)
+            base += np.bincount(stateful, self._weight[self.stateful], self.view.size)
+        items = Items(self.view, tasks, self._weight[tasks], self._cores, base, self._load)
+        kept = owner[tasks].copy()
+        before = kept.copy()
+        orphans = np.flatnonzero(kept == NOBODY)
+        if len(orphans):
+            items.of(kept).deal(orphans)
+        even = owner.copy()
+        self._even_out(tasks, even, others)
+        counted = even[tasks]
+        candidates = [kept, items.improved(kept), counted, items.improved(counted)]
+        best = min(candidates, key=lambda plan: items.score(before, plan))
+        owner[tasks] = best
+        self.place.place_actives(tasks, best)
+
+
+class Items:
+    """Tasks as weighted items on processes."""
+
+    def __init__(
+        self,
+        view: StreamsView,
+        tasks: IntArray,
+        weight: FloatArray,
+        capacity: FloatArray,
+        base: FloatArray,
+        load: LoadAware,
+    ) -> None:
+        self._weight = weight
+        self._capacity = capacity
+        self._base = base
+        self._rules = load.rules
+        self._terms = terms_of(view, tasks)
+
+    def of(self, owner: IntArray) -> Balancer:
+        return Balancer(self._weight, owner, self._capacity, self._terms, self._base)
+
+    def improved(self, owner: IntArray) -> IntArray:
+        changed = owner.copy()
+        self.of(changed).run(self._rules)
+        return changed
+
+    def score(self, before: IntArray, owner: IntArray) -> tuple[float, int]:
+        """Lower is better: overload, load across racks and the charge for moving; then the number of moves."""
+        load = np.bincount(owner, self._weight, len(self._capacity)) + self._base
+        over = excess(load, self._capacity, float(self._weight.max(initial=0.0)), self._rules.band)
+        price = self._terms.price[self._terms.item, self._terms.place[owner]]
+        remote = float((self._weight * (price > 0)).sum() / max(1e-9, float(self._weight.sum())))
+        moved = int(((before != NOBODY) & (before != owner)).sum())
+        return over + remote + (self._rules.moving_charge if moved else 0.0), moved
+
+
+def terms_of(view: StreamsView, tasks: IntArray) -> Terms:
+    """A task costs on a process as many of its source partitions as have no replica in the process's rack."""
+    table = view.tasks
+    racks, place = np.unique(view.rack, return_inverse=True)
+    item = table.source_signature[tasks].astype(np.int32)
+    kinds = len(table.source_remote)
+    price = np.zeros((max(1, kinds), len(racks)), dtype=np.int32)
+    if table.racks_known:
+        known = racks >= 0
+        price[:, known] = table.source_remote[:, racks[known]]
+    return Terms(item, place.reshape(-1).astype(np.int32), np.ones(price.shape, dtype=np.bool_), price)
+
+
+def cores(view: StreamsView) -> FloatArray:
+    """Cores by the tag, else threads."""
+    found = view.capacity.astype(np.float64)
+    for row, process in enumerate(view.processes):
+        try:
+            said = float(dict(process.tags).get(CORES_TAG, ""))
+        except ValueError:
+            continue
+        if np.isfinite(said) and said > 0:
+            found[row] = said
+    return found
+
+
+def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None, str]:
+    """(weight per task with mean 1, "") or (None, why there are none)."""
+    cluster, table = view.cluster, view.tasks
+    if cluster is None or not table.size:
+        return None, "partitions are not known"
+    wanted = np.zeros(cluster.partition_total, dtype=np.bool_)
+    reads: list[tuple[LongArray, LongArray]] = []
+    for subtopology in table.subtopologies:
+        mine = np.flatnonzero(table.subtopology == subtopology.id)
+        for topic in subtopology.sources:
+            t = cluster.index.get(topic)
+            if t is None:
+                continue
+            inside = mine[table.partition[mine] < cluster.counts[t]]
+            flats = cluster.first[t] + table.partition[inside]
+            wanted[flats] = True
+            reads.append((inside, flats))
+    weight, reason = load.weights.dense(cluster, wanted)
+    if reason:
+        return None, reason
+    total = np.zeros(table.size, dtype=np.float64)
+    for inside, flats in reads:
+        np.add.at(total, inside, weight[flats])
+    return total, ""
+
+
+def assign_load_aware(
+    view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None, load: LoadAware = _NO_LOAD
+) -> StreamsPlan:
+    """Even load where weights are known, else `streams-ha`."""
+    weight, _ = task_weights(view, load)
+    if weight is None:
+        return StreamsHighAvailability(view, configs, racks).assign()
+    return StreamsLoadAware(view, configs, racks, load, weight).assign()

@@ -1,0 +1,196 @@
+"""The policy `streams-ha`: what KIP-441 and KIP-925 promise and the shipped HighAvailabilityTaskAssignor lacks.
+
+Tasks stay with whoever has them as long as that is balanced, subtopology by subtopology too, and on the very thread. An
+active task that waits for a warm-up waits where it runs. Standbys stay where they are, spread over racks where no tags
+say how to spread them. Everything else is HighAvailability's.
+
+With the rack optimisation on, its strategy decides whether subtopologies are to be even. It starts from the current
+placement, so it is repeated until it changes nothing: otherwise each rebalance would move a few tasks more.
+
+The stages of `stages/` come in where actives have been placed: capacity weighs the balance, and then host affinity,
+co-location and the budget of moves refine it.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray
+from bellwether_kafka.assignors.streams.application import (
+    LATEST_OFFSET,
+    AssignmentConfigs,
+    Lags,
+    StreamsPlan,
+    StreamsView,
+    has_state,
+    is_caught_up,
+)
+from bellwether_kafka.assignors.streams.placing import (
+    HighAvailability,
+    KeepingRule,
+    LabelRule,
+    RackStage,
+    StandbyRule,
+    WarmupBudget,
+    deal,
+    hashes_of,
+    move_actives,
+    move_standbys,
+    previous_owners,
+    spread_by,
+    task_hashes,
+)
+from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs, Steps, deal_to_quotas
+
+_MOST_REPEATS = 10
+
+
+class StreamsHighAvailability(HighAvailability):
+    """HighAvailability that starts from the current placement."""
+
+    def __init__(
+        self,
+        view: StreamsView,
+        configs: AssignmentConfigs,
+        racks: RackStage | None = None,
+        stages: StageConfigs = NO_STAGES,
+    ) -> None:
+        self.steps = Steps(view, stages, racks=racks is not None)
+        self._target: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+        super().__init__(self.steps.view, configs, racks)
+
+    def assign(self) -> StreamsPlan:
+        plan, steps = super().assign(), self.steps
+        return replace(
+            plan,
+            stays=True,
+            probing=plan.probing or steps.deferred > 0,
+            notes=(*steps.notes, *plan.notes),
+            stages=tuple(steps.reports),
+            deferred=steps.deferred,
+        )
+
+    def place_stateful(self) -> None:
+        owner = current_owners(self.view, self.lags)
+        self._live = self._running(owner) if self.steps.any else owner
+        self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
+
+    def _running(self, owner: IntArray) -> IntArray:
+        """Who runs each task now and could go on with it."""
+        view, total = self.view, max(1, self.view.tasks.size)
+        process = np.repeat(np.arange(view.size, dtype=np.int64), np.diff(view.previous_active_first))
+        runs = np.isin(owner.astype(np.int64) * total + np.arange(len(owner)), process * total + view.previous_active)
+        live = previous_owners(view)
+        live[self.stateful] = np.where(runs, owner, NOBODY)[self.stateful]
+        return live
+
+    def refine(self, tasks: IntArray) -> None:
+        """Runs the stages. Stateless tasks are placed beside where stateful ones will end up."""
+        if not self.steps.any:
+            if tasks is self.stateful:
+                self._aim = np.bincount(self.place.owners(tasks), minlength=self.view.size)
+            return
+        owner = np.array(self.place.active, dtype=np.int32)
+        if tasks is self.stateless:
+            owner[self.stateful] = self._target[self.stateful]
+        wanted, now = self.steps.refine(tasks, owner, self._live, self.lags)
+        if tasks is self.stateful:
+            self._target = wanted
+            self._aim = np.bincount(wanted[tasks], minlength=self.view.size)
+        if now is not owner:
+            self.place.replace_actives(tasks, now[tasks])
+
+    def place_standbys(self) -> None:
+        """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
+        exchanged standbys that stay, a few of which may warm up at once, it would undo each time what it did before."""
+        if self.racks is None:
+            rule: StandbyRule = KeepingRule(self.view, self.configs, self.lags)
+        else:
+            rule = LabelRule(*spread_by(self.view, self.configs), task_hashes(self.view))
+        rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
+        rule.balance(self.place)
+        self.optimize_standbys(rule)
+
+    def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
+        for _ in range(_MOST_REPEATS):
+            before = self.place.owners(tasks)
+            super().optimize_actives(tasks, traffic_cost, non_overlap_cost)
+            if (self.place.owners(tasks) == before).all():
+                return
+
+    def move(self) -> int:
+        budget = WarmupBudget(self.configs.max_warmup_replicas)
+        hashes = hashes_of(self.view)
+        place = self.place
+        aims = place.owners(self.stateful)
+        running = running_processes(self.view)
+        moved = move_actives(place, self.stateful, self.lags, budget, hashes, running, self.steps.reserved)
+        # A copy that will run its task is worth more than one that will stay a standby.
+        late = self.stateful[place.owners(self.stateful) != aims].tolist()
+        return moved + move_standbys(place, self.lags, budget, hashes, closer=True, urgent=late)
+
+    def place_stateless(self) -> None:
+        """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""
+        owner = previous_owners(self.view)
+        if len(home := self.view.home):
+            owner = np.where(owner == NOBODY, home, owner)
+        self._place_evenly(self.stateless, owner, self._aim)
+
+    def _place_evenly(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
+        """Leaves tasks with their owners, deals those that have none, and evens out."""
+        if len(tasks):
+            self._even_out(tasks, owner, others)
+            self.place.place_actives(tasks, owner[tasks])
+
+    def _even_out(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
+        """By counts; changes `owner` in place."""
+        orphans = tasks[owner[tasks] == NOBODY]
+        if len(orphans):
+            held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
+            dealt = deal_to_quotas if self.steps.weighs else deal
+            owner[orphans] = dealt(held + others, self.view.capacity, len(orphans))
+        view, remote = self.view, self._remote if self.racks is not None else None
+        evener = self.steps.evener(tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote)
+        evener.run(subtopologies=self.racks is None)
+
+    def _remote(self, task: int, process: int) -> int:
+        """How many source partitions of the task have no replica in the rack of the process."""
+        table = self.view.tasks
+        return int(table.source_remote[table.source_signature[task], self.view.rack[process]])
+
+
+def current_owners(view: StreamsView, lags: Lags) -> IntArray:
+    """Who should have each stateful task if nothing had to be balanced: NOBODY where there is neither state nor owner.
+
+    In this order: whoever runs it; whoever ran it, before a restart too, and has caught up; whoever lags least.
+    """
+    table = view.tasks
+    process = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.report_first))
+    usable = has_state(view.report_lag, table.end_sum[view.report_task]) & table.stateful[view.report_task]
+    owning = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.previous_active_first))
+    owned = table.stateful[view.previous_active]
+    at_home = np.flatnonzero((lags.home != NOBODY) & table.stateful[: len(lags.home)]).astype(np.int32)
+    at_home = at_home[is_caught_up(lags.at(at_home, lags.home[at_home]), lags.acceptable_lag)]
+    task = np.concatenate([view.report_task[usable], view.previous_active[owned], at_home])
+    holder = np.concatenate([process[usable], owning[owned], lags.home[at_home]])
+    lag = lags.at(task, holder)
+    ran = np.arange(len(task)) >= np.count_nonzero(usable)
+    rank = np.where(lag == LATEST_OFFSET, 0, np.where(ran & is_caught_up(lag, lags.acceptable_lag), 1, 2))
+    order = np.lexsort((holder, lag, rank, task))
+    owner = np.full(table.size, NOBODY, dtype=np.int32)
+    owner[task[order][::-1]] = holder[order][::-1]
+    return owner
+
+
+def running_processes(view: StreamsView) -> dict[int, int]:
+    """The process where each stateful task runs, of those that run anywhere."""
+    process = np.repeat(np.arange(view.size), np.diff(view.report_first))
+    runs = view.report_lag == LATEST_OFFSET
+    return dict(zip(view.report_task[runs].tolist(), process[runs].tolist(), strict=True))
+
+
+def assign_streams_ha(
+    view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None, stages: StageConfigs = NO_STAGES
+) -> StreamsPlan:
+    """KIP-441 and KIP-925 as promised, and the stages that are configured."""
+    return StreamsHighAvailability(view, configs, racks, stages).assign()

@@ -1,0 +1,32 @@
+"""From a plan to the bytes that every member gets, and to the memory of it."""
+
+from bellwether_kafka.assignors.streams.sending.encode import (
+    Outgoing,
+    deadlines,
+    encode_assignments,
+    own_assignment,
+    shutdown_assignment,
+)
+from bellwether_kafka.assignors.streams.sending.hosts import HostMaps, host_maps
+from bellwether_kafka.assignors.streams.sending.remember import remember
+from bellwether_kafka.assignors.streams.sending.validate import (
+    validate_bytes,
+    validate_own,
+    validate_plan,
+    validate_threads,
+)
+
+__all__ = [
+    "HostMaps",
+    "Outgoing",
+    "deadlines",
+    "encode_assignments",
+    "host_maps",
+    "own_assignment",
+    "remember",
+    "shutdown_assignment",
+    "validate_bytes",
+    "validate_own",
+    "validate_plan",
+    "validate_threads",
+]

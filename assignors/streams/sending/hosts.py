@@ -1,0 +1,126 @@
+"""Where everything will run, told to every thread: the end of an AssignmentInfo behind its lists of tasks.
+
+The maps say for each process with an endpoint which source partitions its active and its standby tasks read, in the
+*target*, so tasks that are still withheld are included (streams-protocol reference §1.5). The bytes are the same for
+all members but for the time of the next rebalance.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, starts
+from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap
+from bellwether_kafka.protocol.messages import AssignmentInfo
+from bellwether_kafka.protocol.primitives import HostInfo, TopicPartition, Writer
+
+_DICTIONARY_FROM = 5
+_STANDBY_HOSTS_FROM = 6
+_ERROR_FROM = 4
+_HOSTS_FROM = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostMaps:
+    """Flat partitions by endpoint, ascending, `hosts` in the order of processes. Processes that name the same endpoint
+    share an entry, as in Java's map."""
+
+    hosts: tuple[HostInfo, ...]
+    active: tuple[IntArray, ...]
+    standby: tuple[IntArray, ...]
+
+    @classmethod
+    def none(cls) -> "HostMaps":
+        return cls((), (), ())
+
+
+def host_maps(view: StreamsView, plan: StreamsPlan, tasks: TaskMap) -> HostMaps:
+    """The maps of the target plan; empty where no process has an endpoint."""
+    number: dict[HostInfo, int] = {}
+    host_of = np.full(view.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
+    for p, process in enumerate(view.processes):
+        if process.endpoint is not None:
+            host_of[p] = number.setdefault(process.endpoint, len(number))
+    if not number:
+        return HostMaps.none()
+    task_first, flats = _by_task(tasks)
+    all_tasks = np.arange(tasks.table.size, dtype=np.int32)
+    hosts = tuple(number)
+    active = _grouped(host_of[plan.active], all_tasks, task_first, flats, len(hosts))
+    standby = _grouped(host_of[plan.standby_process], plan.standby_task, task_first, flats, len(hosts))
+    return HostMaps(hosts, active, standby)
+
+
+def tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int = 0) -> bytes:
+    """Everything of an AssignmentInfo between its standby tasks and the time of the next rebalance."""
+    if version < _DICTIONARY_FROM:
+        return _plain_tail(maps, tasks, version, error_code)
+    cluster = tasks.cluster
+    both = (*maps.active, *(maps.standby if version >= _STANDBY_HOSTS_FROM else ()))
+    flats = np.concatenate([np.zeros(0, dtype=np.int32), *both])
+    topic_of = cluster.topic_of()
+    used = np.flatnonzero(np.bincount(topic_of[flats], minlength=len(cluster.topics)))
+    number = np.zeros(len(cluster.topics), dtype=np.int32)
+    number[used] = np.arange(len(used))
+    writer = Writer()
+    writer.int32(len(used))
+    for i, t in enumerate(used.tolist()):
+        writer.int32(i)
+        writer.utf(cluster.topics[t])
+    _indexed(writer, maps.hosts, maps.active, tasks, number[topic_of])
+    if version >= _STANDBY_HOSTS_FROM:
+        _indexed(writer, maps.hosts, maps.standby, tasks, number[topic_of])
+    writer.int32(error_code)
+    return writer.getvalue()
+
+
+def _indexed(
+    writer: Writer, hosts: tuple[HostInfo, ...], held: tuple[IntArray, ...], tasks: TaskMap, number: IntArray
+) -> None:
+    writer.int32(len(hosts))
+    partition = _partition_numbers(tasks)
+    for host, flats in zip(hosts, held, strict=True):
+        writer.utf(host.host)
+        writer.int32(host.port)
+        writer.int32(len(flats))
+        writer.raw(np.stack([number[flats], partition[flats]], axis=1).astype(">i4").tobytes())
+
+
+def _plain_tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int) -> bytes:
+    """Versions before the dictionary: rare and small, so by the dataclass."""
+    if version < _HOSTS_FROM:
+        return b""
+    by_host = tuple(
+        (host, tuple([TopicPartition(*tasks.cluster.name(f)) for f in flats.tolist()]))
+        for host, flats in zip(maps.hosts, maps.active, strict=True)
+    )
+    info = AssignmentInfo(version, -1, (), (), by_host, (), error_code)
+    lists = 8 + (4 if version < 3 else 8)
+    return info.encode()[lists:]
+
+
+def _partition_numbers(tasks: TaskMap) -> LongArray:
+    cluster = tasks.cluster
+    return np.arange(cluster.partition_total) - np.repeat(cluster.first[:-1], cluster.counts)
+
+
+def _by_task(tasks: TaskMap) -> tuple[LongArray, LongArray]:
+    """The source partitions of every task in CSR form, ascending within a task."""
+    flats: LongArray = np.flatnonzero(tasks.task_of != NOBODY)
+    task = tasks.task_of[flats]
+    return starts(task, tasks.table.size), flats[np.argsort(task, kind="stable")]
+
+
+def _grouped(
+    host: IntArray, task: IntArray, task_first: LongArray, flats: LongArray, hosts: int
+) -> tuple[IntArray, ...]:
+    """Flat partitions per host of the (host, task) pairs."""
+    told = host != NOBODY
+    host, task = host[told], task[told]
+    sizes = task_first[task + 1] - task_first[task]
+    begin = np.repeat(task_first[task] - (np.cumsum(sizes) - sizes), sizes)
+    found = flats[begin + np.arange(len(begin))]
+    owner = np.repeat(host, sizes)
+    order = np.lexsort((found, owner))
+    bounds = np.cumsum(np.bincount(owner, minlength=hosts))[:-1]
+    return tuple(part.astype(np.int32) for part in np.split(found[order], bounds))

@@ -1,0 +1,75 @@
+"""From a decision to the memory of it: what each thread was sent, and who these threads are."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, MemberView, Memory, digest
+from bellwether_kafka.assignors.streams.application import TaskMap
+from bellwether_kafka.assignors.streams.members import Claims, DecodedStreams, Held, Home, StreamsMemory, ThreadRecord
+from bellwether_kafka.assignors.streams.sending.encode import Outgoing
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
+
+
+def remember(
+    decoded: DecodedStreams,
+    tasks: TaskMap,
+    out: Outgoing,
+    last: StreamsMemory,
+    now_ms: int,
+    homes: Mapping[TaskId, Home],
+    held: Mapping[ProcessId, Held],
+    claims: Claims,
+) -> StreamsMemory:
+    """The memory of what `out` sends; to be kept once it has been delivered."""
+    threads = _records(decoded, last, now_ms)
+    plan = Memory.of(decoded.raw.generation, tasks.cluster, out.owner(tasks), _members(decoded, last))
+    return StreamsMemory(
+        plan=plan,
+        threads=MappingProxyType(threads),
+        led=True,
+        processes=len({record.process_id for record in threads.values()}),
+        topology=tasks.topology.digest,
+        homes=homes,
+        held=held,
+        owned=replace(plan, owner=_claimed(claims, tasks)),
+    )
+
+
+def _claimed(claims: Claims, tasks: TaskMap) -> IntArray:
+    """The row of the member that owns each flat partition by the latest claim, NOBODY where nobody does."""
+    owner: IntArray = np.full(tasks.cluster.partition_total, NOBODY, dtype=np.int32)
+    order = np.argsort(claims.generation[claims.member], kind="stable")
+    owner[claims.flat[order]] = claims.member[order]
+    owner.flags.writeable = False
+    return owner
+
+
+def _members(decoded: DecodedStreams, last: StreamsMemory) -> list[MemberView]:
+    """One whose subscription cannot be read keeps the topics and the rack that it had."""
+    columns = decoded.columns
+    lists = (*columns.topic_lists, ())
+    members: list[MemberView] = []
+    for m, raw in enumerate(decoded.members):
+        before = last.plan.find(raw.key) if m in columns.errors else None
+        topics, rack = (before.topics, before.rack) if before else (lists[columns.topic_list[m]], columns.rack[m])
+        members.append(MemberView(raw.member_id, raw.instance_id, topics, rack))
+    return members
+
+
+def _records(decoded: DecodedStreams, last: StreamsMemory, now_ms: int) -> Mapping[str, ThreadRecord]:
+    """The threads of this round; one that cannot be read stays as it was remembered."""
+    bad, infos = decoded.bad, decoded.infos
+    records: dict[str, ThreadRecord] = {}
+    for m, raw in enumerate(decoded.members):
+        process = infos.process[m]
+        if m in bad:
+            if raw.key in last.threads:
+                records[raw.key] = last.threads[raw.key]
+        elif process is not None:
+            joined = last.joined_at_ms(raw.key, raw.metadata, now_ms)
+            version, latest = int(infos.version[m]), int(infos.latest[m])
+            records[raw.key] = ThreadRecord(process, version, latest, digest(raw.metadata), joined)
+    return records

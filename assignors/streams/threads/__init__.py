@@ -1,0 +1,6 @@
+"""Tasks to the threads of a process."""
+
+from bellwether_kafka.assignors.streams.threads.deal import assign_threads
+from bellwether_kafka.assignors.streams.threads.spread import spread
+
+__all__ = ["assign_threads", "spread"]

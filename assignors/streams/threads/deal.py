@@ -1,0 +1,245 @@
+"""From tasks of a process to tasks of its threads (streams-protocol reference §2, step 4).
+
+StreamsPartitionAssignor.assignTasksToThreads, with the same result: three calls per process that share the loads, for
+stateful actives, standbys and stateless actives. The order of the leftovers is that of the array inside a Java priority
+queue, which is rebuilt only where it matters.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from bellwether_kafka.assignors.java import task_set_order
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, starts
+from bellwether_kafka.assignors.streams.application import UNKNOWN_OFFSET_SUM, StreamsPlan, StreamsView
+
+Tasks = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreadTasks:
+    """What each thread gets, in CSR form by thread as numbered in StreamsView; tasks ascending."""
+
+    active_first: LongArray
+    active: IntArray
+    standby_first: LongArray
+    standby: IntArray
+
+    def active_of(self, thread: int) -> IntArray:
+        return self.active[self.active_first[thread] : self.active_first[thread + 1]]
+
+    def standby_of(self, thread: int) -> IntArray:
+        return self.standby[self.standby_first[thread] : self.standby_first[thread + 1]]
+
+    def by_member(self, view: StreamsView) -> dict[str, tuple[list[int], list[int]]]:
+        """Member id -> (active tasks, standby tasks)."""
+        members = [member for process in view.processes for member in process.members]
+        return {m: (self.active_of(n).tolist(), self.standby_of(n).tolist()) for n, m in enumerate(members)}
+
+
+def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
+    """Deals every process's tasks to its threads. Tasks that are placed nowhere are left out."""
+    if (view.capacity == 1).all():
+        return _alone(view, plan)
+    kinds = _by_process(view, plan)
+    previous = _previous(view)
+    first = np.concatenate([[0], np.cumsum(view.capacity)]).tolist()
+    subtopology, partition = view.tasks.subtopology.tolist(), view.tasks.partition.tolist()
+
+    def hashed(tasks: Tasks) -> list[int]:
+        order = task_set_order([subtopology[t] for t in tasks], [partition[t] for t in tasks])
+        return [tasks[position] for position in order]
+
+    active: list[list[int]] = []
+    standby: list[list[int]] = []
+    for process in range(view.size):
+        stateful, standbys, stateless = (rows[process] for rows in kinds)
+        mine = previous[first[process] : first[process + 1]]
+        actives, copies = deal_process(stateful, standbys, stateless, mine, hashed)
+        active += actives
+        standby += copies
+    return ThreadTasks(*_csr(active), *_csr(standby))
+
+
+def _alone(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
+    """Every process has one thread, which gets everything."""
+    placed = np.flatnonzero(plan.active != NOBODY).astype(np.int32)
+    actives, standbys = plan.active[placed], plan.standby_process
+    return ThreadTasks(
+        starts(actives, view.size),
+        placed[_by_row(actives, view.size)],
+        starts(standbys, view.size),
+        plan.standby_task[_by_row(standbys, view.size)],
+    )
+
+
+def deal_process(
+    stateful: Tasks, standbys: Tasks, stateless: Tasks, previous: Sequence[Tasks], hashed: Callable[[Tasks], list[int]]
+) -> tuple[list[list[int]], list[list[int]]]:
+    """The active and the standby tasks of each thread of one process.
+
+    Tasks ascend. `previous` has one row per thread, in the order of the member ids: the stateful tasks that it reported
+    itself, least lag first. `hashed` puts tasks in the iteration order of a Java HashSet.
+    """
+    load = [0] * len(previous)
+    actives = _deal(stateful, previous, load, hashed)
+    copies = _deal(standbys, previous, load, list)
+    others = _deal(stateless, (), load, hashed)
+    return [row + more for row, more in zip(actives, others, strict=True)], copies
+
+
+def _deal(
+    tasks: Tasks, previous: Sequence[Tasks], load: list[int], order: Callable[[Tasks], list[int]]
+) -> list[list[int]]:
+    """One call: everybody up to the common minimum, former tasks first, then the leftovers; adds to the loads."""
+    taken: list[list[int]] = [[] for _ in load]
+    if not tasks:
+        return taken
+    least = (len(tasks) + sum(load)) // len(load)
+    room = [least - already for already in load]
+    free = set(tasks)
+    kept, remembered = _keep(free, taken, previous, room)
+    left, polled = _fill(sorted(free), taken, room)
+    if left:
+        waiting = [member for member, mine in enumerate(taken) if len(mine) == room[member]]
+        back = [(t, m) for t, m in sorted(remembered.items()) if t in free and t >= left[0]]
+        returned = _return(back, taken, waiting)
+        if returned:
+            left = [task for task in left if task not in returned]
+        if len(left) > 2:
+            left = _heap_order(order(tasks), kept, polled, returned)
+        for task, member in zip(left, waiting, strict=False):
+            taken[member].append(task)
+    for member, mine in enumerate(taken):
+        load[member] += len(mine)
+    return taken
+
+
+def _keep(
+    free: set[int], taken: list[list[int]], previous: Sequence[Tasks], room: list[int]
+) -> tuple[list[int], dict[int, int]]:
+    """Members take former tasks while they have room: (these in order, the others with the last member that had
+    them)."""
+    kept: list[int] = []
+    remembered: dict[int, int] = {}
+    for member, former in enumerate(previous):
+        mine = [task for task in former if task in free]
+        able = max(0, room[member])
+        taken[member] += mine[:able]
+        kept += taken[member]
+        free.difference_update(taken[member])
+        remembered.update(dict.fromkeys(mine[able:], member))
+    return kept, remembered
+
+
+def _fill(rest: list[int], taken: list[list[int]], room: list[int]) -> tuple[list[int], int]:
+    """Smallest task first, member after member while they have room; returns what is left and how many went."""
+    polled = 0
+    while filling := [member for member, mine in enumerate(taken) if len(mine) < room[member]]:
+        rounds = min(room[member] - len(taken[member]) for member in filling)
+        dealt = rest[polled : polled + rounds * len(filling)]
+        for n, member in enumerate(filling):
+            taken[member] += dealt[n :: len(filling)]
+        polled += len(dealt)
+    return rest[polled:], polled
+
+
+def _return(back: list[tuple[int, int]], taken: list[list[int]], waiting: list[int]) -> list[int]:
+    """One more task for every waiting member that remembers one: the tasks that went."""
+    returned: list[int] = []
+    for task, member in back:
+        if member in waiting:
+            waiting.remove(member)
+            taken[member].append(task)
+            returned.append(task)
+    return returned
+
+
+def _heap_order(tasks: list[int], kept: list[int], polled: int, returned: list[int]) -> list[int]:
+    """The array of a java.util.PriorityQueue made of these tasks after removals, polls and removals.
+
+    Python's heap operations leave the same arrays as Java's where all elements differ; only removal is missing.
+    """
+    heap = list(tasks)
+    heapify(heap)
+    for task in kept:
+        _remove(heap, task)
+    for _ in range(polled):
+        heappop(heap)
+    for task in returned:
+        _remove(heap, task)
+    return heap
+
+
+def _remove(heap: list[int], task: int) -> None:
+    """PriorityQueue.removeAt: the last element takes the place and moves down, or else up."""
+    at = start = heap.index(task)
+    moved = heap.pop()
+    size = len(heap)
+    if at == size:
+        return
+    while (below := 2 * at + 1) < size:
+        if below + 1 < size and heap[below + 1] < heap[below]:
+            below += 1
+        if moved < heap[below]:
+            break
+        heap[at] = heap[below]
+        at = below
+    if at == start:
+        while at > 0 and moved < heap[(at - 1) >> 1]:
+            heap[at] = heap[(at - 1) >> 1]
+            at = (at - 1) >> 1
+    heap[at] = moved
+
+
+def _by_process(view: StreamsView, plan: StreamsPlan) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
+    """Stateful actives, standbys and stateless actives of each process, ascending."""
+    placed = plan.active != NOBODY
+    stateful = np.flatnonzero(placed & view.tasks.stateful)
+    stateless = np.flatnonzero(placed & ~view.tasks.stateful)
+    return (
+        _split(stateful, plan.active[stateful], view.size),
+        _split(plan.standby_task, plan.standby_process, view.size),
+        _split(stateless, plan.active[stateless], view.size),
+    )
+
+
+def _split(task: npt.NDArray[np.integer], row: IntArray, rows: int) -> list[list[int]]:
+    """The tasks of each row, in the given order."""
+    ordered = task[_by_row(row, rows)].tolist()
+    ends = np.cumsum(np.bincount(row, minlength=rows)).tolist()
+    return [ordered[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def _by_row(row: IntArray, rows: int) -> LongArray:
+    """The positions of entries ordered by row, as they are within one: by sixteen bits numpy sorts in linear time."""
+    return np.argsort(row.astype(np.uint16 if rows <= 1 << 16 else np.int32), kind="stable")
+
+
+def _previous(view: StreamsView) -> list[list[int]]:
+    """What each thread reported itself, by the process's lag, then task."""
+    threads = int(view.capacity.sum())
+    task = view.thread_task
+    if not len(task):
+        return [[] for _ in range(threads)]
+    thread = np.repeat(np.arange(threads), np.diff(view.thread_task_first))
+    process = np.repeat(np.arange(view.size), view.capacity)[thread]
+    known = np.repeat(np.arange(view.size), np.diff(view.report_first)) * np.int64(view.tasks.size) + view.report_task
+    lag = view.tasks.end_sum[task] if view.lags_known else np.full(len(task), UNKNOWN_OFFSET_SUM, dtype=np.int64)
+    if len(known):
+        wanted = process * np.int64(view.tasks.size) + task
+        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        lag = np.where(known[at] == wanted, view.report_lag[at], lag)
+    order = np.lexsort((task, lag, thread))
+    return _split(task[order], thread[order].astype(np.int32), threads)
+
+
+def _csr(rows: list[list[int]]) -> tuple[LongArray, IntArray]:
+    sizes = np.array([len(row) for row in rows], dtype=np.int64)
+    row = np.repeat(np.arange(len(rows)), sizes)
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(sizes.sum()))
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), flat[np.lexsort((flat, row))]

@@ -1,0 +1,139 @@
+"""What `describe`, `plan` and `simulate` say of traffic between racks once [weights] is set, and of its cost once
+[cost] is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bellwether_kafka.assignors.consumer import Decision
+    from bellwether_kafka.assignors.explain import Traffic
+    from bellwether_kafka.assignors.shared import Weights
+    from bellwether_kafka.assignors.streams import StreamsDecision
+    from bellwether_kafka.coordinator.observation import Observation
+
+LIMIT_S = 10.0
+PAIRS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """What plans are weighed by: weights, what [cost] says (None: there is none), and whether consumers may fetch from
+    followers (None: nobody knows, so leaders serve)."""
+
+    weights: "Weights"
+    cost: Any
+    near: bool | None
+
+    def of(self, decision: "Decision | StreamsDecision", *, present: bool = False) -> dict[str, Any]:
+        """What is read across racks by the plan, or at present, as JSON's values."""
+        from bellwether_kafka.assignors.explain import traffic_of
+
+        flows = traffic_of(decision, self.weights, follower_fetching=bool(self.near), present=present)
+        return _document(flows, self.cost)
+
+
+def cost_of(settings: Any, seen: "Observation") -> dict[str, Any] | None:
+    """As JSON's values: the weights, and what is read across racks at present and by our plan; None without weights."""
+    known = _weights(settings, seen)
+    if known is None:
+        return None
+    told, weights = known
+    found: dict[str, Any] = {"weights": told, "present": None, "planned": None, "follower_fetching": None}
+    if seen.shadow is None:
+        return found
+    scales = Scales(weights, settings.cost, _near(settings))
+    return found | costs_of(scales, seen.shadow.decision, [seen.shadow.decision])[0]
+
+
+def scales_for(settings: Any, seen: "Observation") -> Scales | None:
+    """None without weights."""
+    known = _weights(settings, seen)
+    return None if known is None else Scales(known[1], settings.cost, _near(settings))
+
+
+def costs_of(
+    scales: Scales, now: "Decision | StreamsDecision", made: "Sequence[Decision | StreamsDecision]"
+) -> list[dict[str, Any]]:
+    """Of rounds that follow each other: what is read across racks before each, and by its plan. Before the first one it
+    is what members have when `now` is decided."""
+    before, found = scales.of(now, present=True), []
+    for decision in made:
+        planned = scales.of(decision)
+        found.append({"present": before, "planned": planned, "follower_fetching": scales.near})
+        before = planned
+    return found
+
+
+def in_words(found: Mapping[str, Any], after: str = "by our plan") -> list[str]:
+    """A line on each plan, one on each pair of racks at present."""
+    if found["present"] is None:
+        return []
+    by = "the replica in their rack" if found["follower_fetching"] else "leaders"
+    lines = []
+    for name, text in (("present", "now"), ("planned", after)):
+        plan = found[name]
+        lines.append(
+            f"{text}, reading from {by}: {_rate(plan['bytes_per_s'])} of {_rate(plan['total_bytes_per_s'])} cross racks"
+            f"{_money(plan)}; {plan['weighed']} of {plan['owned']} partitions have a weight"
+        )
+    pairs = found["present"]["by_racks"]
+    lines += [f"  {p['from']} -> {p['to']}: {_rate(p['bytes_per_s'])}{_money(p)}" for p in pairs[:PAIRS_SHOWN]]
+    if len(pairs) > PAIRS_SHOWN:
+        lines.append(f"  and {len(pairs) - PAIRS_SHOWN} more pairs of racks")
+    return lines
+
+
+def short(one: Mapping[str, Any]) -> str:
+    """What crosses racks and what that costs, for a cell of a table."""
+    return f"{_rate(one['bytes_per_s'])}{_money(one)}"
+
+
+def _weights(settings: Any, seen: "Observation") -> "tuple[dict[str, Any], Weights] | None":
+    from bellwether_kafka.coordinator.cli.pipeline import group_weights
+
+    topics = {topic for member in seen.members for topic, _ in member.owned} | set(seen.lags)
+    return group_weights(settings, topics)
+
+
+def _near(settings: Any) -> bool | None:
+    from confluent_kafka.admin import AdminClient
+
+    from bellwether_kafka.coordinator.kafka import follower_fetching, librdkafka_properties
+
+    if settings.cost is not None and settings.cost.follower_fetching is not None:
+        declared: bool = settings.cost.follower_fetching
+        return declared
+    return follower_fetching(AdminClient({"log_level": 2, **librdkafka_properties(settings.properties)}), LIMIT_S)
+
+
+def _document(flows: "Traffic", cost: Any) -> dict[str, Any]:
+    from bellwether_kafka.assignors.explain import cost_per_hour
+
+    def priced(bytes_per_s: float) -> dict[str, Any]:
+        found: dict[str, Any] = {"bytes_per_s": round(bytes_per_s, 3)}
+        if cost is not None and cost.price_per_gb is not None:
+            money = cost_per_hour(bytes_per_s, cost.price_per_gb)
+            found |= {"cost_per_hour": round(money, 9), "currency": cost.currency}
+        return found
+
+    ordered = sorted(flows.between.items(), key=lambda item: (-item[1], item[0]))
+    return {
+        **priced(flows.crossing),
+        "total_bytes_per_s": round(flows.total, 3),
+        "weighed": flows.weighed,
+        "owned": flows.owned,
+        "by_racks": [{"from": source, "to": reader, **priced(value)} for (source, reader), value in ordered],
+    }
+
+
+def _money(one: Mapping[str, Any]) -> str:
+    return f", {one['cost_per_hour']:,.4f} {one['currency']} per hour" if "currency" in one else ""
+
+
+def _rate(bytes_per_s: float) -> str:
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if bytes_per_s >= size:
+            return f"{bytes_per_s / size:,.2f} {unit}"
+    return f"{bytes_per_s:,.1f} B/s"

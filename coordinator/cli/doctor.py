@@ -1,0 +1,102 @@
+"""The command `bellwether doctor GROUP`: asks what only a look from outside can tell, and disturbs nobody."""
+
+import asyncio
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from bellwether_kafka.coordinator.cli import groups as cli_groups
+from bellwether_kafka.coordinator.cli.groups import Bootstrap, Config, Group
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+    from bellwether_kafka.coordinator.kafka import Transport
+    from bellwether_kafka.coordinator.observation import Check, Facts
+
+LIMIT_S = 10.0
+NOBODY = "bellwether-doctor"  # a member id that no broker gives
+COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
+
+doctor_app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@doctor_app.command()
+def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
+    """Check what leading a group needs: rights, protocols, racks, limits, topology. Exits 1 if something fails."""
+    from bellwether_kafka.coordinator.observation import Verdict, examine, worst
+
+    checks = examine(cli_groups.run(_facts(group, bootstrap, config)))
+    if output is Output.JSON:
+        as_json([asdict(check) for check in checks])
+    else:
+        _draw(checks)
+    if worst(checks) is Verdict.FAIL:
+        raise typer.Exit(Exit.UNEXPECTED)
+
+
+async def _facts(group: str, bootstrap: Any, config: Any) -> "Facts":
+    from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+    from bellwether_kafka.coordinator.observation import Facts
+
+    settings, configured = cli_groups.settings_for(bootstrap, config, group)
+    async with cli_groups.connected(settings.properties) as sources:
+        seen = await cli_groups.observer_for(settings, group, sources).look()
+        found = next(g for g in settings.groups if g.name == group)
+        membership = found.membership(settings.instance_id)
+        if not configured and seen.protocol == STREAMS_PROTOCOL:
+            membership = replace(membership, protocols=(STREAMS_PROTOCOL,))  # nobody said that it is none
+        error = await _heartbeat(sources.transport, group)
+        racks, limits = await asyncio.to_thread(_brokers, sources.reader.admin)
+        version = sources.transport.broker_version
+        return Facts(seen, membership, found.mode, error, racks, limits, version, found.streams)
+
+
+async def _heartbeat(transport: "Transport", group: str) -> int:
+    """The error code of a heartbeat of nobody: UNKNOWN_MEMBER_ID where we may use the group."""
+    from bellwether_kafka.coordinator.membership import (
+        Code,
+        CoordinatorAnswer,
+        FindCoordinator,
+        Heartbeat,
+        HeartbeatAnswer,
+    )
+
+    found = await transport.request(FindCoordinator(0, group, int(LIMIT_S * 1000)))
+    if not isinstance(found, CoordinatorAnswer):
+        return Code.UNKNOWN_SERVER_ERROR
+    if found.node is None:
+        return found.error
+    answer = await transport.request(Heartbeat(0, found.node, group, NOBODY, None, -1, int(LIMIT_S * 1000)))
+    return answer.error if isinstance(answer, HeartbeatAnswer) else Code.UNKNOWN_SERVER_ERROR
+
+
+def _brokers(admin: "AdminClient") -> tuple[list[str | None], dict[str, int]]:
+    """The rack of every broker, and the limits that brokers put on groups, as far as they may be read."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource
+
+    from bellwether_kafka.coordinator.observation import BROKER_CONFIGS
+
+    nodes = admin.describe_cluster(request_timeout=LIMIT_S).result(LIMIT_S + 1).nodes
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(nodes[0].id))
+    try:
+        configs = admin.describe_configs([resource], request_timeout=LIMIT_S)[resource].result(LIMIT_S + 1)
+    except KafkaException:
+        configs = {}  # no DESCRIBE_CONFIGS: a warning of doctor's
+    limits = {name: int(configs[name].value) for name in BROKER_CONFIGS if name in configs}
+    return [node.rack for node in nodes], limits
+
+
+def _draw(checks: "tuple[Check, ...]") -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True)
+    for check in checks:
+        line = Text.assemble((f"{check.verdict.value:5}", COLOURS[check.verdict.value]), f"{check.name}: {check.said}")
+        console.print(line)
+        if check.remedy:
+            console.print(Text(f"     {check.remedy}", "dim"))

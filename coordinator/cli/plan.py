@@ -1,0 +1,191 @@
+"""The commands `bellwether plan` and `explain`: what would happen, and why. They apply nothing."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bellwether_kafka.coordinator.cli.groups import Bootstrap, Config, Group
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
+
+if TYPE_CHECKING:
+    from bellwether_kafka.assignors.consumer import Decision
+    from bellwether_kafka.assignors.explain import Explanation
+    from bellwether_kafka.assignors.streams import StreamsDecision
+    from bellwether_kafka.coordinator.observation import Observation, Shadow
+    from bellwether_kafka.coordinator.web import Picture
+
+PARTITION_PARTS = 2
+
+plan_app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@plan_app.command()
+def plan(
+    group: Group,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    output: As = Output.TABLE,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit 4 where the plan would move something.")
+    ] = False,
+) -> None:
+    """Show what the configured policy would change in a group now. Applies nothing."""
+    from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
+    from bellwether_kafka.coordinator.cli.groups import settings_for
+
+    seen, shadow = seen_with_plan(group, bootstrap, config)
+    picture = _picture(shadow.decision)
+    cost = cost_of(settings_for(bootstrap, config, group)[0], seen)
+    if output is Output.JSON:
+        traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
+        as_json({**asdict(picture), "cost": before_and_after(shadow), "traffic": traffic})
+    else:
+        _draw_plan(picture, before_and_after(shadow))
+        for line in in_words(cost) if cost is not None else ():
+            typer.echo(line)
+    if detailed_exitcode and (picture.moved or picture.new or picture.lost):
+        raise typer.Exit(Exit.DIFFERS)
+
+
+@plan_app.command()
+def explain(
+    group: Group,
+    what: Annotated[str | None, typer.Argument(help="TOPIC-PARTITION, a task such as 1_5, or a member id.")] = None,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Say why something is where the plan puts it and what alternatives would cost; of every move, if none is named."""
+    found = _explanations(_decision(group, bootstrap, config), what)
+    if output is Output.JSON:
+        as_json([asdict(explanation) for explanation in found])
+        return
+    if not found:
+        typer.echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to be told why it stays.")
+    for explanation in found:
+        _draw_explanation(explanation, alternatives=what is not None)
+
+
+# ---- looking and planning --------------------------------------------------------------------------------------------
+
+
+def _decision(group: str, bootstrap: Any, config: Any) -> "Decision | StreamsDecision":
+    """The shadow plan of an observed group, or the end with a sentence."""
+    return seen_with_plan(group, bootstrap, config)[1].decision
+
+
+def seen_with_plan(group: str, bootstrap: Any, config: Any) -> "tuple[Observation, Shadow]":
+    """One look at a group and its shadow plan, or the end with a sentence."""
+    from bellwether_kafka.coordinator.cli.groups import look
+
+    seen: Observation = look(group, bootstrap, config)
+    if seen.shadow is None:
+        fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
+    return seen, seen.shadow
+
+
+def _picture(decision: "Decision | StreamsDecision") -> "Picture":
+    from bellwether_kafka.assignors.consumer import Decision
+    from bellwether_kafka.coordinator.web import consumers_of, tasks_of
+
+    return consumers_of(decision) if isinstance(decision, Decision) else tasks_of(decision)
+
+
+def before_and_after(shadow: "Shadow") -> dict[str, dict[str, int]]:
+    """What is without an owner, read from another rack and uneven, now and by the plan."""
+    return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
+
+
+def _explanations(decision: "Decision | StreamsDecision", what: str | None) -> "list[Explanation]":
+    import numpy as np
+
+    from bellwether_kafka.assignors.consumer import Decision
+    from bellwether_kafka.assignors.explain import explain_partition, explain_task
+    from bellwether_kafka.assignors.shared import NOBODY
+
+    if isinstance(decision, Decision):
+        owner, before, show = decision.plan.owner, decision.before, explain_partition
+        chosen = _partitions(decision, what)
+    else:
+        owner, before, show = decision.plan.active, decision.before, explain_task  # type: ignore[assignment]  # same shape
+        chosen = _tasks(decision, what)
+    if chosen is None:
+        chosen = np.flatnonzero((owner != before) & ~((owner == NOBODY) & (before == NOBODY))).tolist()
+    return [show(decision, item) for item in chosen]  # type: ignore[arg-type]  # chosen together above
+
+
+def _partitions(decision: "Decision", what: str | None) -> list[int] | None:
+    import numpy as np
+
+    if what is None:
+        return None
+    ids = [member.member_id for member in decision.group.members]
+    if what in ids:
+        return list(map(int, np.flatnonzero(decision.plan.owner == ids.index(what))))
+    topic, _, number = what.rpartition("-")
+    flat = decision.cluster.flat(topic, int(number)) if number.isdigit() else None
+    if flat is None:
+        topics = ", ".join(decision.cluster.topics)
+        fail(f"{what} is neither a partition (TOPIC-N of {topics}) nor a member of the group.")
+    return [flat]
+
+
+def _tasks(decision: "StreamsDecision", what: str | None) -> list[int] | None:
+    import numpy as np
+
+    if what is None:
+        return None
+    table = decision.view.tasks
+    for i, process in enumerate(decision.view.processes):
+        if what in (str(process.process_id), *process.members):
+            return list(map(int, np.flatnonzero(decision.plan.active == i)))
+    found = [task for task in range(table.size) if str(table.task_id(task)) == what]
+    if not found:
+        fail(f"{what} is neither a task (such as {table.task_id(0)}) nor a process or thread of the application.")
+    return found
+
+
+# ---- drawing ---------------------------------------------------------------------------------------------------------
+
+
+def _draw_plan(picture: "Picture", cost: Mapping[str, Mapping[str, int]]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True)
+    noun = "tasks" if picture.kind == "streams" else "partitions"
+    console.print(Text(f"{picture.group}: policy {picture.policy}, protocol {picture.protocol}"))
+    for move in picture.moves:
+        change = f"{move.item}: {move.source} -> {move.target or 'nobody'}  "
+        console.print(Text.assemble(("  ~ ", "yellow"), change, (move.reason, "dim")))
+    for stage in picture.stages:
+        console.print(Text(f"  stage {stage.stage}: {stage.reason}", "dim"))
+    for warning in picture.warnings:
+        console.print(Text(f"  ! {warning}", "yellow"))
+    changes = [f"{name.replace('_', ' ')} {now} -> {cost['after'][name]}" for name, now in cost["before"].items()]
+    console.print(Text(f"  cost, {noun}: {', '.join(changes)}"))
+    summary = (
+        f"Plan: {picture.moved} to move, {picture.new} to give that nobody has, {picture.kept} stay"
+        f" of {picture.total} {noun}; {picture.withheld} would be handed out one round later;"
+        f" {picture.cross_rack} read from another rack. Nothing was applied."
+    )
+    console.print(Text(summary, "bold"))
+
+
+def _draw_explanation(explanation: "Explanation", *, alternatives: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    console.print(Text(explanation.sentence, "bold"))
+    if not alternatives:
+        return
+    table = Table("", "owner", "rack", "has", "cross rack", "spread", "verdict")
+    for one in explanation.alternatives:
+        mark = "*" if one.chosen else ""
+        cells = (mark, one.owner, one.rack or "-", str(one.held), f"{one.cross_rack:+d}", str(one.spread), one.verdict)
+        table.add_row(*map(Text, cells))
+    console.print(table)

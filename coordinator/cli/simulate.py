@@ -1,0 +1,238 @@
+"""The command `bellwether simulate`: what if members or racks disappear or come, topics grow, or the policy changes?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
+from bellwether_kafka.coordinator.cli.groups import Bootstrap, Config, settings_for
+from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.plan import seen_with_plan
+
+if TYPE_CHECKING:
+    from bellwether_kafka.assignors.consumer import Decision, Policy
+    from bellwether_kafka.assignors.streams import Assignors, StreamsDecision
+    from bellwether_kafka.coordinator.cli.leader import Leader
+    from bellwether_kafka.coordinator.observation import Cost, Observation
+    from bellwether_kafka.coordinator.web import Picture
+    from bellwether_kafka.protocol.primitives import TaskId
+
+simulate_app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@simulate_app.command()
+def simulate(
+    group: Annotated[str | None, typer.Argument(help="The group id; none with --history.")] = None,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    without_member: Annotated[list[str] | None, typer.Option(help="A member that disappears, by id.")] = None,
+    without_rack: Annotated[list[str] | None, typer.Option(help="A rack whose members disappear.")] = None,
+    add: Annotated[int, typer.Option(help="How many members join.", min=0, max=1_000)] = 0,
+    add_rack: Annotated[list[str] | None, typer.Option(help="Their racks, in turn.")] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="NAME=N: a topic with N partitions.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="Another policy; with --history several.")] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="A file written by `bellwether history`: replay it under other policies.")
+    ] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Say what a change would cause: rounds until the group is stable, moves and cost. Applies nothing."""
+    from bellwether_kafka.assignors.consumer import Decision
+    from bellwether_kafka.assignors.shared import Change, WhatIfError
+
+    if history is not None:
+        from bellwether_kafka.coordinator.cli.pipeline import replay_history
+
+        replay_history(history, policy or (), as_json=output is Output.JSON)
+        return
+    if group is None:
+        fail("Name a group, or give a history with --history.")
+    racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
+    change = Change(tuple(without_member or ()), tuple(without_rack or ()), racks, _topics(topic or []))
+    seen, shadow = seen_with_plan(group, bootstrap, config)
+    settings, name = settings_for(bootstrap, config, group)[0], policy[0] if policy else None
+    try:
+        if isinstance(shadow.decision, Decision):
+            found = _rounds(shadow.decision, change, _leader(settings, group, name).policy)
+        else:
+            sizes = _sizes(shadow.decision, settings)
+            assignors = _assignors(settings, group, name)
+            found = _rounds_of_tasks(seen, shadow.decision, change, name, assignors, sizes)
+    except WhatIfError as error:
+        fail(str(error))
+    scales = scales_for(settings, seen)
+    costs = [] if scales is None else costs_of(scales, shadow.decision, [one.decision for one in found])
+    if output is Output.JSON:
+        traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(found)
+        as_json([{**asdict(o.picture), **o.of_state, "traffic": t} for o, t in zip(found, traffic, strict=True)])
+        return
+    draw_rounds(found, costs, shadow.current)
+
+
+@dataclass(frozen=True, slots=True)
+class Imagined:
+    """One round that has not been. `of_state`: what an application restores in it, nothing for consumers."""
+
+    decision: "Decision | StreamsDecision"
+    picture: "Picture"
+    of_state: dict[str, Any]
+
+
+def _rounds(decision: "Decision", change: Any, policy: "Policy") -> list[Imagined]:
+    from bellwether_kafka.assignors.consumer import ROUNDS_MAX, changed, rounds
+    from bellwether_kafka.assignors.shared import Memory
+    from bellwether_kafka.coordinator.observation import NEWEST
+    from bellwether_kafka.coordinator.web import consumers_of
+
+    members = decision.group.members
+    # Newer than whatever members claim, with room for the rounds to come.
+    memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.before, members)
+    raw, cluster = changed(decision.raw, decision.cluster, change)
+    made = rounds(raw, cluster, memory, policy, decision.decided_at_ms)
+    return [Imagined(one, consumers_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
+
+
+def _sizes(decision: "StreamsDecision", settings: Any) -> "dict[TaskId, int]":
+    """Bytes of each task's changelogs on disk: what a copy reads that begins with nothing. Empty without the right to
+    ask."""
+    from bellwether_kafka.coordinator.cli import groups as cli_groups
+    from bellwether_kafka.coordinator.kafka import TransportError
+
+    cluster = decision.cluster
+    counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.topology.changelogs if t in cluster.index}
+
+    async def ask() -> dict[tuple[str, int], int]:
+        found: dict[tuple[str, int], int] = {}
+        async with cli_groups.connected(settings.properties) as sources:
+            for node in await sources.reader.nodes():
+                try:
+                    sizes = await sources.transport.log_sizes(node, counts)
+                except TransportError:
+                    continue  # as many as can be known
+                found |= {tp: max(size, found.get(tp, 0)) for tp, size in sizes.items()}
+        return found
+
+    known: dict[tuple[str, int], int] = cli_groups.run(ask())
+    return task_bytes(decision, known)
+
+
+def task_bytes(decision: "StreamsDecision", sizes: "Mapping[tuple[str, int], int]") -> "dict[TaskId, int]":
+    """By task, from bytes by partition; only of tasks all of whose changelogs are known."""
+    table, found = decision.view.tasks, {}
+    changelogs = {subtopology.id: subtopology.changelogs for subtopology in decision.topology.subtopologies}
+    for task in map(table.task_id, range(table.size)):
+        parts = [sizes.get((topic, task.partition)) for topic in changelogs[task.subtopology]]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts):
+            found[task] = sum(known)
+    return found
+
+
+def _rounds_of_tasks(
+    seen: "Observation",
+    decision: "StreamsDecision",
+    change: Any,
+    policy: str | None,
+    assignors: "Assignors",
+    sizes: "Mapping[TaskId, int]",
+) -> list[Imagined]:
+    from bellwether_kafka.assignors.streams import Held, rounds_of_tasks
+    from bellwether_kafka.coordinator.web import tasks_of
+
+    held = {m.member_id: Held(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
+    made = rounds_of_tasks(decision, held, change, policy or decision.policy, assignors)
+    imagined = []
+    for i, one in enumerate(made):
+        warmups = int(one.decision.plan.warmup.sum())
+        known = [sizes[task] for task in one.copies if task in sizes]
+        state = {
+            "restored": one.restored,
+            "restored_bytes": sum(known) if len(known) == len(one.copies) else None,
+            "copies": len(one.copies),
+            "warmups": warmups,
+            "waits_for_probing": one.probing,
+        }
+        picture = tasks_of(one.decision, made[i - 1].decision if i else decision)
+        imagined.append(Imagined(one.decision, picture, state))
+    return imagined
+
+
+def _task(text: str) -> "TaskId":
+    from bellwether_kafka.protocol.primitives import TaskId
+
+    subtopology, _, partition = text.partition("_")
+    return TaskId(int(subtopology), int(partition))
+
+
+def _assignors(settings: Any, group: str, policy: str | None) -> "Assignors":
+    """As configured of the application, with its stages; STOCK for one of which nothing is."""
+    from bellwether_kafka.assignors.streams import STOCK
+    from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
+
+    if policy is not None and policy not in STREAMS_POLICIES:
+        fail(f"The policy {policy} is not known for applications; stock ones are {', '.join(STREAMS_POLICIES)}.")
+    if next(g for g in settings.groups if g.name == group).streams is None:
+        return STOCK
+    application = _leader(settings, group, policy).application
+    return application.assignors if application is not None else STOCK
+
+
+def _leader(settings: Any, group: str, policy: str | None) -> "Leader":
+    from bellwether_kafka.assignors.shared import UnknownNameError
+    from bellwether_kafka.coordinator.cli.leader import as_led
+    from bellwether_kafka.coordinator.planning import ApplicationError
+
+    try:
+        return as_led(settings, group, policy)
+    except UnknownNameError as error:
+        fail(f"The policy cannot be used: {error}.")
+    except ApplicationError as error:
+        fail(str(error))
+
+
+def _topics(given: list[str]) -> dict[str, int]:
+    found = {}
+    for text in given:
+        name, _, number = text.partition("=")
+        if not number.isdigit() or not name:
+            fail(f"--topic {text} cannot be used; write NAME=N, such as orders=24.")
+        found[name] = int(number)
+    return found
+
+
+def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: "Cost") -> None:
+    """`costs` has one entry a round, or none where nothing is weighed."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
+    of_cost = ("then across racks",) if costs else ()
+    table = Table("round", "why", "moved", "new", "withheld", "cross rack", "unowned", *of_state, *of_cost)
+    weighed = [short(costs[0]["present"])] if costs else []
+    table.add_row("now", "", "", "", "", str(now.cross_rack), str(now.unowned), *("" for _ in of_state), *weighed)
+    for number, one in enumerate(found, 1):
+        picture, state = one.picture, one.of_state
+        counts = (picture.moved, picture.new, picture.withheld, picture.cross_rack, picture.unowned)
+        cells: list[str | Text] = [str(number), Text(picture.cause), *map(str, counts)]
+        if state:
+            then = "waits for probing" if state["waits_for_probing"] else "at once" if picture.withheld else "at rest"
+            size = "-" if state["restored_bytes"] is None else f"{state['restored_bytes']:,}"
+            cells += [f"{state['restored']:,}", size, str(state["copies"]), str(state["warmups"]), then]
+        cells += [short(costs[number - 1]["planned"])] if costs else []
+        table.add_row(*cells)
+    console = Console()
+    console.print(table)
+    moved = sum(one.picture.moved for one in found)
+    restored = sum(one.of_state.get("restored", 0) for one in found)
+    sizes = [one.of_state.get("restored_bytes") for one in found]
+    size = "of unknown size (ACL DESCRIBE on Cluster)" if None in sizes else f"with {sum(filter(None, sizes)):,} bytes"
+    reads = f" {restored:,} records {size} are restored." if of_state else ""
+    if costs:
+        whole = {**costs[-1], "present": costs[0]["present"]}
+        for line in in_words(whole, "afterwards"):
+            typer.echo(line)
+    console.print(Text(f"Stable after {len(found)} rounds and {moved} moves.{reads} Nothing was applied.", "bold"))

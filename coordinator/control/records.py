@@ -1,0 +1,326 @@
+"""Records of the control topic: what operators order and what sidecars say to one another. Bytes to frozen values and
+back, and the fold of the topic into what stands now. Pure: `now_ms` is an argument.
+
+The topic is compacted: a key's last value is the truth, and a record without a value withdraws it. A key is the kind,
+a slash and the target, such as `leave/orders`; a value is a JSON object with "v" (1), "kind", "target", "owner",
+"at_ms" and "expires_ms" (wall clock, milliseconds since 1970) and "reason". Who may WRITE the topic may order.
+
+A further kind of order is a frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from bellwether_kafka.assignors.shared import Rule
+
+VERSION = 1
+TEXT_LENGTH_MAX = 1_000
+NAMES_MAX = 100_000
+EVERYBODY = "*"  # a drain's target: whoever leads
+BEAT = "beat"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """The control topic, who we are in it, and whether others share our instance id."""
+
+    topic: str
+    sidecar_id: str
+    standby: bool = False
+
+
+class RecordError(ValueError):
+    """A record that cannot be used; the message says why. What its key said before still stands."""
+
+
+class Record(Protocol):
+    """Any value of the topic."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def expires_ms(self) -> int: ...
+    def to_json(self) -> Mapping[str, Any]: ...
+
+
+class OrderKind(Enum):
+    """What operators can order of a group (of a sidecar: DRAIN)."""
+
+    LEAVE = "leave"  # leave the group and stay out of it
+    PAUSE = "pause"  # lead, but begin no rebalance of our own accord
+    REBALANCE = "rebalance"  # begin one now; withdrawn by whoever has begun it
+    DRAIN = "drain"  # hand every group that the target leads over to a standby; withdrawn likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order. `target` is a group; of a drain the id of a sidecar, or "*". It stands until `expires_ms`."""
+
+    kind: OrderKind
+    target: str
+    owner: str
+    at_ms: int
+    expires_ms: int
+    reason: str = ""
+
+    @property
+    def key(self) -> str:
+        return order_key(self.kind, self.target)
+
+    @property
+    def sentence(self) -> str:
+        """For logs: who ordered what, and why."""
+        why = f" ({self.reason})" if self.reason else ""
+        return f"{self.owner} has ordered {self.kind.value} of '{self.target}'{why}"
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {
+            "v": VERSION,
+            "kind": self.kind.value,
+            "target": self.target,
+            "owner": self.owner,
+            "at_ms": self.at_ms,
+            "expires_ms": self.expires_ms,
+            "reason": self.reason,
+        }
+
+
+class PlacementKind(Enum):
+    """What operators can order of placement in a group (`assignors.rules` says what it means)."""
+
+    PIN = "pin"
+    BAN = "ban"
+    EVACUATE = "evacuate"  # a ban of everything
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementOrder:
+    """One order on placement. `item` and `where` are written as in `assignors.rules`; an item has one pin."""
+
+    kind: PlacementKind
+    target: str
+    item: str
+    where: str
+    owner: str
+    at_ms: int
+    expires_ms: int
+    reason: str = ""
+
+    @property
+    def key(self) -> str:
+        return placement_key(self.kind, self.target, self.item, self.where)
+
+    @property
+    def rule(self) -> Rule:
+        return Rule("pin" if self.kind is PlacementKind.PIN else "ban", self.item, self.where)
+
+    @property
+    def sentence(self) -> str:
+        """For logs: who ordered what, and why."""
+        why = f" ({self.reason})" if self.reason else ""
+        what = f"{self.where}" if self.kind is PlacementKind.EVACUATE else f"{self.item}, {self.where}"
+        return f"{self.owner} has ordered {self.kind.value} of {what} in '{self.target}'{why}"
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {
+            "v": VERSION,
+            "kind": self.kind.value,
+            "target": self.target,
+            "item": self.item,
+            "where": self.where,
+            "owner": self.owner,
+            "at_ms": self.at_ms,
+            "expires_ms": self.expires_ms,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A sidecar is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
+
+    `hands_over` is part of `leads`: it leads them until somebody has taken them. `between`: sent because something has
+    changed, between two regular ones, so it tells of no time that has passed.
+    """
+
+    sidecar: str
+    leads: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    stands_by: tuple[str, ...] = ()
+    hands_over: tuple[str, ...] = ()
+    at_ms: int = 0
+    expires_ms: int = 0  # a beat ends by silence, not by a clock
+    between: bool = False
+
+    @property
+    def key(self) -> str:
+        return beat_key(self.sidecar)
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {
+            "v": VERSION,
+            "kind": BEAT,
+            "target": self.sidecar,
+            "at_ms": self.at_ms,
+            "leads": self.leads,
+            "claims": self.claims,
+            "stands_by": self.stands_by,
+            "hands_over": self.hands_over,
+            "between": self.between,
+        }
+
+
+def order_key(kind: OrderKind, target: str) -> str:
+    return f"{kind.value}/{target}"
+
+
+def placement_key(kind: PlacementKind, target: str, item: str, where: str) -> str:
+    """A later pin of the same item takes the place of an earlier one; bans stand side by side."""
+    return f"{kind.value}/{target}/{item}" if kind is PlacementKind.PIN else f"{kind.value}/{target}/{item}/{where}"
+
+
+def beat_key(sidecar: str) -> str:
+    return f"{BEAT}/{sidecar}"
+
+
+def encode(record: Record) -> tuple[bytes, bytes]:
+    """(key, value) as they go to the topic."""
+    return record.key.encode(), json.dumps(record.to_json(), separators=(",", ":")).encode()
+
+
+def decode(key: bytes | None, value: bytes) -> Record | None:
+    """The record, or None when it is of a kind that only a newer Bellwether knows. Raises RecordError."""
+    fields = _fields(value)
+    version, kind = fields.get("v"), fields.get("kind")
+    if not isinstance(version, int) or isinstance(version, bool) or not isinstance(kind, str):
+        raise RecordError('it has no "v" or no "kind"')
+    reader = _READERS.get(kind)
+    if version > VERSION or reader is None:
+        return None
+    record = reader(fields)
+    if (key or b"") != record.key.encode():
+        raise RecordError(f"its key is not {record.key!r}")
+    return record
+
+
+def _fields(value: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(value)
+    except (ValueError, RecursionError):
+        raise RecordError("its value is not JSON") from None
+    if not isinstance(fields, dict):
+        raise RecordError("its value is not a JSON object")
+    return fields
+
+
+def _order(fields: Mapping[str, Any]) -> Order:
+    return Order(
+        kind=OrderKind(fields["kind"]),
+        target=_text(fields, "target"),
+        owner=_text(fields, "owner"),
+        at_ms=_number(fields, "at_ms"),
+        expires_ms=_number(fields, "expires_ms"),
+        reason=_text(fields, "reason", ""),
+    )
+
+
+def _placement(fields: Mapping[str, Any]) -> PlacementOrder:
+    where = _text(fields, "where")
+    if not where.startswith(("rack:", "member:")):
+        raise RecordError('"where" is neither rack:NAME nor member:NAME')
+    return PlacementOrder(
+        kind=PlacementKind(fields["kind"]),
+        target=_text(fields, "target"),
+        item=_text(fields, "item"),
+        where=where,
+        owner=_text(fields, "owner"),
+        at_ms=_number(fields, "at_ms"),
+        expires_ms=_number(fields, "expires_ms"),
+        reason=_text(fields, "reason", ""),
+    )
+
+
+def _beat(fields: Mapping[str, Any]) -> Beat:
+    return Beat(
+        sidecar=_text(fields, "target"),
+        leads=_names(fields, "leads"),
+        claims=_names(fields, "claims"),
+        stands_by=_names(fields, "stands_by"),
+        hands_over=_names(fields, "hands_over"),
+        at_ms=_number(fields, "at_ms"),
+        between=fields.get("between") is True,
+    )
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = MappingProxyType(
+    {
+        BEAT: _beat,
+        **{kind.value: _order for kind in OrderKind},
+        **{kind.value: _placement for kind in PlacementKind},
+    }
+)
+
+
+def _text(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = fields.get(name, default)
+    if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX or (default is None and not value):
+        raise RecordError(f'"{name}" is not a text of at most {TEXT_LENGTH_MAX} characters')
+    if not _is_unicode(value):
+        raise RecordError(f'"{name}" is no Unicode text')
+    return value
+
+
+def _is_unicode(text: str) -> bool:
+    """Half a surrogate pair, which JSON can spell, goes into no key, no log and no metric."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _number(fields: Mapping[str, Any], name: str) -> int:
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise RecordError(f'"{name}" is not a whole number of milliseconds')
+    return value
+
+
+def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = fields.get(name, [])
+    if not isinstance(value, list) or len(value) > NAMES_MAX:
+        raise RecordError(f'"{name}" is not a list of group names')
+    if not all(isinstance(item, str) and _is_unicode(item) for item in value):
+        raise RecordError(f'"{name}" is not a list of group names')
+    return tuple(value)
+
+
+class OrderBook:
+    """The fold: the last readable order of every key. Beats are not kept here (`standby.Succession` follows them)."""
+
+    def __init__(self) -> None:
+        self._orders: dict[str, Record] = {}
+
+    def apply(self, key: str, record: Record | None) -> None:
+        """Takes one record in the order of the topic; None withdraws the key."""
+        if record is None:
+            self._orders.pop(key, None)
+        else:
+            self._orders[key] = record
+
+    def standing(self, kind: OrderKind, target: str, now_ms: int) -> Order | None:
+        """This order if it has been given and has not expired."""
+        order = self._orders.get(order_key(kind, target))
+        return order if isinstance(order, Order) and now_ms < order.expires_ms else None
+
+    def placements(self, group: str, now_ms: int) -> tuple[PlacementOrder, ...]:
+        """Every pin, ban and evacuation of a group that has not expired, in the order of their keys."""
+        standing = self.all_standing(now_ms)
+        return tuple(o for o in standing if isinstance(o, PlacementOrder) and o.target == group)
+
+    def all_standing(self, now_ms: int) -> Iterator[Record]:
+        return (self._orders[key] for key in sorted(self._orders) if now_ms < self._orders[key].expires_ms)

@@ -1,0 +1,275 @@
+"""The control topic itself: made if we may, read from its beginning by one thread, written without waiting.
+
+Without the topic nothing else stops: what was read last still stands, and the thread goes on trying.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bellwether_kafka.coordinator.control.records import Record, RecordError, decode, encode
+from bellwether_kafka.coordinator.kafka import DENIED, NO_READERS_BUSINESS, Renewed, grant, told
+
+POLL_S = 0.2
+RETRY_S = 1.0
+METADATA_TIMEOUT_S = 5.0
+REPLICAS_MAX = 3
+# A beat that could not be delivered at once would be a lie later.
+DELIVERY_TIMEOUT_MS = 3_000
+FLUSH_S = 2.0
+TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+# Of consumers librdkafka wants a group, though nothing here joins one or commits.
+READER_GROUP = "bellwether-control"
+
+HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
+
+log = structlog.get_logger(__name__)
+
+OnRecord = Callable[[str, Record | None], None]
+
+
+class ControlTopicError(Exception):
+    """The control topic cannot be used; one sentence that names it and the remedy."""
+
+
+def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
+    """Creates the compacted topic, one partition, if it is not there. Raises ControlTopicError."""
+    admin = AdminClient({**properties, "log_level": "0"})
+    try:
+        if not _exists(admin, topic):
+            _create(admin, topic)
+    except KafkaException as failed:
+        code = failed.args[0].code()
+        if code == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        if code in DENIED:
+            raise ControlTopicError(
+                f"The control topic '{topic}' does not exist and our principal may not create it; create it with one"
+                f" partition and cleanup.policy=compact, or {grant('CREATE', 'Topic', topic)}."
+            ) from None
+        raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
+
+
+def _exists(admin: AdminClient, topic: str) -> bool:
+    found = admin.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
+    if found.error is not None:
+        if found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise ControlTopicError(_forbidden(topic))
+        return False
+    if len(found.partitions) != 1:
+        raise ControlTopicError(
+            f"The control topic '{topic}' has {len(found.partitions)} partitions, but order matters; create another"
+            " with one partition and cleanup.policy=compact, and set control_topic."
+        )
+    return True
+
+
+def _create(admin: AdminClient, topic: str) -> None:
+    replicas = min(REPLICAS_MAX, len(admin.list_topics(timeout=METADATA_TIMEOUT_S).brokers))
+    new = NewTopic(topic, num_partitions=1, replication_factor=replicas, config=TOPIC_CONFIG)
+    admin.create_topics([new], operation_timeout=METADATA_TIMEOUT_S)[topic].result(timeout=2 * METADATA_TIMEOUT_S)
+
+
+def _forbidden(topic: str) -> str:
+    """Nobody who may not describe a topic learns whether it exists, so all that may be missing is named."""
+    return (
+        f"Our principal may not use the control topic '{topic}'; {grant('READ', 'Topic', topic)}, WRITE on Topic"
+        f" '{topic}', and CREATE on Topic '{topic}' if it does not exist."
+    )
+
+
+class ControlTopic:
+    """Reader and writer. Callbacks run on the event loop in which `start` was called; `write` is for that loop too."""
+
+    def __init__(self, properties: Mapping[str, str], topic: str) -> None:
+        self.topic = topic
+        self._properties = dict(properties)
+        self._writer: Renewed[Producer] | None = None
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._trouble = ""
+
+    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+        """`on_caught_up` is called once, when all that was in the topic has been handed over."""
+        loop = asyncio.get_running_loop()
+
+        def tell(callback: Callable[..., None], *values: object) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(callback, *values)
+
+        self._writer = Renewed(self._made, self._properties)
+        self._thread = threading.Thread(
+            target=self._read, args=(tell, on_record, on_caught_up), name="control-topic", daemon=True
+        )
+        self._thread.start()
+
+    def _made(self) -> Producer:
+        return Producer(
+            {
+                "linger.ms": 0,
+                **self._properties,
+                "allow.auto.create.topics": False,
+                "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "log_level": "0",
+            }
+        )
+
+    def write(self, record: Record) -> None:
+        """Without waiting; what cannot be delivered is logged."""
+        self._produce(*encode(record))
+
+    def withdraw(self, key: str) -> None:
+        """Removes a key's value from the topic."""
+        self._produce(key.encode(), None)
+
+    async def close(self) -> None:
+        """Sends what is under way, then ends the thread."""
+        self._stopping.set()
+        if self._writer is not None:
+            await asyncio.to_thread(self._writer.client.flush, FLUSH_S)
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, METADATA_TIMEOUT_S)
+
+    def _produce(self, key: bytes, value: bytes | None) -> None:
+        if self._writer is None:
+            return
+        try:
+            self._writer.client.produce(self.topic, key=key, value=value, partition=0, on_delivery=self._delivered)
+        except (BufferError, KafkaException) as error:
+            self._troubled(f"cannot be written: {error}")
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._troubled(f"cannot be written: {told(error, 'WRITE', self.topic)}")
+
+    def _troubled(self, reason: str) -> None:
+        """Says each trouble once, until something else happens."""
+        if reason != self._trouble:
+            self._trouble = reason
+            log.warning("control_topic", topic=self.topic, reason=reason)
+
+    # ---- in the thread -------------------------------------------------------------------------------------------
+
+    def _read(self, tell: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+        while not self._stopping.is_set():
+            try:
+                ensure_topic(self._properties, self.topic)
+                break
+            except ControlTopicError as error:
+                self._troubled(str(error))
+                self._stopping.wait(RETRY_S)
+        following = OFFSET_BEGINNING
+        reader = Renewed(lambda: _reader(self._properties, self.topic, following), self._properties)
+        caught_up = False
+        try:
+            while not self._stopping.is_set():
+                behind = reader.client
+                if reader.look():
+                    behind.close()
+                message = reader.client.poll(POLL_S)
+                if self._writer is not None:
+                    self._writer.look()
+                    self._writer.client.poll(0)
+                if message is None:
+                    continue
+                trouble = message.error()
+                if trouble is None:
+                    following = (message.offset() or 0) + 1
+                    self._hand_over(message, tell, on_record)
+                elif trouble.code() in NO_READERS_BUSINESS:
+                    continue
+                elif trouble.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so the library spells its constant
+                    self._troubled(f"cannot be read: {told(trouble, 'READ', self.topic)}")
+                elif not caught_up:
+                    caught_up = True
+                    tell(on_caught_up)
+        finally:
+            reader.client.close()
+
+    def _hand_over(self, message: Message, tell: Callable[..., None], on_record: OnRecord) -> None:
+        key, value = message.key() or b"", message.value()
+        self._trouble = ""
+        try:
+            record = None if value is None else decode(key, value)
+        except RecordError as error:
+            log.warning("control_record_ignored", topic=self.topic, offset=message.offset(), reason=str(error))
+            return
+        if value is None or record is not None:
+            tell(on_record, key.decode(errors="replace"), record)
+
+
+def read_all(properties: Mapping[str, str], topic: str, limit_s: float) -> dict[str, Record]:
+    """What stands in the topic now, by key: for commands. Raises ControlTopicError."""
+    found: dict[str, Record] = {}
+    consumer = _reader(properties, topic)
+    limit = time.monotonic() + limit_s
+    try:
+        while True:
+            message = consumer.poll(max(0.0, limit - time.monotonic()))
+            if message is None:
+                raise ControlTopicError(f"The control topic '{topic}' did not answer within {limit_s:.0f} s.")
+            trouble = message.error()
+            if trouble is None:
+                _keep(found, message)
+            elif trouble.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so the library spells its constant
+                return found
+            elif trouble.code() in HOPELESS:
+                raise ControlTopicError(f"The control topic '{topic}' cannot be read: {trouble.str()}.")
+    finally:
+        consumer.close()
+
+
+def _keep(found: dict[str, Record], message: Message) -> None:
+    key, value = (message.key() or b"").decode(errors="replace"), message.value()
+    try:
+        record = None if value is None else decode(message.key(), value)
+    except RecordError:
+        return
+    found.pop(key, None)
+    if record is not None:
+        found[key] = record
+
+
+def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: bytes | None) -> None:
+    """Writes one record and waits until the brokers have it: for commands. Raises ControlTopicError."""
+    outcome: list[KafkaError | None] = []
+    settings: dict[str, Any] = {
+        **properties,
+        "allow.auto.create.topics": False,
+        "message.timeout.ms": 10_000,
+        "log_level": "0",
+    }
+    producer = Producer(settings)
+    producer.produce(topic, key=key, value=value, partition=0, on_delivery=lambda error, _: outcome.append(error))
+    producer.flush(15)
+    if outcome and outcome[0] is None:
+        return
+    refusal = outcome[0] if outcome else None
+    if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        remedy = grant("WRITE", "Topic", topic)
+        raise ControlTopicError(f"The order may not be written to the control topic '{topic}'; {remedy}.")
+    why = refusal.str() if refusal is not None else "no answer"
+    raise ControlTopicError(f"The order could not be written to the control topic '{topic}': {why}.")
+
+
+def _reader(properties: Mapping[str, str], topic: str, offset: int = OFFSET_BEGINNING) -> Consumer:
+    consumer = Consumer(
+        {
+            "fetch.error.backoff.ms": 100,
+            **properties,
+            "group.id": READER_GROUP,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "allow.auto.create.topics": False,
+            "log_level": "0",
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, offset)])
+    return consumer

@@ -1,0 +1,1 @@
+"""`make demo`: embedded brokers, real consumers, and Bellwether leading them."""

@@ -1,0 +1,172 @@
+"""In-process Kafka brokers with racks, for the demo and the tests: librdkafka's mock cluster, reached with ctypes in
+the library that the confluent-kafka wheel brings along. No Java, no Docker, nothing to install.
+
+It is a mock. What differs from a real broker (read in librdkafka 2.16 and seen live), and what that asks of a caller:
+
+* Leader: the member that has been in the group longest, as on a real broker; between static members the smallest
+  group.instance.id. It answers a static member's return with a new member, never with a fence or skipAssignment.
+* MEMBER_ID_REQUIRED never comes: an empty member id gets an id at once.
+* Protocol: the *first* one in the leader's list, whatever the others prefer, and a member whose first protocol is
+  another one trips an assertion that ends the process. So a sidecar must list first what the members list first.
+* SyncGroup: the round ends the moment the leader has synced. A follower that has not synced by then gets
+  INVALID_REQUEST and the group a further round; a leader on a mock is wise to wait a moment before it syncs.
+* Heartbeat during SyncGroup answers REBALANCE_IN_PROGRESS, where a real broker says that all is well.
+* A join round always lasts `session timeout - 1 s` of whoever joined last (the first round of an empty group:
+  `initial_rebalance_delay_ms`), even when everybody is back sooner. Session timeouts have no floor: 2-3 s make rounds
+  quick. The rebalance timeout is ignored.
+* There is no DescribeGroups, ListGroups, DescribeConfigs, CreateTopics or CreatePartitions. A group can be looked at by
+  joining it and in no other way. A topic cannot grow; it can be created here at any time.
+* Versions: flexible encodings of the group requests and the list form of LeaveGroup are advertised and then misread, so
+  `EmbeddedCluster` limits the requests to what works (`LIMITS`). Its answer to ApiVersions v3+ is malformed whatever
+  the limit, which librdkafka forgives and kafka-python 3 does not: that one needs its api_version pinned to 2.3, and
+  then asks for JoinGroup v5, SyncGroup v3, Heartbeat v3 and LeaveGroup v2. `properties` tells the transport so.
+* Metadata, DescribeTopics and DescribeCluster of confluent-kafka work. A topic springs into being when a client asks
+  for it and allows that (kafka-python does).
+"""
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import confluent_kafka
+
+from bellwether_kafka.coordinator.kafka import EMBEDDED
+
+LIMITS = {11: (0, 5), 14: (0, 3), 12: (0, 3), 13: (0, 2)}  # JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+PRODUCER = 0
+ERROR_TEXT_BYTES = 512
+
+
+class EmbeddedClusterError(Exception):
+    """The embedded brokers could not be started or refused an order."""
+
+
+def _library() -> ctypes.CDLL:
+    package = Path(confluent_kafka.__file__).parent
+    folders = (package.parent / "confluent_kafka.libs", package / ".dylibs", package)
+    found = [path for folder in folders if folder.is_dir() for path in sorted(folder.glob("librdkafka*"))]
+    for path in found:
+        library = ctypes.CDLL(str(path))
+        if hasattr(library, "rd_kafka_mock_cluster_new"):
+            return _typed(library)
+    raise EmbeddedClusterError("This build of confluent-kafka brings no librdkafka with mock brokers; use its wheel.")
+
+
+def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Declares what is called: a pointer passed as a plain int would be cut to 32 bits."""
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
+    signatures: dict[str, tuple[list[type], type | None]] = {
+        "rd_kafka_conf_new": ([], pointer),
+        "rd_kafka_conf_set": ([pointer, text, text, text, ctypes.c_size_t], ctypes.c_int),
+        "rd_kafka_new": ([ctypes.c_int, pointer, text, ctypes.c_size_t], pointer),
+        "rd_kafka_destroy": ([pointer], None),
+        "rd_kafka_mock_cluster_new": ([pointer, ctypes.c_int], pointer),
+        "rd_kafka_mock_cluster_destroy": ([pointer], None),
+        "rd_kafka_mock_cluster_bootstraps": ([pointer], text),
+        "rd_kafka_mock_broker_set_rack": ([pointer, number, text], ctypes.c_int),
+        "rd_kafka_mock_broker_set_down": ([pointer, number], ctypes.c_int),
+        "rd_kafka_mock_broker_set_up": ([pointer, number], ctypes.c_int),
+        "rd_kafka_mock_topic_create": ([pointer, text, ctypes.c_int, ctypes.c_int], ctypes.c_int),
+        "rd_kafka_mock_topic_set_error": ([pointer, text, ctypes.c_int], None),
+        "rd_kafka_mock_set_controller_id": ([pointer, number], ctypes.c_int),
+        "rd_kafka_mock_set_apiversion": ([pointer, ctypes.c_int16, ctypes.c_int16, ctypes.c_int16], ctypes.c_int),
+        "rd_kafka_mock_group_initial_rebalance_delay_ms": ([pointer, number], None),
+        "rd_kafka_mock_push_request_errors_array": ([pointer, ctypes.c_int16, ctypes.c_size_t, pointer], None),
+    }
+    for name, (arguments, result) in signatures.items():
+        function = getattr(library, name)
+        function.argtypes = arguments
+        function.restype = result
+    return library
+
+
+class EmbeddedCluster:
+    """Brokers 1..n on loopback ports of their own, in the given racks (cyclically). Use it as a context manager.
+
+    Raises EmbeddedClusterError where the library is missing or refuses.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        racks: Sequence[str] = ("az1", "az2", "az3"),
+        initial_rebalance_delay_ms: int = 500,
+    ) -> None:
+        self._library = _library()
+        self._client = self._new_client()
+        self._cluster = self._library.rd_kafka_mock_cluster_new(self._client, brokers)
+        if not self._cluster:
+            self.close()
+            raise EmbeddedClusterError(f"librdkafka did not start {brokers} mock brokers.")
+        for broker in range(1, brokers + 1):
+            self.set_rack(broker, racks[(broker - 1) % len(racks)])
+        self._call("set_controller_id", 1)  # without one the admin calls wait for it until they time out
+        for key, (lowest, highest) in LIMITS.items():
+            self._call("set_apiversion", key, lowest, highest)
+        self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, initial_rebalance_delay_ms)
+
+    @property
+    def bootstrap(self) -> str:
+        """The value of bootstrap.servers."""
+        return str(self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode())
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The property map with which our own clients reach these brokers and know what they are."""
+        return {"bootstrap.servers": self.bootstrap, EMBEDDED: "true"}
+
+    def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None:
+        """Creates a topic; librdkafka puts replica r of partition p on broker (p + r) mod n."""
+        self._call("topic_create", name.encode(), partitions, replicas)
+
+    def set_topic_error(self, name: str, code: int) -> None:
+        """Metadata answers this error code for the topic from now on; 0 heals it."""
+        self._library.rd_kafka_mock_topic_set_error(self._cluster, name.encode(), code)
+
+    def push_errors(self, api_key: int, *codes: int) -> None:
+        """The next requests of this kind, of whomever, are answered with these error codes."""
+        errors = (ctypes.c_int * len(codes))(*codes)
+        self._library.rd_kafka_mock_push_request_errors_array(self._cluster, api_key, len(codes), errors)
+
+    def set_rack(self, broker: int, rack: str) -> None:
+        self._call("broker_set_rack", broker, rack.encode())
+
+    def set_broker_down(self, broker: int) -> None:
+        self._call("broker_set_down", broker)
+
+    def set_broker_up(self, broker: int) -> None:
+        self._call("broker_set_up", broker)
+
+    def close(self) -> None:
+        """Stops the brokers. May be called twice."""
+        if self._cluster:
+            self._library.rd_kafka_mock_cluster_destroy(self._cluster)
+            self._cluster = None
+        if self._client:
+            self._library.rd_kafka_destroy(self._client)
+            self._client = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _new_client(self) -> int | None:
+        """The cluster needs a client instance for its threads; it connects to nothing."""
+        text = ctypes.create_string_buffer(ERROR_TEXT_BYTES)
+        conf = self._library.rd_kafka_conf_new()
+        self._library.rd_kafka_conf_set(conf, b"client.id", b"embedded-brokers", text, len(text))
+        self._library.rd_kafka_conf_set(conf, b"log_level", b"0", text, len(text))
+        client = self._library.rd_kafka_new(PRODUCER, conf, text, len(text))
+        if not client:
+            raise EmbeddedClusterError(f"librdkafka did not start a client: {text.value.decode()}.")
+        return int(client)
+
+    def _call(self, name: str, *arguments: object) -> None:
+        code = getattr(self._library, f"rd_kafka_mock_{name}")(self._cluster, *arguments)
+        if code:
+            reason = confluent_kafka.KafkaError(code).str()
+            raise EmbeddedClusterError(f"The embedded brokers refused {name}{arguments}: {reason}.")

@@ -1,0 +1,122 @@
+"""Living beside other protocols and broken members: can a group be converted to KIP-848, and is its round wedged. Pure.
+
+Conversion. A member that joins with group.protocol=consumer makes a broker since 4.0 convert the whole classic group,
+unless an assignment carries userData, a blob does not parse, or the group is of another type (group coordinator 4.3,
+`ConsumerGroup.fromClassicGroup`). Brokers may also forbid it (group.consumer.migration.policy), which no client sees.
+
+The wedge, KAFKA-20570. Brokers up to 4.3 throw when they end a join round with a subscription that does not parse:
+JoinGroup is answered with UNKNOWN_SERVER_ERROR or never, for everybody, until that member is gone (reliability
+reference M14). DescribeGroups shows no subscriptions meanwhile. What is known: who came since the group last rested.
+"""
+
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.ghosts.proof import STABLE
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
+
+PROTOCOL_TYPE = "consumer"
+SHOWN = 5
+# The first unexplained answers may be a broker that is starting; our own patience ends at doubt_ms_max (10 s).
+WEDGED_S = 4.0
+BETWEEN_EVICTIONS_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Whether the group could be converted to KIP-848 as it is now; `obstacles` are phrases, empty when it could."""
+
+    obstacles: tuple[str, ...]
+
+    @property
+    def ready(self) -> bool:
+        return not self.obstacles
+
+
+def conversion(seen: DescribeAnswer) -> Conversion | None:
+    """None while the group is not Stable: nothing can be said of an unfinished round."""
+    if seen.error or seen.state != STABLE:
+        return None
+    if seen.protocol_type != PROTOCOL_TYPE:
+        return Conversion((f"it is of type '{seen.protocol_type}', not '{PROTOCOL_TYPE}'",))
+    if seen.protocol == STREAMS_PROTOCOL:
+        return Conversion(("it is a Kafka Streams application: its assignments carry userData",))
+    carrying = [m for m in seen.members if _carries_user_data(m)]
+    broken = [m for m in seen.members if not _parses(m)]
+    obstacles = []
+    if carrying:
+        obstacles.append(f"the assignment of {_named(carrying)} carries userData, which a conversion would lose")
+    if broken:
+        obstacles.append(f"the subscription or assignment of {_named(broken)} does not parse")
+    return Conversion(tuple(obstacles))
+
+
+@dataclass(frozen=True, slots=True)
+class Wedged:
+    """A round that the broker cannot end. `suspects` came since the group last rested."""
+
+    since_s: float
+    suspects: tuple[DescribedMember, ...]
+
+    @property
+    def reason(self) -> str:
+        if not self.suspects:
+            who = "nobody has joined since the group last rested, so a member has changed its subscription"
+        else:
+            who = f"since the group last rested came {_named(self.suspects)}"
+        return (
+            f"the broker has answered UNKNOWN_SERVER_ERROR for {self.since_s:.0f} s: brokers up to 4.3 cannot end a"
+            f" round while the subscription of a member does not parse (KAFKA-20570); {who}; stop that client, remove"
+            " it, or upgrade the brokers"
+        )
+
+
+class WedgeFinder:
+    """One group; shown every answer of DescribeGroups, and since when our own requests fail without an explanation."""
+
+    def __init__(self) -> None:
+        self._at_rest: frozenset[str] = frozenset()
+        self._rested = False
+        self._evicted_at = float("-inf")
+
+    def look(self, seen: DescribeAnswer, doubt_since: float | None, now: float) -> Wedged | None:
+        if seen.error:
+            return None
+        if seen.state == STABLE:
+            self._at_rest = frozenset(m.member_id for m in seen.members)
+            self._rested = True
+            return None
+        if doubt_since is None or now - doubt_since < WEDGED_S or seen.state != "PreparingRebalance":
+            return None
+        new = tuple(m for m in seen.members if m.member_id not in self._at_rest)
+        return Wedged(now - doubt_since, new if self._rested else ())
+
+    def to_evict(self, wedged: Wedged, now: float) -> DescribedMember | None:
+        """The suspect to remove next, where the operator allowed it: one at a time, so that no more go than must."""
+        if not wedged.suspects or now - self._evicted_at < BETWEEN_EVICTIONS_S:
+            return None
+        self._evicted_at = now
+        return wedged.suspects[0]
+
+
+def _carries_user_data(member: DescribedMember) -> bool:
+    try:
+        return bool(member.assignment) and bool(ConsumerProtocolAssignment.decode(member.assignment).user_data)
+    except RemoteProtocolError:
+        return False
+
+
+def _parses(member: DescribedMember) -> bool:
+    try:
+        ConsumerProtocolSubscription.decode(member.metadata)
+        if member.assignment:
+            ConsumerProtocolAssignment.decode(member.assignment)
+    except RemoteProtocolError:
+        return False
+    return True
+
+
+def _named(members: tuple[DescribedMember, ...] | list[DescribedMember]) -> str:
+    shown = ", ".join(f"{m.member_id} ({m.client_host})" for m in members[:SHOWN])
+    return shown + (f" and {len(members) - SHOWN} more" if len(members) > SHOWN else "")

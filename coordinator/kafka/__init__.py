@@ -1,0 +1,49 @@
+"""Everything that talks to brokers: group requests, metadata, offsets, logins and rights."""
+
+from bellwether_kafka.coordinator.kafka.acls import DENIED, NO_READERS_BUSINESS, grant, told
+from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Renewed
+from bellwether_kafka.coordinator.kafka.client_config import (
+    EMBEDDED,
+    ClientConfigError,
+    check_kerberos,
+    client_config,
+    librdkafka_properties,
+)
+from bellwether_kafka.coordinator.kafka.cluster import ClusterReader, ClusterUnreachableError, MetadataWatch
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, BrokerProtocol, ListedGroup
+from bellwether_kafka.coordinator.kafka.fetching import follower_fetching
+from bellwether_kafka.coordinator.kafka.offset_reader import Counts, GroupOffsets, OffsetReader, Offsets, OffsetsError
+from bellwether_kafka.coordinator.kafka.remove_members import RemovedMembers, RemoveMembers
+from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
+
+__all__ = [
+    "DENIED",
+    "EMBEDDED",
+    "NO_READERS_BUSINESS",
+    "BrokerGroup",
+    "BrokerMember",
+    "BrokerProtocol",
+    "CertificateFiles",
+    "ClientConfigError",
+    "ClusterReader",
+    "ClusterUnreachableError",
+    "Counts",
+    "GroupOffsets",
+    "ListedGroup",
+    "MetadataWatch",
+    "OffsetReader",
+    "Offsets",
+    "OffsetsError",
+    "RemoveMembers",
+    "RemovedMembers",
+    "Renewed",
+    "Transport",
+    "TransportError",
+    "UnreachableError",
+    "check_kerberos",
+    "client_config",
+    "follower_fetching",
+    "grant",
+    "librdkafka_properties",
+    "told",
+]

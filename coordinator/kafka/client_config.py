@@ -1,0 +1,233 @@
+"""One librdkafka-style property map configures both Kafka clients: this is its translation for kafka-python.
+
+What kafka-python cannot do is refused by name rather than ignored: a silently dropped security property would be a
+trap. Properties of our own start with "bellwether." and never reach librdkafka.
+"""
+
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bellwether_kafka.coordinator.kafka import kerberos, tokens
+from bellwether_kafka.coordinator.kafka.kerberos import GSSAPI, KerberosError
+from bellwether_kafka.coordinator.kafka.tokens import AWS_MSK_IAM, OAUTHBEARER
+from bellwether_kafka.coordinator.membership import CLIENT_ID
+
+OWN_PREFIX = "bellwether."
+API_VERSION = "bellwether.api.version"
+EMBEDDED = "bellwether.embedded.brokers"
+
+RECEIVE_BYTES_MAX = 100_000_000  # a JoinGroup answer holds every subscription; kafka-python's own limit is 1 MB
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
+CALLBACK = "oauth_cb"
+KEEPER = "_tokens"  # in our answer, for `transport`: kafka-python wants an object of its own around it
+KEYTAB = "_keytab"  # the same: (file, principal) of a login before anything connects
+
+# Properties that concern only confluent-kafka's part of the work, or do what kafka-python does anyway.
+IGNORED = frozenset(
+    {
+        "allow.auto.create.topics",
+        "broker.address.family",
+        "debug",
+        "log_level",
+        "metadata.max.age.ms",
+        "sasl.kerberos.keytab",  # these four: `kerberos` and librdkafka get tickets; kafka-python uses those
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.principal",
+        "socket.keepalive.enable",
+        "socket.nagle.disable",
+        "socket.timeout.ms",
+        "statistics.interval.ms",
+        "topic.metadata.refresh.interval.ms",
+    }
+)
+
+
+class ClientConfigError(ValueError):
+    """A property that cannot be used; the message is one sentence that names it and never its value if secret."""
+
+
+def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The map as confluent-kafka takes it: without our own properties, and with the tokens of this process where a
+    login needs any. What has been translated stays as it is. Raises ClientConfigError.
+    """
+    theirs = {name: value for name, value in properties.items() if not name.startswith(OWN_PREFIX)}
+    if GSSAPI in (theirs.get("sasl.mechanism"), theirs.get("sasl.mechanisms")):
+        return kerberos.librdkafkas(theirs)
+    if CALLBACK in theirs or not tokens.wanted(theirs):
+        return theirs
+    keeper = _keeper(theirs)
+    kept = {n: v for n, v in theirs.items() if n not in tokens.PROPERTIES and not n.startswith("sasl.mechanism")}
+    return {**kept, "sasl.mechanism": OAUTHBEARER, CALLBACK: keeper.for_librdkafka}
+
+
+def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Keyword arguments for kafka-python's connection manager.
+
+    Raises ClientConfigError naming a property that is missing, unknown or unusable.
+    """
+    config: dict[str, Any] = {"client_id": CLIENT_ID, "receive_message_max_bytes": RECEIVE_BYTES_MAX}
+    for name, value in properties.items():
+        config.update(_translated(name, str(value)))
+    if not config.get("bootstrap_servers"):
+        raise ClientConfigError("bootstrap.servers is not set: name at least one broker as host:port.")
+    _check_sasl(config)
+    if config.get("sasl_mechanism") in (OAUTHBEARER, AWS_MSK_IAM):
+        config |= {"sasl_mechanism": OAUTHBEARER, KEEPER: _keeper(properties)}
+    if config.get("sasl_mechanism") == GSSAPI:
+        config.setdefault("sasl_kerberos_service_name", kerberos.SERVICE_DEFAULT)
+        try:
+            config[KEYTAB] = kerberos.keytab_of(properties)
+        except KerberosError as error:
+            raise ClientConfigError(str(error)) from None
+    return config
+
+
+def _keeper(properties: Mapping[str, str]) -> tokens.TokenKeeper:
+    try:
+        return tokens.keeper(properties)
+    except tokens.TokenError as error:
+        raise ClientConfigError(str(error)) from None
+
+
+def _translated(name: str, value: str) -> dict[str, Any]:
+    if name in IGNORED or name == EMBEDDED or name in tokens.PROPERTIES:
+        return {}
+    rule = _RULES.get(name)
+    if rule is None:
+        raise ClientConfigError(f"The property {name} is not supported for group requests; remove it.")
+    key, convert = rule
+    try:
+        return {key: convert(value)}
+    except ValueError as error:
+        raise ClientConfigError(f"The property {name} cannot be used: {error}.") from None
+
+
+def _check_sasl(config: Mapping[str, Any]) -> None:
+    if "SASL" not in config.get("security_protocol", "PLAINTEXT"):
+        if "sasl_mechanism" in config:
+            raise ClientConfigError(
+                "sasl.mechanism is set but security.protocol is not SASL_PLAINTEXT or SASL_SSL, so nothing would be"
+                " authenticated."
+            )
+        return
+    mechanism = config.get("sasl_mechanism")
+    if mechanism is None:
+        raise ClientConfigError(
+            f"security.protocol is {config['security_protocol']}, but sasl.mechanism is not set; use one of"
+            f" {', '.join(SASL_MECHANISMS)}."
+        )
+    if mechanism == AWS_MSK_IAM and config["security_protocol"] != "SASL_SSL":
+        raise ClientConfigError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL.")
+    by_password = mechanism not in (GSSAPI, OAUTHBEARER, AWS_MSK_IAM)
+    missing = [n for n, key in _CREDENTIALS.items() if by_password and not config.get(key)]
+    if missing:
+        raise ClientConfigError(f"sasl.mechanism {mechanism} needs {' and '.join(missing)}.")
+
+
+def check_tls_files(config: Mapping[str, Any]) -> None:
+    """Reads the certificates and keys that are named. Raises ClientConfigError: the library would take a missing file
+    for a broker that cannot be reached."""
+    trust = config.get("ssl_cafile")
+    if trust:
+        _loaded("ssl.ca.location", trust, lambda context: context.load_verify_locations(cafile=trust))
+    chain, key, password = (config.get(name) for name in ("ssl_certfile", "ssl_keyfile", "ssl_password"))
+    if key and not chain:
+        raise ClientConfigError("ssl.key.location is set without ssl.certificate.location; set both.")
+    if chain:
+        where = "ssl.certificate.location" if not key else "ssl.certificate.location or ssl.key.location"
+        # Without a password OpenSSL would ask for one on the terminal.
+        secret = password or ""
+        _loaded(where, f"{chain}, {key}" if key else chain, lambda c: c.load_cert_chain(chain, key, lambda: secret))
+
+
+def check_kerberos(config: Mapping[str, Any]) -> None:
+    """Of GSSAPI: whether both clients can do it here; a ticket where a keytab is named. Raises ClientConfigError."""
+    if config.get("sasl_mechanism") != GSSAPI:
+        return
+    try:
+        kerberos.check_packages()
+        if config.get(KEYTAB) is not None:
+            kerberos.log_in(*config[KEYTAB])
+    except KerberosError as error:
+        raise ClientConfigError(str(error)) from None
+
+
+def _loaded(name: str, path: str, load: Callable[[ssl.SSLContext], None]) -> None:
+    try:
+        load(ssl.create_default_context())
+    except (OSError, ssl.SSLError) as error:
+        why = error.strerror or str(error)
+        raise ClientConfigError(f"The file {path} of {name} cannot be used ({why}); correct the path.") from None
+
+
+def _servers(value: str) -> list[str]:
+    servers = [server.strip() for server in value.split(",") if server.strip()]
+    for server in servers:
+        port = server.rsplit(":", 1)[-1] if ":" in server.rsplit("]", 1)[-1] else "9092"
+        if not port.isdigit() or not 0 < int(port) < 65_536:
+            raise ValueError(f"'{server}' is not host:port")
+    return servers
+
+
+def _one_of(allowed: tuple[str, ...]) -> Callable[[str], str]:
+    def convert(value: str) -> str:
+        if value.upper() not in allowed:
+            raise ValueError(f"'{value}' is not one of {', '.join(allowed)}")
+        return value.upper()
+
+    return convert
+
+
+def _number(value: str) -> int:
+    if not value.isdigit():
+        raise ValueError(f"'{value}' is not a whole number")
+    return int(value)
+
+
+def _host_check(value: str) -> bool:
+    if value not in ("https", "none"):
+        raise ValueError(f"'{value}' is neither https nor none")
+    return value == "https"
+
+
+def _verification(value: str) -> bool:
+    if value.lower() != "true":
+        raise ValueError("group requests always verify the broker's certificate; name its authority in ssl.ca.location")
+    return True
+
+
+def _version(value: str) -> tuple[int, ...]:
+    parts = value.split(".")
+    if not all(part.isdigit() for part in parts):
+        raise ValueError(f"'{value}' is not a version such as 2.3")
+    return tuple(int(part) for part in parts)
+
+
+_CREDENTIALS = {"sasl.username": "sasl_plain_username", "sasl.password": "sasl_plain_password"}
+_RULES: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "bootstrap.servers": ("bootstrap_servers", _servers),
+    "metadata.broker.list": ("bootstrap_servers", _servers),
+    "client.id": ("client_id", str),
+    "security.protocol": ("security_protocol", _one_of(SECURITY_PROTOCOLS)),
+    "sasl.mechanism": ("sasl_mechanism", _one_of(SASL_MECHANISMS)),
+    "sasl.mechanisms": ("sasl_mechanism", _one_of(SASL_MECHANISMS)),
+    "sasl.username": ("sasl_plain_username", str),
+    "sasl.password": ("sasl_plain_password", str),
+    "sasl.kerberos.service.name": ("sasl_kerberos_service_name", str),
+    "ssl.ca.location": ("ssl_cafile", str),
+    "ssl.certificate.location": ("ssl_certfile", str),
+    "ssl.key.location": ("ssl_keyfile", str),
+    "ssl.key.password": ("ssl_password", str),
+    "ssl.crl.location": ("ssl_crlfile", str),
+    "ssl.endpoint.identification.algorithm": ("ssl_check_hostname", _host_check),
+    "enable.ssl.certificate.verification": ("_verify", _verification),
+    "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _number),
+    "reconnect.backoff.ms": ("reconnect_backoff_ms", _number),
+    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _number),
+    "connections.max.idle.ms": ("connections_max_idle_ms", _number),
+    "receive.message.max.bytes": ("receive_message_max_bytes", _number),
+    API_VERSION: ("api_version", _version),
+}

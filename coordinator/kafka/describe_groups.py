@@ -1,0 +1,189 @@
+"""Describe calls of groups whose broker assigns (KIP-848 `consumer`, KIP-1071 `streams`): requests, and responses as
+plain values. Belongs to `transport`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.api_message import ApiMessage
+
+from bellwether_kafka.coordinator.kafka import schemas
+from bellwether_kafka.coordinator.membership import Connection, Node
+
+BrokerProtocol = Literal["consumer", "streams"]
+Partitions = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # the library has no types
+    pass
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
+    pass
+
+
+class StreamsGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
+    pass
+
+
+class StreamsGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeByBroker:
+    """The Describe call of one of the two protocols."""
+
+    connection: ClassVar[Connection] = Connection.CONTROL
+    request_id: int
+    node: Node
+    group_id: str
+    protocol: BrokerProtocol
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroups:
+    """The groups of one node."""
+
+    connection: ClassVar[Connection] = Connection.CONTROL
+    request_id: int
+    node: Node
+    group_id: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """`kind` is "classic", "consumer", "streams", "share" or "" where the broker is too old to say."""
+
+    group_id: str
+    protocol_type: str
+    state: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMember:
+    """`assigned` are (topic, partitions) of a consumer, or (subtopology id, partitions) of active tasks; `standby` are
+    standby and warm-up tasks. `offsets` are (subtopology id, partition, offset) that a Streams member reported."""
+
+    member_id: str
+    instance_id: str | None
+    rack: str | None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    assigned: Partitions
+    standby: Partitions = ()
+    process_id: str = ""
+    tags: tuple[tuple[str, str], ...] = ()
+    offsets: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSubtopology:
+    """`repartitions` and `changelogs` are the internal topics that it reads and keeps."""
+
+    subtopology_id: str
+    sources: tuple[str, ...]
+    repartitions: tuple[str, ...]
+    changelogs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGroup:
+    """A group that its broker assigns. `error` is Kafka's code, 0 for none."""
+
+    group_id: str
+    protocol: BrokerProtocol
+    error: int
+    message: str = ""
+    state: str = ""
+    epoch: int = -1
+    assignor: str = ""
+    members: tuple[BrokerMember, ...] = ()
+    subtopologies: tuple[BrokerSubtopology, ...] = field(default=())
+
+
+def describe_message(command: DescribeByBroker) -> Any:
+    kind = ConsumerGroupDescribeRequest if command.protocol == "consumer" else StreamsGroupDescribeRequest
+    return kind(group_ids=[command.group_id], include_authorized_operations=False)
+
+
+def described_by_broker(command: DescribeByBroker, response: Any) -> BrokerGroup:
+    group = response.groups[0]
+    if group.error_code:
+        return BrokerGroup(command.group_id, command.protocol, group.error_code, group.error_message or "")
+    consumer = command.protocol == "consumer"
+    topology = None if consumer else group.topology
+    return BrokerGroup(
+        group_id=command.group_id,
+        protocol=command.protocol,
+        error=0,
+        state=group.group_state,
+        epoch=group.assignment_epoch,
+        assignor=group.assignor_name if consumer else "",
+        members=tuple(_consumer(m) if consumer else _streams(m) for m in group.members),
+        subtopologies=() if topology is None else tuple(map(_subtopology, topology.subtopologies or ())),
+    )
+
+
+def list_message() -> Any:
+    return ListGroupsRequest(states_filter=[], types_filter=[])
+
+
+def listed_groups(response: Any) -> tuple[ListedGroup, ...]:
+    return tuple(
+        ListedGroup(
+            group.group_id,
+            group.protocol_type or "",
+            getattr(group, "group_state", None) or "",
+            (getattr(group, "group_type", None) or "").lower(),
+        )
+        for group in response.groups
+    )
+
+
+def _consumer(member: Any) -> BrokerMember:
+    return BrokerMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack=member.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=tuple(member.subscribed_topic_names),
+        assigned=tuple((t.topic_name, tuple(t.partitions)) for t in member.assignment.topic_partitions),
+    )
+
+
+def _streams(member: Any) -> BrokerMember:
+    held = member.assignment
+    return BrokerMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack=member.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=(),
+        assigned=_tasks(held.active_tasks),
+        standby=(*_tasks(held.standby_tasks), *_tasks(held.warmup_tasks)),
+        process_id=member.process_id,
+        tags=tuple((tag.key, tag.value) for tag in member.client_tags),
+        offsets=tuple((o.subtopology_id, o.partition, o.offset) for o in member.task_offsets),
+    )
+
+
+def _tasks(entries: Iterable[Any]) -> Partitions:
+    return tuple((entry.subtopology_id, tuple(entry.partitions)) for entry in entries)
+
+
+def _subtopology(entry: Any) -> BrokerSubtopology:
+    return BrokerSubtopology(
+        subtopology_id=entry.subtopology_id,
+        sources=tuple(entry.source_topics),
+        repartitions=tuple(topic.name for topic in entry.repartition_source_topics),
+        changelogs=tuple(topic.name for topic in entry.state_changelog_topics),
+    )

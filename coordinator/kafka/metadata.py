@@ -1,0 +1,166 @@
+"""What a metadata read is, once it has left the Kafka client: which topics have how many partitions on which brokers.
+
+Pure. A partition's `placement` is (leader id, replica ids). A cluster has few distinct ones, so partitions carry codes
+into one table of placements, and racks are worked out per distinct placement and not per partition.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NO_RACK, ClusterView, IntArray
+
+NO_BROKER = -1
+PLACEMENT_LIMIT = 1_000_000
+
+Placement = tuple[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicRead:
+    """One topic as of `read_at` (seconds, monotonic): a placement code per partition, or why there are none.
+
+    `trouble` is None for a topic that is there, ABSENT for one that the broker does not know, else a sentence part
+    such as "Topic authorization failed": the topic may well exist and is not to be taken for gone.
+    """
+
+    read_at: float
+    codes: IntArray
+    trouble: str | None = None
+
+
+ABSENT = "absent"
+NO_CODES = np.zeros(0, dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetadataRead:
+    """The topics of one question. `codes` runs over the partitions of `topics` (sorted by name), `counts` per topic.
+
+    `racks` are the last known racks by broker id, those of brokers that are down included; `online` are the brokers
+    that are up. `absent` and `unreadable` split the topics that were asked for and are not in `topics`.
+    """
+
+    topics: tuple[str, ...]
+    counts: IntArray
+    codes: IntArray
+    placements: Sequence[Placement]
+    racks: Mapping[int, str]
+    online: frozenset[int]
+    read_at: float
+    absent: frozenset[str] = frozenset()
+    unreadable: frozenset[str] = frozenset()
+
+    @property
+    def count_of(self) -> dict[str, int]:
+        return dict(zip(self.topics, self.counts.tolist(), strict=True))
+
+    @property
+    def codes_of(self) -> dict[str, IntArray]:
+        """The placement code of each partition, by topic."""
+        if not self.topics:
+            return {}
+        return dict(zip(self.topics, np.split(self.codes, np.cumsum(self.counts)[:-1]), strict=True))
+
+
+@dataclass(slots=True)
+class MetadataCache:
+    """The latest read of each topic, and the racks of every broker ever seen. One writer at a time."""
+
+    topics: dict[str, TopicRead] = field(default_factory=dict)
+    racks: dict[int, str] = field(default_factory=dict)
+    online: frozenset[int] = frozenset()
+    _placements: list[Placement] = field(default_factory=list)
+    _code: dict[Placement, int] = field(default_factory=dict)
+
+    def see_brokers(self, racks: Mapping[int, str | None]) -> None:
+        """Takes the brokers that are online: one that is back without a rack has lost it, one that is away has not."""
+        self.online = frozenset(racks)
+        for broker, rack in racks.items():
+            if rack:
+                self.racks[broker] = rack
+            else:
+                self.racks.pop(broker, None)
+
+    def see_topic(self, topic: str, read_at: float, distinct: Sequence[Placement], codes: IntArray) -> None:
+        """Takes a topic whose partitions carry codes into `distinct`."""
+        if len(self._placements) + len(distinct) > PLACEMENT_LIMIT:
+            self._forget()
+        translation = np.array([self._intern(placement) for placement in distinct], dtype=np.int32)
+        self.topics[topic] = TopicRead(read_at, translation[codes] if len(codes) else NO_CODES)
+
+    def see_trouble(self, topic: str, read_at: float, trouble: str) -> None:
+        self.topics[topic] = TopicRead(read_at, NO_CODES, trouble)
+
+    def stale(self, topics: Iterable[str], oldest: float) -> list[str]:
+        """The topics that were never read or were read before `oldest` (seconds, monotonic)."""
+        return sorted(t for t in topics if t not in self.topics or self.topics[t].read_at < oldest)
+
+    def read(self, topics: Iterable[str], now: float) -> MetadataRead:
+        """Composes what is known of these topics; a topic that was never read counts as unreadable."""
+        asked = sorted(set(topics))
+        known = {t: self.topics[t] for t in asked if t in self.topics}
+        there = tuple(t for t in asked if t in known and known[t].trouble is None)
+        codes = [known[t].codes for t in there]
+        absent = frozenset(t for t in known if known[t].trouble == ABSENT)
+        return MetadataRead(
+            topics=there,
+            counts=np.array([len(c) for c in codes], dtype=np.int32),
+            codes=np.concatenate(codes) if codes else NO_CODES,
+            placements=self._placements,
+            racks=dict(self.racks),
+            online=self.online,
+            read_at=min((known[t].read_at for t in known), default=now),
+            absent=absent,
+            unreadable=frozenset(asked) - frozenset(there) - absent,
+        )
+
+    def _intern(self, placement: Placement) -> int:
+        code = self._code.setdefault(placement, len(self._placements))
+        if code == len(self._placements):
+            self._placements.append(placement)
+        return code
+
+    def _forget(self) -> None:
+        """Years of reassignments must not fill the memory. Reads that were handed out keep the old table."""
+        self.topics.clear()
+        self._code = {}
+        self._placements = []
+
+
+def distinct_placements(partitions: Iterable[Placement]) -> tuple[list[Placement], IntArray]:
+    """Each distinct placement once, and per partition the index of its own."""
+    code: dict[Placement, int] = {}
+    codes = [code.setdefault(placement, len(code)) for placement in partitions]
+    return list(code), np.array(codes, dtype=np.int32)
+
+
+def cluster_view(read: MetadataRead) -> ClusterView:
+    """The assignors' view of a read: cost per partition is array work, cost per distinct placement is Python."""
+    used, inverse = np.unique(read.codes, return_inverse=True)
+    placements = [read.placements[code] for code in used.tolist()]
+    rack_sets = [frozenset(read.racks[b] for b in replicas if b in read.racks) for _, replicas in placements]
+    racks = tuple(sorted(frozenset().union(*rack_sets) | frozenset(read.racks.values())))
+    rack_code = {rack: i for i, rack in enumerate(racks)}
+    rows: dict[frozenset[str], int] = {}
+    row_of = np.array([rows.setdefault(held, len(rows)) for held in rack_sets], dtype=np.int32)
+    table = np.zeros((max(1, len(rows)), len(racks)), dtype=np.bool_)
+    for held, row in rows.items():
+        table[row, [rack_code[rack] for rack in held]] = True
+    leaders = [read.racks.get(leader, "") for leader, _ in placements]
+    leader_rack = np.array([rack_code.get(rack, NO_RACK) for rack in leaders], dtype=np.int32)
+    first = np.zeros(len(read.topics) + 1, dtype=np.int64)
+    np.cumsum(read.counts, out=first[1:])
+    return ClusterView(
+        topics=read.topics,
+        counts=read.counts,
+        first=first,
+        racks=racks,
+        signature=row_of[inverse] if placements else NO_CODES,
+        signature_racks=table,
+        leader_rack=leader_rack[inverse] if placements else NO_CODES,
+        read_at=read.read_at,
+        unreadable=read.unreadable,
+        index={topic: i for i, topic in enumerate(read.topics)},
+    )

@@ -1,0 +1,179 @@
+"""When new metadata is worth a rebalance: the leader's duty of consumer-protocol reference §5.3 as a pure function.
+
+Rules: growth and new topics at once; a topic that is gone or a count that shrank only when two consecutive reads say so
+(one stale broker answers like that); replica racks by the rule of Kafka 4.4 (KAFKA-20778), and only after they have
+stayed different for a hold-down, so that a rolling restart of brokers costs nothing; a topic that cannot be read is
+not gone.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import ClusterView, IntArray
+from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, Placement
+
+NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRules:
+    """`hold_down_ms`: how long racks must stay different; `repeat_ms`: how soon an unanswered reason is told again."""
+
+    hold_down_ms: int = 60_000
+    repeat_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WatchState:
+    """What a group was planned with, and what looks suspicious since. Times are seconds on the monotonic clock.
+
+    `counts` are partitions by topic as planned (a subscribed topic that is missing had none); `frozen` are the topics
+    that could not be read then. Of `kept` topics, which nobody subscribes to, only the loss matters: no plan can do
+    anything about another size. `placed` is the read to compare racks with, None until there was one.
+    `objection` says what stands against a rebalance with other topics, "" for nothing.
+    """
+
+    counts: dict[str, int]
+    topics: frozenset[str]
+    frozen: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    objection: Callable[[ClusterView], str] | None = None
+    rack_aware: bool = False
+    placed: MetadataRead | None = None
+    suspects: frozenset[str] = frozenset()
+    racks_differ_since: float | None = None
+    told: tuple[str, ...] = ()
+    told_at: float = field(default=float("-inf"))
+
+
+def planned_with(
+    view: ClusterView,
+    topics: Collection[str],
+    *,
+    rack_aware: bool,
+    read: MetadataRead | None = None,
+    kept: Collection[str] = (),
+    objection: Callable[[ClusterView], str] | None = None,
+) -> WatchState:
+    """The state after a plan was sent: changes count from the view that the plan was made with."""
+    followed = frozenset(topics) | frozenset(kept)
+    counts = {topic: int(view.counts[i]) for topic, i in view.index.items() if topic in followed}
+    return WatchState(
+        counts=counts,
+        topics=followed,
+        frozen=view.unreadable & followed,
+        kept=frozenset(kept) - frozenset(topics),
+        objection=objection,
+        rack_aware=rack_aware,
+        placed=read,
+    )
+
+
+def material_change(
+    state: WatchState, read: MetadataRead, now: float, rules: WatchRules
+) -> tuple[str | None, WatchState]:
+    """Why the group should rebalance (a sentence; None for no reason), and the state to bring along next time."""
+    found = read.count_of
+    reasons: list[str] = []
+    suspects: set[str] = set()
+    for topic in sorted(state.topics - read.unreadable):
+        before, after = state.counts.get(topic, 0), found.get(topic, 0)
+        if topic in state.kept and before and after:
+            continue
+        if topic in state.frozen and after:
+            reasons.append(f"topic {topic} can be read again, with {after} partitions")
+        elif after > before:
+            reasons.append(_grown(topic, before, after))
+        elif after < before and topic in state.suspects:
+            reasons.append(_shrunk(topic, before, after))
+        elif after < before:
+            suspects.add(topic)
+    state = replace(state, suspects=frozenset(suspects) | (state.suspects & _still_small(state, found)))
+    state, racks = _rack_reason(state, read, now, rules)
+    reasons += racks
+    return _told_once(state, tuple(reasons), now, rules)
+
+
+def racks_equivalent(old: MetadataRead, a: Placement, new: MetadataRead, b: Placement) -> bool:
+    """Kafka 4.4's test (KAFKA-20778): every replica with a rack that is online in one read has its rack among the
+    other's online racks, or is offline in the other; and the other way round."""
+    return _covered(old, a[1], new, b[1]) and _covered(new, b[1], old, a[1])
+
+
+def _covered(here: MetadataRead, mine: tuple[int, ...], there: MetadataRead, theirs: tuple[int, ...]) -> bool:
+    racks = {there.racks.get(b) for b in theirs if b in there.online}
+    offline = {b for b in theirs if b not in there.online}
+    return all(here.racks.get(b) in racks or b in offline for b in mine if b in here.online)
+
+
+def topics_with_new_racks(old: MetadataRead, new: MetadataRead) -> tuple[str, ...]:
+    """The topics, present in both reads, with a partition whose replica racks are no longer equivalent.
+
+    Few pairs of placements are distinct, so the rule is asked per pair and not per partition.
+    """
+    before, after = old.codes_of, new.codes_of
+    verdict: dict[tuple[int, int], bool] = {}
+    changed: list[str] = []
+    for topic in sorted(before.keys() & after.keys()):
+        for pair in _distinct_pairs(before[topic], after[topic]):
+            if pair not in verdict:
+                verdict[pair] = racks_equivalent(old, old.placements[pair[0]], new, new.placements[pair[1]])
+            if not verdict[pair]:
+                changed.append(topic)
+                break
+    return tuple(changed)
+
+
+def _distinct_pairs(old: IntArray, new: IntArray) -> list[tuple[int, int]]:
+    shared = min(len(old), len(new))
+    joined = np.unique((old[:shared].astype(np.int64) << 32) | new[:shared])
+    return list(zip((joined >> 32).tolist(), (joined & 0xFFFFFFFF).tolist(), strict=True))
+
+
+def _rack_reason(state: WatchState, read: MetadataRead, now: float, rules: WatchRules) -> tuple[WatchState, list[str]]:
+    if not state.rack_aware:
+        return state, []
+    if state.placed is None:
+        return replace(state, placed=read), []
+    changed = topics_with_new_racks(state.placed, read)
+    if not changed:
+        return replace(state, racks_differ_since=None), []
+    since = now if state.racks_differ_since is None else state.racks_differ_since
+    state = replace(state, racks_differ_since=since)
+    if (now - since) * 1000 < rules.hold_down_ms:
+        return state, []
+    return state, [f"the racks of replicas changed for {_names(changed)}"]
+
+
+def _told_once(
+    state: WatchState, reasons: tuple[str, ...], now: float, rules: WatchRules
+) -> tuple[str | None, WatchState]:
+    if not reasons:
+        return None, replace(state, told=(), told_at=float("-inf"))
+    if reasons == state.told and (now - state.told_at) * 1000 < rules.repeat_ms:
+        return None, state
+    return "; ".join(reasons), replace(state, told=reasons, told_at=now)
+
+
+def _still_small(state: WatchState, found: dict[str, int]) -> frozenset[str]:
+    return frozenset(t for t in state.suspects if found.get(t, 0) < state.counts.get(t, 0))
+
+
+def _grown(topic: str, before: int, after: int) -> str:
+    if before == 0:
+        return f"topic {topic} appeared with {after} partitions"
+    return f"topic {topic} grew from {before} to {after} partitions"
+
+
+def _shrunk(topic: str, before: int, after: int) -> str:
+    if after == 0:
+        return f"topic {topic} is gone"
+    return f"topic {topic} went from {before} to {after} partitions"
+
+
+def _names(topics: tuple[str, ...]) -> str:
+    shown = ", ".join(topics[:NAMES_SHOWN])
+    left = len(topics) - NAMES_SHOWN
+    return f"{shown} and {left} more" if left > 0 else shown

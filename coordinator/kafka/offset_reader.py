@@ -1,0 +1,145 @@
+"""Reads of end offsets through confluent-kafka's admin client and of committed offsets through the transport of group
+requests, in limited time. Owns its threads.
+
+Plans need the ends of changelogs, dated and at most a moment old; the watch over progress needs source topics as well.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from bellwether_kafka.assignors.shared import LongArray
+from bellwether_kafka.assignors.streams.application import MISSING, EndOffsets
+from bellwether_kafka.coordinator.kafka.offset_requests import FetchedOffsets
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership import name_of
+
+THREADS = 1
+RESULT_SLACK_S = 0.5  # the client's own timeout should be the one that speaks
+
+Counts = Mapping[str, int]
+Offsets = dict[str, LongArray]
+
+
+class OffsetsError(Exception):
+    """No offsets in time, or not all of them; the message names the first partition without one."""
+
+
+class GroupOffsets(Protocol):
+    """What `transport.Transport` is here."""
+
+    async def committed(self, group_id: str, topics: Counts, timeout_ms: int = 5_000) -> FetchedOffsets: ...
+
+
+class OffsetReader:
+    """For one event loop; requests run in threads. Without `groups` there are log ends only. `clock` is in seconds,
+    monotonic; `wall_clock` in seconds, epoch."""
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        groups: GroupOffsets | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._admin = admin
+        self._groups = groups
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="offset-reader")
+
+    async def end_offsets(self, group_id: str, latest: Counts, committed: Counts, limit_s: float) -> EndOffsets:
+        """The ends of changelogs: `latest` topics by their log ends (read uncommitted), `committed` ones, which are
+        source topics, by the group's committed offsets. Never raises; a failure is a value.
+
+        Nothing is kept: beside older ends, members that have just joined are beyond the end, which means a store to be
+        restored from scratch, or seem to have caught up where they have not.
+        """
+        began_ms = int(self._wall_clock() * 1000)
+        try:
+            ends, own = await asyncio.gather(self.ends(latest, limit_s), self.committed(group_id, committed, limit_s))
+        except OffsetsError as error:
+            return EndOffsets.failed(str(error))
+        return EndOffsets({**ends, **{t: np.maximum(offsets, 0) for t, offsets in own.items()}}, began_ms)
+
+    async def ends(self, topics: Counts, limit_s: float) -> Offsets:
+        """The log ends of partitions 0..n-1 of each topic. Raises OffsetsError."""
+        return await self._in_thread(self._ends, dict(topics), limit_s)
+
+    async def starts(self, topics: Counts, limit_s: float) -> Offsets:
+        """The log starts of partitions 0..n-1 of each topic. Raises OffsetsError."""
+        return await self._in_thread(self._starts, dict(topics), limit_s)
+
+    async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets:
+        """The group's committed offsets, MISSING where there is none. Raises OffsetsError."""
+        if not topics:
+            return {}
+        at = f"committed offsets of {group_id}"
+        if self._groups is None:
+            raise OffsetsError(f"{at}: there is nobody to ask")
+        try:
+            async with asyncio.timeout(limit_s):
+                found = await self._groups.committed(group_id, topics, int(limit_s * 1000))
+        except TimeoutError as error:
+            raise OffsetsError(f"{at}: no answer in time") from error
+        except TransportError as error:
+            raise OffsetsError(f"{at}: {error}") from error
+        if found.error:
+            raise OffsetsError(f"{at}: {name_of(found.error)}{' for ' * bool(found.at)}{found.at}")
+        return {topic: np.array(offsets, dtype=np.int64) for topic, offsets in found.offsets.items()}
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, function: Callable[..., Offsets], *arguments: object) -> Offsets:
+        work = asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        try:
+            return await asyncio.wait_for(work, float(str(arguments[-1])) + 2 * RESULT_SLACK_S)
+        except TimeoutError as error:
+            raise OffsetsError("offsets: no answer in time") from error
+
+    def _ends(self, topics: dict[str, int], limit_s: float) -> Offsets:
+        return self._listed(topics, OffsetSpec.latest(), limit_s)
+
+    def _starts(self, topics: dict[str, int], limit_s: float) -> Offsets:
+        return self._listed(topics, OffsetSpec.earliest(), limit_s)
+
+    def _listed(self, topics: dict[str, int], spec: OffsetSpec, limit_s: float) -> Offsets:
+        wanted = {TopicPartition(t, p): spec for t, n in topics.items() for p in range(n)}
+        if not wanted:
+            return {t: np.zeros(0, dtype=np.int64) for t in topics}
+        found = _empty(topics)
+        deadline = self._clock() + limit_s + RESULT_SLACK_S
+        try:
+            asked = self._admin.list_offsets(
+                wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=limit_s
+            )
+            for partition, answer in asked.items():
+                at = f"end offset of {partition.topic}-{partition.partition}"
+                found[partition.topic][partition.partition] = self._result(answer, deadline, at).offset
+        except (KafkaException, ValueError) as error:
+            raise OffsetsError(f"end offsets: {_text(error)}") from error
+        return found
+
+    def _result(self, answer: "Future[Any]", deadline: float, at: str) -> Any:
+        try:
+            return answer.result(max(0.0, deadline - self._clock()))
+        except KafkaException as error:
+            raise OffsetsError(f"{at}: {_text(error)}") from error
+        except TimeoutError as error:
+            raise OffsetsError(f"{at}: no answer in time") from error
+
+
+def _empty(topics: Counts) -> Offsets:
+    return {t: np.full(n, MISSING, dtype=np.int64) for t, n in topics.items()}
+
+
+def _text(error: Exception) -> str:
+    return str(error.args[0].str()) if isinstance(error, KafkaException) else str(error)

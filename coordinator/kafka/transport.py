@@ -1,0 +1,421 @@
+"""Group requests over kafka-python's connection manager; nothing else in the project touches that library.
+
+The library runs a coroutine loop of its own. One IO thread drives it for all groups; asyncio callers hand a request
+over and get a frozen answer back. Connections: per broker one for short requests, shared by all groups, and per group
+one for JoinGroup and SyncGroup, which brokers park together with all that follows them (reliability reference M16).
+Of the library's cluster metadata only the bootstrap list is used: FindCoordinator tells the rest.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+
+from kafka import errors as kafka_errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from bellwether_kafka.coordinator.kafka.client_config import (
+    EMBEDDED,
+    KEEPER,
+    KEYTAB,
+    ClientConfigError,
+    check_kerberos,
+    check_tls_files,
+    client_config,
+    librdkafka_properties,
+)
+from bellwether_kafka.coordinator.kafka.describe_groups import (
+    BrokerGroup,
+    BrokerProtocol,
+    DescribeByBroker,
+    ListedGroup,
+    ListGroups,
+    describe_message,
+    described_by_broker,
+    list_message,
+    listed_groups,
+)
+from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
+from bellwether_kafka.coordinator.kafka.log_sizes import LogSizes, sizes_answer, sizes_message
+from bellwether_kafka.coordinator.kafka.offset_requests import (
+    FetchedOffsets,
+    FetchOffsets,
+    offsets_answer,
+    offsets_message,
+)
+from bellwether_kafka.coordinator.kafka.remove_members import (
+    RemovedMembers,
+    RemoveMembers,
+    remove_answer,
+    remove_message,
+)
+from bellwether_kafka.coordinator.kafka.sasl_tokens import Tokens
+from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
+from bellwether_kafka.coordinator.membership import (
+    Answer,
+    Code,
+    Connection,
+    CoordinatorAnswer,
+    Describe,
+    DescribeAnswer,
+    Evict,
+    Failure,
+    FindCoordinator,
+    Join,
+    Node,
+    Request,
+    RequestFailed,
+    Sync,
+)
+
+__all__ = [
+    "ClientConfigError",
+    "Transport",
+    "TransportError",
+    "UnreachableError",
+    "client_config",
+    "librdkafka_properties",
+]
+
+GROUP_KEY_TYPE = 0
+LANES = (0, 1)  # JoinGroups of one group that may be parked at once
+IN_FLIGHT_MAX = 10_000  # heartbeats of all groups on one broker; the library pauses a connection at its limit
+CONNECT_TIMEOUT_MS = 5_000
+CONNECT_TIMEOUT_MAX_MS = 10_000
+RECONNECT_MAX_MS = 2_000
+PAUSE_POLL_S = 0.02
+CLOSE_TIMEOUT_MS = 5_000
+PROBE_GROUP = "bellwether"  # any name will do: an error code is an answer
+
+# librdkafka's mock brokers: an ApiVersions answer that kafka-python cannot read, no DescribeGroups, and a sync round
+# that ends with the leader's request, before followers have sent theirs.
+EMBEDDED_API_VERSION = (2, 3)
+EMBEDDED_SYNC_GRACE_S = 0.2
+
+Extra = FetchOffsets | RemoveMembers | LogSizes | DescribeByBroker | ListGroups  # what no membership asks for
+
+log = logging.getLogger(__name__)
+
+
+class TransportError(Exception):
+    """A group request that got no answer; the message is for people."""
+
+    def __init__(self, failure: Failure, reason: str) -> None:
+        super().__init__(reason)
+        self.failure = failure
+
+
+class UnreachableError(TransportError):
+    """No bootstrap server could be used; the message is one sentence that names them or the property to check."""
+
+
+class Transport:
+    """All groups' requests. `request` may be called from one event loop only; start and close once.
+
+    Properties are librdkafka's plus "bellwether.api.version" (pin the broker version instead of asking for it) and
+    "bellwether.embedded.brokers" (the brokers are librdkafka's mock).
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        config = client_config(properties)
+        config.pop("_verify", None)
+        check_tls_files(config)
+        check_kerberos(config)
+        config.pop(KEYTAB, None)
+        self._tokens: TokenKeeper | None = config.pop(KEEPER, None)
+        if self._tokens is not None:
+            config["sasl_oauth_token_provider"] = Tokens(self._tokens)
+        self._embedded = str(properties.get(EMBEDDED, "false")).lower() == "true"
+        if self._embedded:
+            config.setdefault("api_version", EMBEDDED_API_VERSION)
+        defaults = {
+            "max_in_flight_requests_per_connection": IN_FLIGHT_MAX,
+            "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
+            "socket_connection_setup_timeout_max_ms": CONNECT_TIMEOUT_MAX_MS,
+            "reconnect_backoff_max_ms": RECONNECT_MAX_MS,
+        }
+        self._config = defaults | config
+        self._net: Any = NetworkSelector(client_id=self._config["client_id"])
+        self._connections = Connections(self._net, **self._config)
+        self._round: dict[str, int] = {}  # how many join connections a group has dropped
+        self._closed = False
+        self.broker_version: tuple[int, ...] = ()  # what the requests that a broker knows say of its age
+
+    # ---- for the runtime (asyncio side) ------------------------------------------------------------------------
+
+    async def start(self, timeout_ms: int = 10_000) -> None:
+        """Connects to one bootstrap server. Raises UnreachableError with a sentence for people."""
+        if self._tokens is not None:
+            try:
+                await asyncio.to_thread(self._tokens.token)
+            except TokenError as none:
+                raise UnreachableError(Failure.AUTHENTICATION, str(none)) from None
+        self._net.start()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                connection, error = await self._on_io_thread(self._connections.any_broker)
+        except TimeoutError:
+            raise UnreachableError(Failure.TIMED_OUT, self._unreachable("no answer in time")) from None
+        if error is not None:
+            failure = failure_of(error)
+            raise UnreachableError(failure, self._unreachable(str(error), failure))
+        self.broker_version = tuple(connection.broker_version or ())
+        # A listener that wants a login answers ApiVersions to anybody and closes at the first real request.
+        reply = await self.request(FindCoordinator(0, PROBE_GROUP, timeout_ms))
+        if isinstance(reply, RequestFailed) and reply.failure is Failure.DISCONNECTED:
+            why = "the connection was closed at the first request"
+            raise UnreachableError(Failure.AUTHENTICATION, self._unreachable(why, Failure.AUTHENTICATION))
+
+    async def request(self, command: Request) -> Answer | RequestFailed:
+        """Sends one request on the connection that it names; never raises for what a broker or the network does.
+
+        Cancelling it does not free the connection of a parked JoinGroup: `abandon` does.
+        """
+        if self._embedded and isinstance(command, Describe):
+            return DescribeAnswer(command.request_id, Code.GROUP_ID_NOT_FOUND)
+        if self._embedded and isinstance(command, Sync):
+            await asyncio.sleep(EMBEDDED_SYNC_GRACE_S)
+        key = self._key(command)
+        reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
+        if error is None:
+            return cast("Answer", reply)
+        log.debug("%s of group %s failed: %s", type(command).__name__, command.group_id, error)
+        return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
+
+    def abandon(self, group_id: str) -> None:
+        """Drops the group's join connection, and with it what the broker parks there; the next request gets a new one.
+
+        Also for a group that has stopped.
+        """
+        number = self._round.get(group_id, 0)
+        self._round[group_id] = number + 1
+        keys = [_join_key(group_id, number, lane) for lane in LANES]
+        for key in keys:
+            self._soon(partial(self._connections.drop, key))
+
+    async def describe_group(self, group_id: str, timeout_ms: int = 5_000) -> DescribeAnswer:
+        """State, protocol and members with metadata and assignment bytes (both empty unless Stable), from the group's
+        coordinator node. Raises TransportError; an error code of the broker is in the answer."""
+        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
+        if isinstance(found, CoordinatorAnswer) and found.node is not None:
+            found = await self.request(Describe(0, found.node, group_id, timeout_ms))
+        if isinstance(found, RequestFailed):
+            raise TransportError(found.failure, found.reason)
+        return found if isinstance(found, DescribeAnswer) else DescribeAnswer(0, found.error)
+
+    async def committed(self, group_id: str, topics: Mapping[str, int], timeout_ms: int = 5_000) -> FetchedOffsets:
+        """The committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node.
+
+        Raises TransportError; an error code of the broker is in the answer.
+        """
+        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
+        if isinstance(found, RequestFailed):
+            raise TransportError(found.failure, found.reason)
+        if not isinstance(found, CoordinatorAnswer) or found.node is None:
+            return FetchedOffsets({}, found.error)
+        command = FetchOffsets(0, found.node, group_id, topics, timeout_ms)
+        reply = await self._asked(command)
+        return cast("FetchedOffsets", reply)
+
+    async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol, timeout_ms: int = 5_000) -> BrokerGroup:
+        """A group whose broker assigns. Raises TransportError; an error code of the broker is in the answer."""
+        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
+        if isinstance(found, RequestFailed):
+            raise TransportError(found.failure, found.reason)
+        if not isinstance(found, CoordinatorAnswer) or found.node is None:
+            return BrokerGroup(group_id, protocol, found.error)
+        asked = DescribeByBroker(0, found.node, group_id, protocol, timeout_ms)
+        reply = await self._asked(asked)
+        return cast("BrokerGroup", reply)
+
+    async def list_groups(self, node: Node, timeout_ms: int = 5_000) -> tuple[ListedGroup, ...]:
+        """The groups that this node coordinates. Raises TransportError."""
+        asked = ListGroups(0, node, "", timeout_ms)
+        reply = await self._asked(asked)
+        return cast("tuple[ListedGroup, ...]", reply)
+
+    async def _asked(self, command: Extra) -> Any:
+        """The answer to what no membership asks for. Raises TransportError."""
+        key = self._key(command)
+        reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
+        if error is not None:
+            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        return reply
+
+    async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
+        """LeaveGroup for members of others; never raises for what a broker or the network does."""
+        try:
+            return cast("RemovedMembers", await self._asked(command))
+        except TransportError as error:
+            return RequestFailed(command.request_id, error.failure, str(error))
+
+    async def log_sizes(
+        self, node: Node, topics: Mapping[str, int], timeout_ms: int = 5_000
+    ) -> dict[tuple[str, int], int]:
+        """Bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises TransportError.
+
+        Empty without the ACL DESCRIBE on the cluster.
+        """
+        command = LogSizes(0, node, "", topics, timeout_ms)
+        reply = await self._asked(command)
+        return cast("dict[tuple[str, int], int]", reply)
+
+    async def close(self) -> None:
+        """Closes every connection and ends the IO thread."""
+        if self._closed:
+            return
+        self._closed = True
+        self._soon(self._connections.close)
+        await asyncio.to_thread(self._shut)
+
+    def _shut(self) -> None:
+        self._net.stop(timeout_ms=CLOSE_TIMEOUT_MS)
+        self._net.close()
+
+    def _soon(self, action: Callable[[], object]) -> None:
+        def run() -> None:
+            action()
+
+        try:
+            self._net.call_soon_threadsafe(run)
+        except RuntimeError:
+            log.debug("the IO thread has ended")
+
+    async def _on_io_thread(self, work: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
+        """Runs a coroutine of the library's kind on its thread: its value, or the error that it ended with."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+        def settle(value: object, error: BaseException | None) -> None:
+            if not outcome.done():
+                outcome.set_result((value, error))
+
+        def hand_back(value: object, error: BaseException | None) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle, value, error)
+
+        async def job() -> Any:
+            return await work()
+
+        future = self._net.call_soon_with_future(job)
+        future.add_callback(lambda value: hand_back(value, None))
+        future.add_errback(lambda error: hand_back(None, error))
+        return await outcome
+
+    def _key(self, command: Request | Extra) -> str:
+        lane = command.lane if isinstance(command, (Join, Evict)) else 0
+        if lane is not None and (command.connection is Connection.JOIN or isinstance(command, Evict)):
+            return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
+        if isinstance(command, FindCoordinator):
+            return ""
+        return f"control-{command.node.node_id}"
+
+    def _unreachable(self, why: str, failure: Failure = Failure.DISCONNECTED) -> str:
+        servers = ",".join(self._config["bootstrap_servers"])
+        if failure is Failure.AUTHENTICATION:
+            return (
+                f"The brokers at bootstrap.servers ({servers}) refused us ({why}); check security.protocol and the"
+                " sasl.* or ssl.* properties."
+            )
+        if failure is Failure.MALFORMED:
+            return (
+                f"What answers at bootstrap.servers ({servers}) does not speak Kafka's protocol in the clear ({why});"
+                " check the ports and security.protocol."
+            )
+        return f"No broker can be reached at bootstrap.servers ({servers}): {why}; check the addresses and the network."
+
+    # ---- on the IO thread --------------------------------------------------------------------------------------
+
+    async def _exchange(self, key: str, command: Request | Extra) -> Any:
+        if isinstance(command, FindCoordinator):
+            connection = await self._connections.any_broker(command.attempt)
+        else:
+            connection = self._connections.named(key, command.node)
+        waited_s = 0.0
+        while connection.connected and connection.paused and waited_s * 1000 < command.timeout_ms:
+            # Throttled by a quota, or the write buffer is full: the library would refuse at once.
+            await self._net.sleep(PAUSE_POLL_S)
+            waited_s += PAUSE_POLL_S
+        if isinstance(command, FetchOffsets):
+            asked = offsets_message(command)
+            return offsets_answer(command, await connection.send_request(asked, request_timeout_ms=command.timeout_ms))
+        if isinstance(command, RemoveMembers):
+            wanted = remove_message(command)
+            return remove_answer(await connection.send_request(wanted, request_timeout_ms=command.timeout_ms))
+        if isinstance(command, LogSizes):
+            asked = sizes_message(command)
+            return sizes_answer(await connection.send_request(asked, request_timeout_ms=command.timeout_ms))
+        if isinstance(command, DescribeByBroker):
+            asked = describe_message(command)
+            reply = await connection.send_request(asked, request_timeout_ms=command.timeout_ms)
+            return described_by_broker(command, reply)
+        if isinstance(command, ListGroups):
+            return listed_groups(await connection.send_request(list_message(), request_timeout_ms=command.timeout_ms))
+        return answer(command, await connection.send_request(message(command), request_timeout_ms=command.timeout_ms))
+
+
+class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
+    """The library's connection manager with connections that we name ourselves. For the IO thread only."""
+
+    def __init__(self, net: Any, **config: Any) -> None:
+        super().__init__(net, **config)
+        self._works = 0  # the bootstrap server that worked last for a first attempt
+        self._behind: dict[str, Node] = {}
+
+    async def any_broker(self, attempt: int = 0) -> Any:
+        """A connection to the first bootstrap server that works, beginning `attempt` places after the one that did
+        last."""
+        brokers = self.cluster.bootstrap_brokers()
+        error: Exception = kafka_errors.KafkaConnectionError("bootstrap.servers names no broker")
+        for offset in range(len(brokers)):
+            at = (self._works + attempt + offset) % len(brokers)
+            try:
+                connection = await self._opened(brokers[at].node_id)
+            except Exception as failed:  # noqa: BLE001 - whatever TLS, SASL and the library raise: try the next
+                error = failed
+                continue
+            if attempt == 0:
+                self._works = at
+            return connection
+        raise error
+
+    def named(self, key: str, node: Node) -> Any:
+        """The connection of this name, opened anew if the node behind it has changed."""
+        if self._behind.get(key) != node:
+            self.drop(key)
+            self._behind[key] = node
+            # The only door through which the library lets a node in that it did not learn from Metadata.
+            found = SimpleNamespace(node_id=key, host=node.host, port=node.port, error_code=0)
+            self.cluster.add_coordinator(found, GROUP_KEY_TYPE, key, synthesize_node_id=False)
+        return self._opened(key)
+
+    def drop(self, key: str) -> None:
+        self._behind.pop(key, None)
+        self.close(node_id=key)
+        self._conns.pop(key, None)
+        self.reset_backoff(key)
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        """The library drops what it has read when the same read finds the end of the stream. But that is how a broker
+        says why it refuses a login: one answer, then it closes. So the end is reported by the next read."""
+        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        receive = transport._sock_recv  # noqa: SLF001 - the only place where both are known
+
+        def last_words_first() -> tuple[bytes, Exception | None]:
+            data, error = receive()
+            return data, None if data else error
+
+        transport._sock_recv = last_words_first  # noqa: SLF001 - as above
+        return transport
+
+    def _opened(self, key: str) -> Any:
+        # The library remembers a refused login for ever; credentials can be put right, and it backs off anyway.
+        self._auth_failures.pop(key, None)
+        return self.get_connection(key, refresh_metadata_on_err=False)
+
+
+def _join_key(group_id: str, number: int, lane: int) -> str:
+    return f"join-{group_id}-{number}-{lane}"

@@ -1,0 +1,112 @@
+"""Who leads a classic group when its leader goes: the first member in the order of the broker's hash table.
+
+Two orders are known, and tried on real brokers by `tests/interop/succession`:
+
+JAVA   java.util.HashMap, the group coordinator of Kafka 4: by bucket, then by arrival. Twice the size above 3/4.
+SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by bucket, then by the signed hash. Twice
+       the size at 3/4.
+
+Both begin with 16 buckets, never shrink, and take as bucket the low bits of h ^ h >>> 16, h being String.hashCode
+(streams-protocol reference §6.3). DescribeGroups lists members in the same order, so a listing says whether an order
+holds, how large the table is, and who comes next.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from bellwether_kafka.protocol.primitives import java_string_hash
+
+BUCKETS_MIN = 16
+GROWN_MAX = 64  # tables that were at most so many times larger than now are thought of
+SIGN = 1 << 31
+
+
+class Order(Enum):
+    JAVA = "java"
+    SCALA = "scala"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A broker's table of members: its order and its number of buckets."""
+
+    order: Order
+    buckets: int
+
+
+def spread_hash(member_id: str) -> int:
+    """h ^ h >>> 16 of String.hashCode, unsigned."""
+    value = java_string_hash(member_id)
+    return value ^ value >> 16
+
+
+def buckets_for(members: int, order: Order) -> int:
+    """The number of buckets of a table that never held more members than these."""
+    buckets = BUCKETS_MIN
+    while 4 * members > 3 * buckets or (order is Order.SCALA and 4 * members == 3 * buckets):
+        buckets *= 2
+    return buckets
+
+
+def grown(known: Iterable[Table], members: int) -> tuple[Table, ...]:
+    """These tables when they have come to hold so many members."""
+    return tuple(Table(table.order, max(table.buckets, buckets_for(members, table.order))) for table in known)
+
+
+def tables(listing: Sequence[str]) -> tuple[Table, ...]:
+    """Every table that lists these members in this order; none: the broker's order is not known to us.
+
+    Few members prove little: any order of two is ascending every second time.
+    """
+    hashes = [spread_hash(member_id) for member_id in listing]
+    found = []
+    for order in Order:
+        smallest = buckets_for(len(listing), order)
+        buckets = smallest
+        while buckets <= smallest * GROWN_MAX:
+            if _ascends(hashes, order, buckets):
+                found.append(Table(order, buckets))
+            buckets *= 2
+    return tuple(found)
+
+
+def rivals(members: Iterable[str], own: str, table: Table) -> tuple[str, ...]:
+    """Members that come before an id that is new in this table."""
+    mine = spread_hash(own)
+    return tuple(m for m in members if m != own and _before(spread_hash(m), mine, table))
+
+
+def unavoidable(members: Iterable[str], table: Table) -> tuple[str, ...]:
+    """Members before which no new id can come: in Java's table those in the first bucket were there first."""
+    if table.order is Order.SCALA:
+        return ()
+    return tuple(m for m in members if spread_hash(m) & (table.buckets - 1) == 0)
+
+
+def sorts_first(members: Iterable[str], own: str, known: Iterable[Table]) -> bool:
+    """Whether no better id than this new one is to be had: in each of these tables only those come before it that no
+    id can pass."""
+    others = [m for m in members if m != own]
+    return all(set(rivals(others, own, table)) <= set(unavoidable(others, table)) for table in known)
+
+
+def _before(other: int, mine: int, table: Table) -> bool:
+    mask = table.buckets - 1
+    if other & mask != mine & mask:
+        return other & mask < mine & mask
+    return table.order is Order.JAVA or _signed(other) <= _signed(mine)
+
+
+def _ascends(hashes: Sequence[int], order: Order, buckets: int) -> bool:
+    mask = buckets - 1
+    if order is Order.JAVA:
+        keys = [(value & mask, 0) for value in hashes]
+    else:
+        keys = [(value & mask, _signed(value)) for value in hashes]
+    return all(before <= after for before, after in pairwise(keys))
+
+
+def _signed(value: int) -> int:
+    return value - 2 * SIGN if value & SIGN else value

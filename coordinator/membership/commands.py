@@ -1,0 +1,185 @@
+"""Everything that a `GroupMembership` can ask of its runtime: a closed union of frozen values.
+
+Requests name the connection they must travel on. A broker parks JoinGroup and SyncGroup together with everything
+queued behind them on the same connection, so those two have a connection of the group's own, and the short ones share
+another (reliability reference M16).
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import ClassVar
+
+from bellwether_kafka.coordinator.membership.events import JoinedMember, Node
+
+
+class Connection(Enum):
+    JOIN = auto()  # one per group: may be parked for minutes
+    CONTROL = auto()  # shared per broker: always answered at once
+    ANY = auto()  # any broker will do
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinator:
+    """Key type 0 (group). Any broker can answer; `attempt` counts the searches, so that each asks another broker."""
+
+    connection: ClassVar[Connection] = Connection.ANY
+    request_id: int
+    group_id: str
+    timeout_ms: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    connection: ClassVar[Connection] = Connection.CONTROL
+    request_id: int
+    node: Node
+    group_id: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    connection: ClassVar[Connection] = Connection.JOIN
+    request_id: int
+    node: Node
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    protocols: tuple[tuple[str, bytes], ...]
+    reason: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    timeout_ms: int
+    lane: int = 0  # a second JoinGroup of the group needs a second connection while the first is parked
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    connection: ClassVar[Connection] = Connection.JOIN
+    request_id: int
+    node: Node
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol: str
+    assignments: tuple[tuple[str, bytes], ...]
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    connection: ClassVar[Connection] = Connection.CONTROL
+    request_id: int
+    node: Node
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """LeaveGroup for one member; an empty member id with an instance id removes the static member."""
+
+    connection: ClassVar[Connection] = Connection.CONTROL
+    request_id: int
+    node: Node
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    reason: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """LeaveGroup for other members, by member id: they find out by their next request. With a lane it waits behind the
+    JoinGroup that is parked there: brokers read the next request of a connection when they have answered the last."""
+
+    connection: ClassVar[Connection] = Connection.CONTROL
+    request_id: int
+    node: Node
+    group_id: str
+    member_ids: tuple[str, ...]
+    reason: str
+    timeout_ms: int
+    lane: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Nobody waits for this JoinGroup or SyncGroup any more: drop the connection on which the broker parks it."""
+
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Plan for this generation until `deadline` (seconds, monotonic). A dry one is only compared with what is.
+
+    `removed` are members that we have removed to lead: they are back under other ids, and have not restarted.
+    """
+
+    generation: int
+    protocol: str
+    members: tuple[JoinedMember, ...]
+    own_member_id: str
+    deadline: float
+    dry: bool = False
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildMemory:
+    """The broker kept the assignment of a returned static leader: read what every member holds from DescribeGroups."""
+
+    generation: int
+    protocol: str
+    members: tuple[JoinedMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The broker took our assignments for this generation: they are history from now on."""
+
+    generation: int
+
+
+class NoteKind(Enum):
+    LEADING = auto()
+    ADOPTED = auto()  # a group that somebody else led is ours now
+    REFUSED = auto()  # a generation that we led and gave back without a plan: always with a reason
+    LEFT = auto()
+    REJOINING = auto()
+    WATCHING = auto()
+    ALERT = auto()  # somebody should look
+    GHOST = auto()  # a dead member was removed
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One line for logs and metrics."""
+
+    kind: NoteKind
+    reason: str
+    generation: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """This group cannot be led. One sentence that names the group, the setting or the ACL, and the remedy."""
+
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Last command of a machine; it ignores every later event."""
+
+
+Request = FindCoordinator | Describe | Join | Sync | Heartbeat | Leave | Evict
+Command = Request | Abandon | Decide | RebuildMemory | Delivered | Note | Fatal | Stopped

@@ -1,0 +1,256 @@
+"""The requests of one group: builds them, knows which are under way and whose answers still matter. Also its timers.
+
+At most one request of each kind is under way. Nothing here decides anything; `GroupMembership` does.
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from bellwether_kafka.coordinator.membership.commands import (
+    Abandon,
+    Command,
+    Describe,
+    Evict,
+    FindCoordinator,
+    Heartbeat,
+    Join,
+    Leave,
+    Request,
+    Sync,
+)
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.events import Node
+
+NO_GENERATION = -1
+REASON_LENGTH_MAX = 255  # what Java clients send at most
+
+
+class Kind(Enum):
+    FIND = auto()
+    DESCRIBE = auto()
+    JOIN = auto()
+    JOIN_AGAIN = auto()  # under the same instance id, while the first is parked
+    BARRIER = auto()  # a JoinGroup that is only for the pending id
+    GIVE_BACK = auto()  # LeaveGroup of pending ids of ours
+    OPEN = auto()  # LeaveGroup of a member of ours, behind its JoinGroup: it opens the next round
+    EVICT = auto()  # LeaveGroup of another member
+    SYNC = auto()
+    HEARTBEAT = auto()
+    LEAVE = auto()
+
+
+class Timer(Enum):
+    WATCH = auto()
+    RETRY = auto()
+    HEARTBEAT = auto()
+    DECISION = auto()
+    COALESCE = auto()
+    LINGER = auto()
+    FOLLOWUP = auto()
+    REBALANCE = auto()
+    LEAVE = auto()
+    APPROACH = auto()
+
+
+PARKED = (Kind.JOIN, Kind.JOIN_AGAIN, Kind.BARRIER, Kind.SYNC)
+LANE = {Kind.JOIN: 0, Kind.JOIN_AGAIN: 1, Kind.BARRIER: 1}
+
+
+class Timers:
+    """Named deadlines in seconds; one per name."""
+
+    def __init__(self) -> None:
+        self._at: dict[Timer, float] = {}
+
+    def __contains__(self, timer: Timer) -> bool:
+        return timer in self._at
+
+    def set(self, timer: Timer, at: float) -> None:
+        self._at[timer] = at
+
+    def clear(self, *timers: Timer) -> None:
+        for timer in timers:
+            self._at.pop(timer, None)
+
+    def clear_all(self) -> None:
+        self._at.clear()
+
+    def earliest(self) -> float | None:
+        return min(self._at.values(), default=None)
+
+    def take_due(self, now: float) -> Timer | None:
+        """Removes and returns the timer that has been due for longest."""
+        due = [(at, timer.value, timer) for timer, at in self._at.items() if at <= now]
+        if not due:
+            return None
+        timer = min(due)[2]
+        del self._at[timer]
+        return timer
+
+
+class Requests:
+    """Commands on their way out. `node` is the coordinator node, None while it has to be found.
+
+    `paused` is a back-off: nothing but a LeaveGroup that begins afresh is sent until it ends.
+    """
+
+    def __init__(self, config: MembershipConfig) -> None:
+        self.config = config
+        self.out: list[Command] = []
+        self.node: Node | None = None
+        self.member_id = ""
+        self.generation = NO_GENERATION
+        self.protocol = ""
+        self.protocols = config.protocols  # what we offer
+        self.paused = False
+        self._last_id = 0
+        self._searches = 0
+        self._waiting: dict[Kind, int] = {}
+        self._parked_at: Node | None = None
+
+    def drain(self) -> tuple[Command, ...]:
+        out, self.out = tuple(self.out), []
+        return out
+
+    def waits_for(self, kind: Kind) -> bool:
+        return kind in self._waiting
+
+    def arrived(self, request_id: int) -> Kind | None:
+        """The kind of the request that this answers, None if nobody waits for it any more."""
+        for kind, waiting in self._waiting.items():
+            if waiting == request_id:
+                del self._waiting[kind]
+                return kind
+        return None
+
+    def abandon(self, *kinds: Kind) -> None:
+        for kind in kinds:
+            request_id = self._waiting.pop(kind, None)
+            if request_id is not None and kind in PARKED:
+                self.out.append(Abandon(request_id))
+
+    def parked_elsewhere(self) -> bool:
+        """A JoinGroup or SyncGroup waits at a node that is not the coordinator node any more."""
+        parked = Kind.JOIN in self._waiting or Kind.SYNC in self._waiting
+        return parked and self._parked_at != self.node
+
+    def _send(self, kind: Kind, build: Callable[[int, Node], Request]) -> bool:
+        """Sends and says so, unless one is under way; looks for the coordinator node first where that is not known."""
+        if kind in self._waiting or self.paused:
+            return False
+        if self.node is None:
+            self.find()
+            return False
+        self.out.append(build(self._next_id(kind), self.node))
+        if kind in (Kind.JOIN, Kind.SYNC):
+            self._parked_at = self.node
+        return True
+
+    def _next_id(self, kind: Kind) -> int:
+        self._last_id += 1
+        self._waiting[kind] = self._last_id
+        return self._last_id
+
+    def find(self) -> None:
+        if Kind.FIND in self._waiting or self.paused:
+            return
+        config = self.config
+        request_id = self._next_id(Kind.FIND)
+        self.out.append(FindCoordinator(request_id, config.group_id, config.request_timeout_ms, self._searches))
+        # A broker that lags behind names a dead node again and again: ask another one next time.
+        self._searches += 1
+
+    def describe(self) -> None:
+        config = self.config
+        self._send(Kind.DESCRIBE, lambda rid, node: Describe(rid, node, config.group_id, config.request_timeout_ms))
+
+    def join(
+        self,
+        metadata: bytes,
+        reason: str,
+        *,
+        kind: Kind = Kind.JOIN,
+        member_id: str | None = None,
+        static: bool = True,
+        besides: tuple[str, ...] = (),
+        lane: int | None = None,
+    ) -> None:
+        """As the member that we are unless told otherwise. `besides`: names to offer last."""
+        config = self.config
+        own_id = self.member_id if member_id is None else member_id
+        self._send(
+            kind,
+            lambda rid, node: Join(
+                request_id=rid,
+                node=node,
+                group_id=config.group_id,
+                member_id=own_id,
+                instance_id=config.instance_id if static else None,
+                protocols=tuple((name, metadata) for name in (*self.protocols, *besides)),
+                reason=reason[:REASON_LENGTH_MAX],
+                session_timeout_ms=config.session_timeout_ms,
+                rebalance_timeout_ms=config.rebalance_timeout_ms,
+                timeout_ms=config.join_timeout_ms,
+                lane=LANE[kind] if lane is None else lane,
+            ),
+        )
+
+    def sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
+        config = self.config
+        self._send(
+            Kind.SYNC,
+            lambda rid, node: Sync(
+                request_id=rid,
+                node=node,
+                group_id=config.group_id,
+                member_id=self.member_id,
+                instance_id=config.instance_id,
+                generation=self.generation,
+                protocol=self.protocol,
+                assignments=assignments,
+                timeout_ms=config.session_timeout_ms,
+            ),
+        )
+
+    def heartbeat(self) -> bool:
+        config = self.config
+        return self._send(
+            Kind.HEARTBEAT,
+            lambda rid, node: Heartbeat(
+                request_id=rid,
+                node=node,
+                group_id=config.group_id,
+                member_id=self.member_id,
+                instance_id=config.instance_id,
+                generation=self.generation,
+                timeout_ms=config.request_timeout_ms,
+            ),
+        )
+
+    def evict(
+        self, member_ids: tuple[str, ...], reason: str, *, kind: Kind = Kind.EVICT, lane: int | None = None
+    ) -> None:
+        """LeaveGroup of members that are not this one: a leader whose place we take, or pending ids of ours. With a
+        lane: as soon as the JoinGroup that is parked there has been answered."""
+        config = self.config
+        text = reason[:REASON_LENGTH_MAX]
+        limit_ms = config.leave_ms_max if lane is None else config.join_timeout_ms
+        self._send(kind, lambda rid, node: Evict(rid, node, config.group_id, member_ids, text, limit_ms, lane))
+
+    def leave(self, reason: str) -> None:
+        self._send(Kind.LEAVE, lambda rid, node: self._leave(rid, node, reason))
+
+    def last_leave(self, reason: str) -> Leave | None:
+        return self._leave(0, self.node, reason) if self.node is not None and self.member_id else None
+
+    def _leave(self, request_id: int, node: Node, reason: str) -> Leave:
+        config = self.config
+        return Leave(
+            request_id=request_id,
+            node=node,
+            group_id=config.group_id,
+            member_id=self.member_id,
+            instance_id=config.instance_id,
+            reason=reason[:REASON_LENGTH_MAX],
+            timeout_ms=config.leave_ms_max,
+        )

@@ -1,0 +1,243 @@
+"""Rules of the membership machine that need no machine: whom we can lead, when to adopt, how long to coalesce."""
+
+import zlib
+from dataclasses import dataclass, replace
+
+from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.membership.errors import Code
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
+from bellwether_kafka.protocol.messages import (
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
+
+PROTOCOL_TYPE = "consumer"
+MEMBER_ID_UUID_LENGTH = 36
+NOT_TO_BE_CONVERTED = b"bellwether"
+COALESCE_STEPS = 4
+
+
+def subscription(topics: tuple[str, ...], *, streams: bool = False) -> bytes:
+    """Our own metadata: version 0 with empty userData, the only form that every foreign leader can read (§1.3).
+
+    In a Streams group a valid SubscriptionInfo instead: on anything else a Java leader dies (streams reference §6.2).
+    """
+    user_data = SubscriptionInfo().encode() if streams else b""
+    return ConsumerProtocolSubscription(version=0, topics=topics, user_data=user_data).encode()
+
+
+def empty_assignment(*, streams: bool = False) -> bytes:
+    """Our own assignment while we are alone."""
+    user_data = AssignmentInfo().encode() if streams else None
+    return ConsumerProtocolAssignment(user_data=user_data).encode()
+
+
+def with_own(
+    assignments: tuple[tuple[str, bytes], ...], member_id: str, config: MembershipConfig
+) -> tuple[tuple[str, bytes], ...]:
+    """Where an online conversion to KIP-848 is to be blocked, our own empty assignment carries userData: a broker
+    converts no group in which any assignment does. Streams applications carry some anyway."""
+    if config.online_conversion == "allow" or config.streams:
+        return assignments
+    own = ConsumerProtocolAssignment(user_data=NOT_TO_BE_CONVERTED).encode()
+    return tuple((name, own if name == member_id else blob) for name, blob in assignments)
+
+
+def alone(members: tuple[JoinedMember, ...], member_id: str) -> bool:
+    return all(m.member_id == member_id for m in members)
+
+
+def without_sidecars(answer: DescribeAnswer) -> DescribeAnswer:
+    """An application's threads alone: a sidecar that leads it is a member, but no process that could get tasks.
+
+    Known by its process id, zero, which Java never draws. What cannot be read stays: it may be a thread.
+    """
+    return replace(answer, members=tuple(m for m in answer.members if not _is_sidecar(m.metadata)))
+
+
+def _is_sidecar(metadata: bytes) -> bool:
+    try:
+        info = SubscriptionInfo.decode(ConsumerProtocolSubscription.decode(metadata).user_data or b"")
+    except RemoteProtocolError:
+        return False
+    return not info.future and info.process_id == SubscriptionInfo().process_id
+
+
+def assigned_by_broker(answer: DescribeAnswer) -> bool:
+    """The group is none that a client can lead: KIP-848, KIP-1071 or share."""
+    return "not a classic group" in answer.message
+
+
+def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
+    """Why we can never lead this group, as a sentence with the remedy; "" if we can."""
+    group = config.group_id
+    if assigned_by_broker(answer):
+        return (
+            f"Group '{group}' is not a classic consumer group: its broker assigns by itself (KIP-848 or another new"
+            " protocol); remove it from our groups, or set group.protocol=classic in its members."
+        )
+    if answer.protocol_type not in ("", PROTOCOL_TYPE):
+        return (
+            f"Group '{group}' is of type '{answer.protocol_type}', not '{PROTOCOL_TYPE}': it does not belong to"
+            " consumers; remove it from our groups."
+        )
+    ours = config.protocols
+    if config.adopt != "when-empty" and not config.streams:
+        ours += STOCK_PROTOCOLS  # what a running group uses is offered, too
+    if answer.protocol and answer.protocol not in ours:
+        if config.streams:
+            return (
+                f"Group '{group}' uses the protocol '{answer.protocol}', so it is no Kafka Streams application; remove"
+                ' kind = "streams" from its settings.'
+            )
+        if answer.protocol == STREAMS_PROTOCOL:
+            return f"Group '{group}' is a Kafka Streams application; set kind = \"streams\" and its topology."
+        if answer.protocol == STATEFUL_PROTOCOL:
+            return f"Group '{group}' is made of stateful members; set kind = \"stateful\"."
+        return (
+            f"Group '{group}' uses the protocol '{answer.protocol}', which is not among ours"
+            f" ({', '.join(config.protocols)}); add it to protocols."
+        )
+    return _taken(answer, config)
+
+
+def _taken(answer: DescribeAnswer, config: MembershipConfig) -> str:
+    """A member with our instance id that is no process of ours would be thrown out if we joined."""
+    for member in answer.members if config.instance_id is not None else ():
+        if member.instance_id == config.instance_id and (_works(member) or _is_foreign(member, config)):
+            return (
+                f"Group '{config.group_id}': the group.instance.id '{config.instance_id}' belongs to the application's"
+                f" member {member.member_id}; set another instance_id."
+            )
+    return ""
+
+
+def _works(member: DescribedMember) -> bool:
+    try:
+        return bool(member.assignment) and bool(ConsumerProtocolAssignment.decode(member.assignment).partitions)
+    except RemoteProtocolError:
+        return False
+
+
+def _is_foreign(member: DescribedMember, config: MembershipConfig) -> bool:
+    """Whether a member that has no work, and the instance id that we are to use, has come from another program.
+
+    Brokers show subscriptions of groups at rest only. An earlier process of ours may have listed other topics.
+    """
+    if not member.metadata:
+        return not _same_client(member, config)
+    if member.metadata == subscription(config.topics, streams=config.streams):
+        return False
+    try:
+        listed = ConsumerProtocolSubscription.decode(member.metadata).topics
+    except RemoteProtocolError:
+        return True
+    ours = _is_sidecar(member.metadata) if config.streams else member.metadata == subscription(tuple(listed))
+    return not (ours and _same_client(member, config))
+
+
+def _same_client(member: DescribedMember, config: MembershipConfig) -> bool:
+    """Sidecars of one set may have client ids of their own, and tell each other who has the seat."""
+    return config.standby or config.client_id is None or member.client_id in ("", config.client_id)
+
+
+def is_missing(answer: DescribeAnswer) -> bool:
+    return answer.error == Code.GROUP_ID_NOT_FOUND
+
+
+def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
+    """Our instance id is a member already: an earlier process of ours, or another one."""
+    return config.instance_id is not None and any(m.instance_id == config.instance_id for m in answer.members)
+
+
+def was_ours(leader: str, config: MembershipConfig) -> bool:
+    """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader (§4.4).
+
+    Such ids are the instance id, a dash and a UUID.
+    """
+    prefix = f"{config.instance_id}-"
+    return (
+        config.instance_id is not None
+        and leader.startswith(prefix)
+        and len(leader) == len(prefix) + MEMBER_ID_UUID_LENGTH
+    )
+
+
+def spread(group_id: str) -> float:
+    """A factor of 0.8 to 1.2, fixed per group, so that hundreds of groups do not retry in step."""
+    return 0.8 + 0.4 * (zlib.crc32(group_id.encode()) % 1000) / 1000
+
+
+def backed_off_ms(base_ms: float, failures: int, max_ms: float) -> float:
+    return min(base_ms * 2.0 ** min(failures, 20), max_ms)
+
+
+class Adoption:
+    """When a watched group may be joined: nobody may notice, and never in quick repetition."""
+
+    def __init__(self, config: MembershipConfig) -> None:
+        self._config = config
+        self._after = float("-inf")
+        self._failures = 0
+        # After a leave because nobody came, an empty group is joined again only when somebody has been there.
+        self.seen_members = True
+
+    def set_back(self, now: float) -> None:
+        config = self._config
+        delay_ms = backed_off_ms(config.readopt_ms, self._failures, config.readopt_ms_max)
+        self._failures += 1
+        self._after = now + delay_ms * spread(config.group_id) / 1000
+
+    def wait_until(self, at: float) -> None:
+        self._after = max(self._after, at)
+
+    def may_try_in(self, now: float) -> float:
+        """Seconds until the wait after a setback is over, 0 if there is none."""
+        return max(0.0, self._after - now)
+
+    def succeeded(self) -> None:
+        self._failures = 0
+
+    def may_join(self, answer: DescribeAnswer, now: float) -> str:
+        """The reason to join, "" to go on watching."""
+        ours = holds_instance(answer, self._config)
+        if answer.members and not ours:
+            self.seen_members = True
+        if self.may_try_in(now):
+            return ""
+        if ours:
+            return "our instance is still a member"
+        empty = is_missing(answer) or answer.state in ("Empty", "Dead") or not answer.members
+        return "the group is empty" if empty and self.seen_members and self._config.adopt_empty else ""
+
+
+@dataclass(slots=True)
+class Coalescing:
+    """Holding the join round open while members arrive. Times in seconds.
+
+    The round ends when nobody has come for `quiet_s`, at the latest at `limit`.
+    """
+
+    quiet_s: float
+    limit: float
+    grown_at: float
+    members: int | None = None
+
+    @classmethod
+    def begin(cls, now: float, config: MembershipConfig) -> "Coalescing":
+        return cls(quiet_s=config.coalesce_ms / 1000, limit=now + config.coalesce_ms_max / 1000, grown_at=now)
+
+    def counted(self, members: int, now: float) -> bool:
+        """Takes a head count; True when the round should be closed now."""
+        if self.members is not None and members > self.members:
+            self.grown_at = now
+        self.members = max(members, self.members or 0)
+        return now >= min(self.grown_at + self.quiet_s, self.limit)
+
+    def next_count_at(self, now: float) -> float:
+        step = now + self.quiet_s / COALESCE_STEPS
+        return min(step, self.limit)

@@ -1,0 +1,126 @@
+"""When a group that others lead may become ours: a policy without IO. What is then done is in `takeover`.
+
+when-empty   never: it is joined when nobody is in it
+succeed      come into a round that waits for a member that does not return; if that was the leader, we lead, and if
+             the answer names another we leave at once
+take-over    come into a group at rest, remove its leader once, and lead; where that is not allowed: succeed
+"""
+
+from dataclasses import dataclass, replace
+
+from bellwether_kafka.coordinator.membership.broker_order import Table, grown, tables, unavoidable
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription
+
+PROVEN_FROM = (3, 9)  # see tests/interop/succession
+# A round that is open for so long waits for somebody: members of an ordinary one hear of it by their next heartbeat,
+# which Java and librdkafka send every 3 s by default.
+WAITING_S = 4.0
+ATTEMPTS_WITHIN_S = 3_600.0
+STABLE, PREPARING = "Stable", "PreparingRebalance"
+
+
+@dataclass(frozen=True, slots=True)
+class Approach:
+    """One attempt. `evictions`: how many leaders may be removed on the way, 0 to succeed one that is gone already.
+
+    `listing` and `tables` are the members as the broker listed them, and what that says of its table.
+    """
+
+    evictions: int
+    listing: tuple[DescribedMember, ...]
+    tables: tuple[Table, ...]
+
+
+class Ambition:
+    """Looks at what is described of a group that others lead, and says when to try. Remembers who led."""
+
+    def __init__(self, config: MembershipConfig) -> None:
+        self._config = config
+        self._tried_at: list[float] = []
+        self._waiting_since: float | None = None
+        self._waiting_for: frozenset[str] = frozenset()
+        self.leader = ""  # the member that the last answer named
+        self.obstacle = ""  # why there is no take-over now, "" for nothing
+
+    @property
+    def eager(self) -> bool:
+        """Rounds that wait for the dead are short: they are seen only by those who look often."""
+        return self._config.adopt != "when-empty"
+
+    def approach(self, answer: DescribeAnswer, now: float) -> Approach | None:
+        """The attempt to make now, None for none."""
+        waited_s = self._waited(answer, now)
+        self.obstacle = ""
+        if not answer.members or holds_instance(answer, self._config) or not self.eager:
+            return None
+        known = tables([m.member_id for m in answer.members])
+        if answer.state == PREPARING and waited_s >= WAITING_S:
+            return Approach(0, answer.members, known)
+        if answer.state != STABLE or self._config.adopt != "take-over":
+            return None
+        self.obstacle = self._obstacle(answer, known, now)
+        return None if self.obstacle else Approach(self._config.evictions_max, answer.members, known)
+
+    def tries(self, approach: Approach, now: float) -> None:
+        """An attempt begins. Those that remove somebody are counted whatever comes of them: a group that we take, lose
+        and take again would lose a member's work each time."""
+        if approach.evictions:
+            self._tried_at.append(now)
+
+    def failed(self, leader: str) -> None:
+        """An attempt of ours came to nothing; `leader` as far as it is known."""
+        self.leader = leader or self.leader
+
+    def succeeded(self) -> None:
+        self.leader = ""
+
+    def _obstacle(self, answer: DescribeAnswer, known: tuple[Table, ...], now: float) -> str:
+        config = self._config
+        if config.takeover_guard:
+            return config.takeover_guard
+        if not known:
+            return "the broker lists members in an order that we do not know, so nobody knows who would lead next"
+        self._tried_at = [at for at in self._tried_at if now - at < ATTEMPTS_WITHIN_S]
+        if len(self._tried_at) >= config.takeover_attempts_max:
+            return f"it has been tried {len(self._tried_at)} times within an hour"
+        rival = _sidecar_among(answer.members, config)
+        if rival:
+            return f"{rival} is another sidecar; give both one instance_id and standby, or this group to one of them"
+        ids = [m.member_id for m in answer.members]
+        if self.leader not in ids:
+            return ""
+        others = [m for m in ids if m != self.leader]
+        ahead = max((unavoidable(others, table) for table in grown(known, len(ids) + 1)), key=len)
+        if len(ahead) < config.evictions_max:
+            return ""
+        return f"{ahead[0]} would lead after {self.leader}, whatever our member id; it passes when one of them restarts"
+
+    def _waited(self, answer: DescribeAnswer, now: float) -> float:
+        """For how long the same members have been in an open round."""
+        present = frozenset(m.member_id for m in answer.members)
+        if answer.state != PREPARING:
+            self._waiting_since = None
+        elif self._waiting_since is None or present != self._waiting_for:
+            self._waiting_since, self._waiting_for = now, present
+        return 0.0 if self._waiting_since is None else now - self._waiting_since
+
+
+def _sidecar_among(members: tuple[DescribedMember, ...], config: MembershipConfig) -> str:
+    """A member that subscribes in our very bytes. Two that take over would take the group from each other for ever."""
+    ours = subscription(config.topics, streams=config.streams)
+    return next((member.member_id for member in members if member.metadata == ours), "")
+
+
+def proven(config: MembershipConfig, broker_version: tuple[int, ...]) -> MembershipConfig:
+    """The same group; without take-over where nobody has tried in which order the brokers choose leaders."""
+    if config.adopt != "take-over" or config.takeover_guard or broker_version >= PROVEN_FROM:
+        return config
+    version = ".".join(map(str, broker_version)) or "an unknown version"
+    return replace(config, takeover_guard=f"who leads next has not been tried on brokers like these (Kafka {version})")
+
+
+def offered(protocols: tuple[str, ...], observed: str) -> tuple[str, ...]:
+    """Our protocol list for a group that uses `observed`: that one first, so that our vote changes nothing."""
+    return (observed, *(name for name in protocols if name != observed)) if observed else protocols

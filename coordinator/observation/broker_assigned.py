@@ -1,0 +1,131 @@
+"""Groups whose broker assigns (KIP-848, KIP-1071), in the form in which DescribeGroups shows classic ones: so the same
+views, plans and tables serve them. They can be observed, never led.
+"""
+
+import uuid
+
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages import (
+    LATEST_OFFSET,
+    UNKNOWN_OFFSET_SUM,
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
+
+# What comes nearest to the broker's assignors: `range` is `range`, and `uniform` balances and keeps.
+CONSUMER_PROTOCOLS = {"range": "range"}
+NEAREST = "cooperative-sticky"
+SUBSCRIPTION_VERSION = 3
+REASONS = {
+    "consumer": "its broker assigns (KIP-848, group.protocol=consumer), so no client can lead it",
+    "streams": "its broker assigns (KIP-1071, group.protocol=streams), so no client can lead it",
+}
+
+
+def classic_view(group: BrokerGroup) -> DescribeAnswer:
+    """The group as if a member led it."""
+    if group.protocol == "consumer":
+        protocol = CONSUMER_PROTOCOLS.get(group.assignor, NEAREST)
+        members = tuple(_consumer(m, group.epoch) for m in group.members)
+    else:
+        protocol = STREAMS_PROTOCOL
+        members = tuple(_streams(m, group) for m in group.members)
+    return DescribeAnswer(0, group.error, group.state, "consumer", protocol, members, group.message)
+
+
+def topology_of(group: BrokerGroup) -> Topology:
+    """What the application told its broker. Raises TopologyError where it contradicts itself."""
+    numbers = _numbers(group)
+    return Topology(
+        application_id=group.group_id,
+        subtopologies=tuple(
+            Subtopology(
+                id=numbers[s.subtopology_id],
+                sources=(*s.sources, *s.repartitions),
+                repartition_sources=s.repartitions,
+                changelogs=s.changelogs,
+            )
+            for s in group.subtopologies
+        ),
+        source="broker",
+    )
+
+
+def _consumer(member: BrokerMember, epoch: int) -> DescribedMember:
+    owned = tuple(TopicPartition(topic, p) for topic, partitions in member.assigned for p in partitions)
+    # Who subscribes by a pattern is known by what it was given.
+    topics = tuple(sorted({*member.topics, *(topic for topic, _ in member.assigned)}))
+    subscription = ConsumerProtocolSubscription(
+        version=SUBSCRIPTION_VERSION,
+        topics=topics,
+        owned_partitions=owned,
+        generation_id=epoch,
+        rack_id=member.rack,
+    )
+    return _described(member, subscription, ConsumerProtocolAssignment(partitions=owned))
+
+
+def _streams(member: BrokerMember, group: BrokerGroup) -> DescribedMember:
+    numbers = _numbers(group)
+    sources = {s.subtopology_id: (*s.sources, *s.repartitions) for s in group.subtopologies}
+    active = [(s, p) for s, partitions in member.assigned for p in partitions if s in sources]
+    standby = [(s, p) for s, partitions in member.standby for p in partitions if s in sources]
+    sums = {TaskId(numbers[s], p): UNKNOWN_OFFSET_SUM for s, p in standby}
+    sums |= {TaskId(numbers[s], p): offset for s, p, offset in member.offsets if s in numbers}
+    stateful = {s.subtopology_id for s in group.subtopologies if s.changelogs}
+    sums |= {TaskId(numbers[s], p): LATEST_OFFSET for s, p in active if s in stateful}
+    pairs = sorted((TopicPartition(topic, p), TaskId(numbers[s], p)) for s, p in active for topic in sources[s])
+    owned = tuple(partition for partition, _ in pairs)
+    subscription = ConsumerProtocolSubscription(
+        version=SUBSCRIPTION_VERSION,
+        topics=tuple(sorted({topic for topics in sources.values() for topic in topics})),
+        user_data=SubscriptionInfo(
+            process_id=_process(member.process_id),
+            task_offset_sums=tuple(sorted(sums.items())),
+            client_tags=member.tags,
+        ).encode(),
+        owned_partitions=owned,
+        generation_id=group.epoch,
+        rack_id=member.rack,
+    )
+    info = AssignmentInfo(
+        active_tasks=tuple(task for _, task in pairs),
+        standby_tasks=tuple(
+            (TaskId(numbers[s], p), tuple(TopicPartition(topic, p) for topic in sources[s])) for s, p in standby
+        ),
+    )
+    return _described(member, subscription, ConsumerProtocolAssignment(partitions=owned, user_data=info.encode()))
+
+
+def _described(
+    member: BrokerMember, subscription: ConsumerProtocolSubscription, assignment: ConsumerProtocolAssignment
+) -> DescribedMember:
+    return DescribedMember(
+        member.member_id,
+        member.instance_id,
+        subscription.encode(),
+        assignment.encode(),
+        member.client_id,
+        member.client_host,
+    )
+
+
+def _numbers(group: BrokerGroup) -> dict[str, int]:
+    """Subtopology ids are text there: "0", "1" ... in all clients so far."""
+    ids = [s.subtopology_id for s in group.subtopologies]
+    plain = all(name.isdecimal() for name in ids)
+    return {name: int(name) if plain else number for number, name in enumerate(ids)}
+
+
+def _process(text: str) -> ProcessId:
+    """The process id is a UUID in all clients so far; any other text names one process as well."""
+    try:
+        data = uuid.UUID(text).bytes
+    except ValueError:
+        data = uuid.uuid5(uuid.NAMESPACE_OID, text).bytes
+    return ProcessId.of_bytes(data)

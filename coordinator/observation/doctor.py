@@ -1,0 +1,283 @@
+"""What `bellwether doctor` finds: facts about a group, its cluster and our settings go in, a list of checks comes out.
+
+Pure. Every check passes, warns or fails, and whatever does not pass says what to do about it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.coordinator.membership import PROVEN_FROM, STREAMS_PROTOCOL, Code, MembershipConfig, check_timing
+from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.planning import StreamsConfig
+from bellwether_kafka.protocol.messages import (
+    CONSUMER_VERSION_MAX,
+    STREAMS_VERSION_MAX,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
+
+NAMES_SHOWN = 4
+SESSION_MIN, SESSION_MAX, SIZE_MAX = (
+    "group.min.session.timeout.ms",
+    "group.max.session.timeout.ms",
+    "group.max.size",
+)
+BROKER_CONFIGS = (SESSION_MIN, SESSION_MAX, SIZE_MAX)
+
+
+class Verdict(StrEnum):
+    PASS = "pass"  # noqa: S105 - not a password
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`said` is what was found, `remedy` what to do, "" where nothing has to be done."""
+
+    name: str
+    verdict: Verdict
+    said: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was asked. `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it tells
+    whether we may use the group, and disturbs nobody. `limits` are broker configs, empty where they cannot be read.
+    `broker_version` is () where it is not known; `streams` what is configured of an application."""
+
+    seen: Observation
+    config: MembershipConfig
+    mode: str
+    heartbeat_error: int
+    broker_racks: Sequence[str | None]
+    limits: dict[str, int]
+    broker_version: tuple[int, ...] = ()
+    streams: StreamsConfig | None = None
+
+
+def examine(facts: Facts) -> tuple[Check, ...]:
+    """All checks, in the order in which one would mend things."""
+    checks = [_kind(facts), _permission(facts), _protocol(facts), _slot(facts), _session(facts), _size(facts)]
+    checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
+    return (*checks, *_topology(facts), _plan(facts), _unseen(facts))
+
+
+def worst(checks: Iterable[Check]) -> Verdict:
+    order = list(Verdict)
+    return max((check.verdict for check in checks), key=order.index, default=Verdict.PASS)
+
+
+def _kind(facts: Facts) -> Check:
+    seen = facts.seen
+    if seen.kind == "missing":
+        said = f"The group {seen.group_id} does not exist yet."
+        return Check("group", Verdict.WARN, said, "Nothing, if the application has not started; else check the name.")
+    if seen.obstacle and seen.kind in ("consumer", "streams"):
+        remedy = "Observe it only; to have it led, set the clients' group.protocol to classic."
+        return Check("group", Verdict.FAIL, _sentence(seen.obstacle), remedy)
+    if seen.kind == "other":
+        return Check(
+            "group", Verdict.FAIL, _sentence(seen.obstacle or "it is no group of consumers"), "Name another group."
+        )
+    return Check("group", Verdict.PASS, f"A classic group, {seen.state or 'Empty'}, with {len(seen.members)} members.")
+
+
+def _permission(facts: Facts) -> Check:
+    if facts.heartbeat_error == Code.GROUP_AUTHORIZATION_FAILED:
+        remedy = f"Grant our principal the ACL READ on Group '{facts.seen.group_id}'."
+        verdict = Verdict.WARN if facts.mode == "observe" else Verdict.FAIL
+        return Check("group ACL", verdict, "We may not join the group.", remedy)
+    return Check("group ACL", Verdict.PASS, "We may join the group and lead it.")
+
+
+def _protocol(facts: Facts) -> Check:
+    name, offered = facts.seen.protocol, facts.config.protocols
+    if not name:
+        return Check("protocols", Verdict.PASS, f"Nobody speaks a protocol yet; we offer {', '.join(offered)}.")
+    if name not in offered:
+        return Check(
+            "protocols",
+            Verdict.FAIL,
+            f"The members speak {name}, and we would offer {', '.join(offered)}.",
+            f'Add {name} to protocols of the group (kind = "streams" for an application).',
+        )
+    return Check("protocols", Verdict.PASS, f"The members speak {name}, which we offer.")
+
+
+def _slot(facts: Facts) -> Check:
+    instance = facts.config.instance_id
+    held = [m for m in facts.seen.members if instance is not None and m.instance_id == instance]
+    if instance is None:
+        remedy = "Set instance_id: a restart of ours then costs no rebalance."
+        return Check("instance id", Verdict.WARN, "We join without a group.instance.id.", remedy)
+    strangers = [m for m in held if m.topics]
+    if strangers:
+        remedy = "Set another instance_id: joining under this one would throw the member out."
+        said = f"The application's member {strangers[0].member_id} has our group.instance.id '{instance}'."
+        return Check("instance id", Verdict.FAIL, said, remedy)
+    who = "a process of ours" if held else "nobody"
+    return Check("instance id", Verdict.PASS, f"'{instance}' is used by {who}.")
+
+
+def _session(facts: Facts) -> Check:
+    session, low, high = facts.config.session_timeout_ms, facts.limits.get(SESSION_MIN), facts.limits.get(SESSION_MAX)
+    wrong = check_timing(facts.config)
+    if wrong is not None:
+        return Check("session timeout", Verdict.FAIL, wrong, "Correct these settings: bellwether run refuses them.")
+    if low is None or high is None:
+        remedy = "Grant DESCRIBE_CONFIGS on the cluster to have it checked; a wrong value is named when we join."
+        return Check("session timeout", Verdict.WARN, "The brokers' limits cannot be read.", remedy)
+    if not low <= session <= high:
+        return Check(
+            "session timeout",
+            Verdict.FAIL,
+            f"session_timeout_ms is {session}, and the brokers allow {low} to {high}.",
+            f"Set session_timeout_ms between these, or change {SESSION_MIN} and {SESSION_MAX}.",
+        )
+    return Check("session timeout", Verdict.PASS, f"{session} ms is within the brokers' {low} to {high}.")
+
+
+def _size(facts: Facts) -> Check:
+    most, size = facts.limits.get(SIZE_MAX), len(facts.seen.members)
+    if most is not None and size >= most:
+        said = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for us."
+        return Check("group size", Verdict.FAIL, said, f"Raise {SIZE_MAX} by one.")
+    return Check("group size", Verdict.PASS, f"There is room for us beside {size} members.")
+
+
+def _brokers(facts: Facts) -> Check:
+    version = ".".join(map(str, facts.broker_version))
+    if facts.broker_version >= PROVEN_FROM:
+        return Check("broker version", Verdict.PASS, f"The brokers are of Kafka {version} or newer.")
+    said = f"The brokers are of Kafka {version}." if version else "The brokers' version cannot be told."
+    tried = ".".join(map(str, PROVEN_FROM))
+    return Check("broker version", Verdict.WARN, said, f"Tried is {tried} and newer; groups are not taken over here.")
+
+
+def _shown(facts: Facts) -> list[Check]:
+    """What members send and what we may see of their topics."""
+    broken = [m.member_id for m in facts.seen.members if m.trouble]
+    checks = [Check("members", Verdict.PASS, "Every member's bytes can be read.")]
+    if broken:
+        said = f"The bytes of {_listed(broken)} cannot be read."
+        remedy = "They would keep what they have; look at them with bellwether decode, and at those clients' versions."
+        checks = [Check("members", Verdict.WARN, said, remedy)]
+    hidden = _hidden(facts.seen)
+    if hidden:
+        remedy = f"Grant our principal the ACL DESCRIBE on {', '.join(f'Topic {t!r}' for t in hidden[:NAMES_SHOWN])}."
+        return [*checks, Check("topic ACLs", Verdict.FAIL, f"We may not see {_listed(hidden)}.", remedy)]
+    return [*checks, Check("topic ACLs", Verdict.PASS, "We see every topic that members subscribe to.")]
+
+
+def _hidden(seen: Observation) -> list[str]:
+    if seen.shadow is not None:
+        return sorted(seen.shadow.decision.cluster.unreadable)
+    subscribed = {topic for member in seen.members for topic in member.topics}
+    return sorted(subscribed - set(seen.lags)) if seen.lags or seen.trouble else []
+
+
+def _versions(facts: Facts) -> list[Check]:
+    """Versions that members speak, where their bytes are at hand."""
+    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
+    spoken = {m.member_id: _spoken(m.metadata, facts.seen.protocol) for m in decision.raw.others} if decision else {}
+    known = {version for version in spoken.values() if version is not None}
+    if not known:
+        return []
+    listed = ", ".join(f"v{version}" for version in sorted(known))
+    what = "subscription data of Streams" if facts.seen.protocol == STREAMS_PROTOCOL else "subscriptions"
+    newer = [member for member, version in spoken.items() if version is not None and version > _highest(facts)]
+    if newer:
+        said = f"{_listed(newer)} speak {what} newer than we do."
+        return [Check("versions", Verdict.WARN, said, "They keep what they have; upgrade Bellwether.")]
+    more = "; everybody is told in the lowest, as in a rolling upgrade" if len(known) > 1 else ""
+    return [Check("versions", Verdict.PASS, f"Members speak {what} {listed}{more}.")]
+
+
+def _spoken(metadata: bytes, protocol: str) -> int | None:
+    """The version of a member's own protocol; None where its bytes cannot be read, which is said of members."""
+    try:
+        said = ConsumerProtocolSubscription.decode(metadata)
+        return said.version if protocol != STREAMS_PROTOCOL else SubscriptionInfo.decode(said.user_data or b"").version
+    except RemoteProtocolError:
+        return None
+
+
+def _highest(facts: Facts) -> int:
+    return STREAMS_VERSION_MAX if facts.seen.protocol == STREAMS_PROTOCOL else CONSUMER_VERSION_MAX
+
+
+def _topology(facts: Facts) -> list[Check]:
+    """Of an application: where its topology comes from, and who vouches for it. Without one there is no plan."""
+    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
+    if not isinstance(decision, StreamsDecision):
+        return []
+    topology, config = decision.topology, facts.streams
+    said = f"{len(topology.subtopologies)} subtopologies, digest {topology.digest}, "
+    if config is None or config.topology is None:
+        remedy = "Keep it: bellwether topology learn writes it into a file for the setting topology."
+        return [Check("topology", Verdict.WARN, f"{said}learned from the running application.", remedy)]
+    if not config.topology_attested:
+        remedy = (
+            "Set topology_attested where the file is deployed with the application; else Java leads after restarts."
+        )
+        return [Check("topology", Verdict.WARN, f"{said}from a file that nobody vouches for.", remedy)]
+    return [Check("topology", Verdict.PASS, f"{said}from a file, and attested.")]
+
+
+def _racks(facts: Facts) -> Check:
+    brokers = {rack for rack in facts.broker_racks if rack}
+    if not brokers:
+        return Check("racks", Verdict.WARN, "No broker has a rack.", "Set broker.rack, or expect no rack awareness.")
+    if None in facts.broker_racks or "" in facts.broker_racks:
+        return Check("racks", Verdict.WARN, "Some brokers have no rack.", "Set broker.rack on all of them.")
+    members = [m for m in facts.seen.members if m.topics]
+    foreign = sorted({m.rack for m in members if m.rack and m.rack not in brokers})
+    if foreign:
+        remedy = f"client.rack must be spelled as broker.rack is: {', '.join(sorted(brokers))}."
+        return Check("racks", Verdict.FAIL, f"Members name racks without a broker: {_listed(foreign)}.", remedy)
+    rackless = [m.client_id or m.member_id for m in members if not m.rack]
+    if rackless and len(rackless) < len(members):
+        said = f"{_listed(rackless)} name no rack while others do."
+        return Check("racks", Verdict.WARN, said, "Set client.rack on them: they are placed without regard to racks.")
+    if rackless:
+        remedy = "Set client.rack on the members, or expect no rack awareness."
+        return Check("racks", Verdict.WARN, "No member names a rack.", remedy)
+    return Check("racks", Verdict.PASS, f"Brokers and members agree on {', '.join(sorted(brokers))}.")
+
+
+def _plan(facts: Facts) -> Check:
+    seen = facts.seen
+    if seen.shadow is not None:
+        warnings = seen.shadow.decision.warnings
+        if warnings:
+            return Check(
+                "plan", Verdict.WARN, f"A plan can be made, but: {'; '.join(warnings)}.", "See bellwether plan."
+            )
+        return Check("plan", Verdict.PASS, f"A plan can be made; it would move {seen.shadow.moves.moved}.")
+    if not seen.members:
+        return Check("plan", Verdict.PASS, "There is nobody to plan for yet.")
+    remedy = "For an application check its topology (bellwether topology learn) and its settings; else try again."
+    return Check("plan", Verdict.FAIL, _sentence(seen.trouble or "no plan could be made"), remedy)
+
+
+def _unseen(facts: Facts) -> Check:
+    """What no client can see from outside, said rather than guessed."""
+    if facts.seen.protocol == "stream":
+        said = "processing.guarantee, in-memory stores and num.standby.replicas are not on the wire."
+        return Check("not visible", Verdict.WARN, said, "Configure them for the group as the application has them.")
+    said = "Protocol names that members offer beside the chosen one are not visible."
+    return Check("not visible", Verdict.PASS, said)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -1,0 +1,184 @@
+"""What can be seen of a group without joining it: one frozen value, of which pages, metrics and tables are projections.
+
+Nothing here asks a broker; `observe_runner` does, and hands over what DescribeGroups and its siblings say.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer import Decision, Score
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, Moves, moves
+from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
+
+GroupKind = Literal["classic", "consumer", "streams", "other", "missing"]  # who assigns: a member, or the broker
+STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedMember:
+    """`owned` are the partitions it was given; `active` and `standby` its tasks where it is a Streams thread, as Java
+    prints them. `lag` is in records, None where it is not known. `trouble`: why its bytes could not be read."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rack: str | None = None
+    topics: tuple[str, ...] = ()
+    owned: tuple[TopicPartition, ...] = ()
+    active: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    lag: int | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A plan in numbers, lower is better. `unowned` and `spread` (most minus fewest per member or process) count
+    partitions, or tasks of an application; `cross_rack` partitions without a replica in their owner's rack."""
+
+    unowned: int
+    cross_rack: int
+    spread: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shadow:
+    """What we would assign on the same view: the present plan's cost, ours, and what would move."""
+
+    current: Cost
+    planned: Cost
+    moves: Moves
+    decision: Decision | StreamsDecision
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observation:
+    """A group at one moment. `obstacle` says why no client can lead it, "" where one can; `seen_at_ms` is epoch.
+
+    `lags` has an entry per partition of subscribed topics, None where nothing is committed or known; a lag belongs to
+    this moment, unlike what members of an application said of their state when they last joined. Without a `shadow`,
+    `trouble` says why.
+    """
+
+    group_id: str
+    kind: GroupKind
+    state: str
+    protocol: str
+    seen_at_ms: int
+    members: tuple[ObservedMember, ...] = ()
+    lags: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    obstacle: str = ""
+    shadow: Shadow | None = None
+    trouble: str = ""
+
+    @property
+    def lag(self) -> int | None:
+        """The sum of all known lags, None where none is known."""
+        known = [lag for lags in self.lags.values() for lag in lags if lag is not None]
+        return sum(known) if known else None
+
+    @property
+    def can_be_led(self) -> bool:
+        return not self.obstacle
+
+
+def observation(
+    group_id: str, kind: GroupKind, answer: DescribeAnswer, seen_at_ms: int, *, obstacle: str = ""
+) -> Observation:
+    """What one Describe answer says; lags and a shadow plan are added by `with_lags` and `with_shadow`."""
+    streams = answer.protocol == STREAMS_PROTOCOL
+    members = tuple(_member(m, streams=streams) for m in answer.members)
+    return Observation(group_id, kind, answer.state, answer.protocol, seen_at_ms, members, obstacle=obstacle)
+
+
+def lags_of(
+    committed: Mapping[str, Sequence[int]], ends: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int | None, ...]]:
+    """Per partition the records that are not consumed yet, None where nothing is committed."""
+    return {
+        topic: tuple(
+            max(0, int(end) - int(at)) if at >= 0 and end >= 0 else None
+            for at, end in zip(offsets, ends.get(topic, [-1] * len(offsets)), strict=True)
+        )
+        for topic, offsets in committed.items()
+    }
+
+
+def member_lag(member: ObservedMember, lags: Mapping[str, tuple[int | None, ...]]) -> int | None:
+    """The lag of the partitions that a member has."""
+    known = [
+        lag
+        for topic, partition in member.owned
+        if partition < len(lags.get(topic, ())) and (lag := lags[topic][partition]) is not None
+    ]
+    return sum(known) if known else None
+
+
+def shadow_of(decision: Decision) -> Shadow:
+    return Shadow(_cost(decision.score_before), _cost(decision.score_after), decision.moves, decision)
+
+
+def shadow_of_tasks(decision: StreamsDecision, memory: StreamsMemory) -> Shadow:
+    """`memory` holds what the broker shows that threads have; what they said when they joined is a round older."""
+    held = _held(decision, memory)
+    current, planned = _task_cost(decision, held), _task_cost(decision, decision.plan.active)
+    return Shadow(current, planned, moves(held, decision.plan.active), decision)
+
+
+def _held(decision: StreamsDecision, memory: StreamsMemory) -> IntArray:
+    """The process that has each task as an active one, NOBODY for none."""
+    view, members = decision.view, decision.raw.others
+    process_of = {member: p for p, process in enumerate(view.processes) for member in process.members}
+    row = np.array([process_of.get(m.member_id, NOBODY) for m in members], dtype=np.int32)
+    owner = memory.plan.owner_in(decision.cluster, [m.key for m in members])
+    task_of = decision.tasks.task_of
+    known = np.flatnonzero((task_of != NOBODY) & (owner != NOBODY))
+    held = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    held[task_of[known]] = row[owner[known]]
+    return held
+
+
+def _cost(score: Score) -> Cost:
+    return Cost(score.unowned, score.cross_rack, score.spread)
+
+
+def _task_cost(decision: StreamsDecision, owner: IntArray) -> Cost:
+    view, table = decision.view, decision.view.tasks
+    placed = np.flatnonzero(owner >= 0)
+    counts = np.bincount(owner[placed], minlength=view.size)
+    rack = view.rack[owner[placed]]
+    racked, known = placed[rack >= 0], rack[rack >= 0]
+    foreign = int(table.source_remote[table.source_signature[racked], known].sum()) if len(racked) else 0
+    return Cost(len(owner) - len(placed), foreign, int(counts.max() - counts.min()) if view.size else 0)
+
+
+def _member(member: DescribedMember, *, streams: bool) -> ObservedMember:
+    seen = ObservedMember(member.member_id, member.instance_id, member.client_id, member.client_host)
+    if not member.metadata and not member.assignment:
+        return seen  # the group is not at rest: the broker shows no bytes
+    try:
+        subscription = ConsumerProtocolSubscription.decode(member.metadata)
+        assignment = ConsumerProtocolAssignment.decode(member.assignment) if member.assignment else None
+        info = AssignmentInfo.decode(assignment.user_data) if streams and assignment and assignment.user_data else None
+    except RemoteProtocolError as error:
+        return ObservedMember(*_named(member), trouble=str(error))
+    return ObservedMember(
+        *_named(member),
+        rack=subscription.rack_id,
+        topics=subscription.topics,
+        owned=assignment.partitions if assignment else (),
+        active=tuple(dict.fromkeys(map(str, info.active_tasks))) if info else (),
+        standby=tuple(str(task) for task, _ in info.standby_tasks) if info else (),
+    )
+
+
+def _named(member: DescribedMember) -> tuple[str, str | None, str, str]:
+    return member.member_id, member.instance_id, member.client_id, member.client_host

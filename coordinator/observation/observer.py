@@ -1,0 +1,308 @@
+"""Looks at one group on a timer and never joins it: the IO around `observe`."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import structlog
+
+from bellwether_kafka.assignors.consumer import DecisionError, Policy
+from bellwether_kafka.assignors.shared import DescribedMember, Weights
+from bellwether_kafka.assignors.streams import STOCK
+from bellwether_kafka.assignors.streams.application import Topology, TopologyError
+from bellwether_kafka.coordinator.kafka import (
+    BrokerGroup,
+    BrokerProtocol,
+    ClusterReader,
+    ClusterUnreachableError,
+    OffsetReader,
+    OffsetsError,
+    Transport,
+    TransportError,
+    grant,
+)
+from bellwether_kafka.coordinator.membership import (
+    STREAMS_PROTOCOL,
+    Code,
+    Decide,
+    DescribeAnswer,
+    JoinedMember,
+    MembershipConfig,
+    RebuildMemory,
+    unfit,
+    without_sidecars,
+)
+from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, classic_view, topology_of
+from bellwether_kafka.coordinator.observation.observation import (
+    STABLE,
+    GroupKind,
+    Observation,
+    lags_of,
+    member_lag,
+    observation,
+    shadow_of,
+    shadow_of_tasks,
+)
+from bellwether_kafka.coordinator.planning import (
+    Application,
+    PlanError,
+    Planner,
+    StatefulPlanner,
+    StreamsConfig,
+    StreamsPlanner,
+    TopologySource,
+)
+from bellwether_kafka.coordinator.topology import TopologyKeeper
+from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
+
+INTERVAL_S = 10.0
+LIMIT_S = 5.0
+# What members were given is newer than whatever they said when they joined.
+NEWEST = 2**31 - 1
+METADATA_AGE_MS_MAX = 10_000
+NOT_CLASSIC = "not a classic group"
+BROKER_PROTOCOLS: tuple[BrokerProtocol, ...] = ("consumer", "streams")
+
+OnObservation = Callable[[Observation], None]
+OnSeen = Callable[[str, DescribeAnswer], None]  # what DescribeGroups said, as it came
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What an observer reads from."""
+
+    transport: Transport
+    reader: ClusterReader
+    offsets: OffsetReader
+
+
+class ReadOnlyTopology:
+    """A topology that is only looked at: nothing is created for a group that is not ours."""
+
+    def __init__(self, inner: TopologyKeeper | None, given: Topology | None = None) -> None:
+        self._inner = inner
+        self._given = given
+
+    @property
+    def topology(self) -> Topology | None:
+        return self._inner.topology if self._inner is not None else self._given
+
+    @property
+    def mismatch(self) -> str:
+        return self._inner.mismatch if self._inner is not None else ""
+
+    @property
+    def witnesses(self) -> frozenset[str]:
+        return self._inner.witnesses if self._inner is not None else frozenset()
+
+    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+        if self._inner is not None:
+            await self._inner.observe(members)
+
+    def settle(self, topology: Topology) -> None:
+        """Only a round that we lead settles anything."""
+
+    async def complete(self, *_: object) -> frozenset[str] | None:
+        return None
+
+
+class GroupObserver:
+    """One group's. `run` returns 0 after `stop`; silence of brokers is a log line and not the end.
+
+    `application` is what is configured of one; without, a group that turns out to be one has its topology learned.
+    """
+
+    def __init__(
+        self,
+        config: MembershipConfig,
+        sources: Sources,
+        policy: Policy,
+        application: Application | None = None,
+        on_observation: Sequence[OnObservation] = (),
+        *,
+        on_seen: Sequence[OnSeen] = (),
+        weights: Callable[[], Weights] | None = None,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self.group_id = config.group_id
+        self.last: Observation | None = None
+        self._config = config
+        self._sources = sources
+        self._policy = policy
+        self._streams = replace(
+            application.config if application is not None else StreamsConfig(config.group_id),
+            topology_attested=True,  # nobody acts on this plan
+        )
+        self._assignors = application.assignors if application is not None else STOCK
+        given = application.topology if application is not None else None
+        self._given = given
+        self._keeper = TopologyKeeper(self._streams.application_id, given, sources.reader.admin, sources.offsets)
+        self._interval_s = interval_s
+        self._on_observation = on_observation
+        self._on_seen = on_seen
+        self._weights = weights
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def run(self) -> int:
+        while not self._stopping.is_set():
+            try:
+                self._tell(await self.look())
+            except TransportError as error:
+                log.warning("group_not_observed", group=self.group_id, reason=str(error))
+            except Exception:
+                log.exception("group_not_observed", group=self.group_id)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_s):
+                    await self._stopping.wait()
+        return 0
+
+    def _tell(self, seen: Observation) -> None:
+        if _summary(seen) != (_summary(self.last) if self.last is not None else None):
+            log.info("group_observed", group=self.group_id, lag=seen.lag, **_summary(seen))
+        self.last = seen
+        for observer in self._on_observation:
+            _told(observer, seen)
+
+    async def look(self) -> Observation:
+        """One look at everything. Raises TransportError."""
+        answer = await self._sources.transport.describe_group(self.group_id)
+        if answer.error == Code.GROUP_AUTHORIZATION_FAILED:
+            hidden = observation(self.group_id, "missing", answer, int(time.time() * 1000))
+            return replace(hidden, trouble=f"we may not see it; {grant('DESCRIBE', 'Group', self.group_id)}")
+        for observer in self._on_seen:
+            _told(observer, self.group_id, answer)
+        by_broker = await self._described_by_broker() if _may_be_broker_led(answer) else None
+        if by_broker is not None:
+            answer = classic_view(by_broker)
+        kind = _kind(answer, by_broker)
+        seen = observation(self.group_id, kind, answer, int(time.time() * 1000), obstacle=self._obstacle(kind, answer))
+        if kind == "missing":
+            return replace(seen, trouble="there is no such group yet")
+        if kind == "other" or not answer.members:
+            return seen
+        seen = await self._with_lags(seen)
+        if by_broker is None and answer.state != STABLE:
+            return replace(seen, trouble=f"what members have is shown when the group is Stable; it is {answer.state}")
+        return await self._with_shadow(seen, answer, by_broker)
+
+    async def _described_by_broker(self) -> BrokerGroup | None:
+        for protocol in BROKER_PROTOCOLS:
+            try:
+                found = await self._sources.transport.describe_by_broker(self.group_id, protocol)
+            except TransportError:
+                continue  # a broker that does not know the call has no such groups
+            if found.error == 0:
+                return found
+        return None
+
+    def _obstacle(self, kind: GroupKind, answer: DescribeAnswer) -> str:
+        if kind in REASONS:
+            return REASONS[kind]
+        if kind == "missing":
+            return ""
+        config = self._config
+        if answer.protocol == STREAMS_PROTOCOL:
+            config = replace(config, protocols=(STREAMS_PROTOCOL,))
+        elif config.streams and answer.protocol:
+            config = replace(config, protocols=MembershipConfig("").protocols)
+        return unfit(answer, config)
+
+    # ---- lags ----------------------------------------------------------------------------------------------------
+
+    async def _with_lags(self, seen: Observation) -> Observation:
+        """Lags are worth having and nothing depends on them."""
+        topics = sorted({topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))})
+        try:
+            cluster = await self._sources.reader.snapshot(topics, METADATA_AGE_MS_MAX)
+            counts = {topic: int(cluster.counts[cluster.index[topic]]) for topic in topics if topic in cluster.index}
+            committed, ends = await asyncio.gather(
+                self._sources.offsets.committed(self.group_id, counts, LIMIT_S),
+                self._sources.offsets.ends(counts, LIMIT_S),
+            )
+        except (OffsetsError, ClusterUnreachableError) as error:
+            log.info("lags_unknown", group=self.group_id, reason=str(error))
+            return seen
+        lags = lags_of(
+            {topic: values.tolist() for topic, values in committed.items()},
+            {topic: values.tolist() for topic, values in ends.items()},
+        )
+        members = tuple(replace(m, lag=member_lag(m, lags)) for m in seen.members)
+        return replace(seen, lags=lags, members=members)
+
+    # ---- the shadow plan -----------------------------------------------------------------------------------------
+
+    async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
+        if answer.protocol == STREAMS_PROTOCOL:
+            answer = without_sidecars(answer)
+        members = tuple(JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
+        memory = RebuildMemory(NEWEST, answer.protocol, members)
+        try:
+            planner = self._planner(answer, group)
+            if isinstance(planner, StreamsPlanner):
+                await planner.observed(answer, None)
+                await planner.rebuild(memory, answer, "")
+                tasks = await planner.compare(_dry(memory))
+                return replace(seen, shadow=shadow_of_tasks(tasks.decision, planner.memory))
+            await planner.rebuild(memory, answer, "")
+            partitions = await planner.compare(_dry(memory))
+            return replace(seen, shadow=shadow_of(partitions.decision))
+        except (PlanError, DecisionError, TopologyError, ClusterUnreachableError) as error:
+            return replace(seen, trouble=f"no shadow plan: {error}")
+
+    def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner | StreamsPlanner:
+        """A fresh one for each look: what a planner remembers is what the group shows now."""
+        sources = self._sources
+        if answer.protocol == STATEFUL_PROTOCOL:
+            return StatefulPlanner(self.group_id, self._streams, sources.reader, self._given, self._assignors)
+        if answer.protocol != STREAMS_PROTOCOL:
+            return Planner(self.group_id, sources.reader, self._policy, weights=self._weights)
+        topology: TopologySource = ReadOnlyTopology(self._keeper)
+        if group is not None:
+            topology = ReadOnlyTopology(None, topology_of(group))
+        return StreamsPlanner(self.group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
+
+
+def _dry(group: RebuildMemory) -> Decide:
+    """With all the time that a plan may take from now on."""
+    return Decide(group.generation, group.protocol, group.members, "", time.monotonic() + LIMIT_S, dry=True)
+
+
+def _summary(seen: Observation) -> dict[str, object]:
+    """What is worth a log line when it changes; lags change all the time."""
+    shadow = seen.shadow
+    return {
+        "kind": seen.kind,
+        "state": seen.state,
+        "protocol": seen.protocol,
+        "members": len(seen.members),
+        "obstacle": seen.obstacle,
+        "trouble": seen.trouble,
+        "shadow_moves": shadow.moves.moved if shadow is not None else None,
+    }
+
+
+def _told(observer: Callable[..., None], *values: object) -> None:
+    try:
+        observer(*values)
+    except Exception:
+        log.exception("observer_failed", observer=repr(observer))
+
+
+def _may_be_broker_led(answer: DescribeAnswer) -> bool:
+    """Older brokers say Dead of a group that they keep in another protocol."""
+    return answer.error == Code.GROUP_ID_NOT_FOUND or NOT_CLASSIC in answer.message or answer.state == "Dead"
+
+
+def _kind(answer: DescribeAnswer, group: BrokerGroup | None) -> GroupKind:
+    if group is not None:
+        return group.protocol
+    if answer.error or answer.state == "Dead":
+        return "missing"
+    return "classic" if answer.protocol_type in ("", "consumer") else "other"

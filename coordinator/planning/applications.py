@@ -1,0 +1,143 @@
+"""A Streams application that is to be led: from its settings to its topology, its assignors and its planner.
+
+Everything that can be wrong with the settings is found here, before the service starts.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from bellwether_kafka.assignors.consumer import LoadAware
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.streams import (
+    STOCK,
+    Assignors,
+    PluginError,
+    PluginHealth,
+    load_task_assignor,
+    run_plugin,
+    stock,
+)
+from bellwether_kafka.assignors.streams.application import (
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+    Topology,
+    TopologyError,
+)
+from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES, assign_streams
+from bellwether_kafka.coordinator.kafka import ClusterReader, OffsetReader
+from bellwether_kafka.coordinator.membership import MembershipConfig
+from bellwether_kafka.coordinator.planning.solver import Solver
+from bellwether_kafka.coordinator.planning.stateful_planner import StatefulPlanner
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_planner import StreamsPlanner
+from bellwether_kafka.coordinator.topology import TopologyKeeper, load_topology
+
+
+class ApplicationError(Exception):
+    """What is wrong with the settings of an application, as one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One application that can be led. `topology` is the file's, None: it is to be learned."""
+
+    config: StreamsConfig
+    assignors: Assignors
+    topology: Topology | None = None
+
+    def membership(self, config: MembershipConfig) -> MembershipConfig:
+        """Our subscription lists the application's topics, so that their offsets do not expire. Without a file an empty
+        group is left to a Java member, from which the topology is learned."""
+        topics = self.topology.source_topics if self.topology is not None else ()
+        knows_enough = self.topology is not None or self.config.stateful
+        return replace(config, topics=config.topics or topics, adopt_empty=knows_enough)
+
+    @property
+    def foreign(self) -> bool:
+        """Its policy is somebody else's code."""
+        return self.config.policy not in STREAMS_POLICIES
+
+    def planner(
+        self,
+        group_id: str,
+        reader: ClusterReader,
+        offsets: OffsetReader,
+        message_bytes_max: int,
+        solver: Solver | None = None,
+    ) -> StreamsPlanner:
+        if self.config.stateful:
+            return StatefulPlanner(
+                group_id,
+                self.config,
+                reader,
+                self.topology,
+                self.assignors,
+                message_bytes_max=message_bytes_max,
+                solver=solver,
+            )
+        keeper = TopologyKeeper(self.config.application_id, self.topology, reader.admin, offsets)
+        return StreamsPlanner(
+            group_id,
+            self.config,
+            reader,
+            offsets,
+            keeper,
+            self.assignors,
+            message_bytes_max=message_bytes_max,
+            solver=solver,
+        )
+
+
+def load_application(config: StreamsConfig, weights: Callable[[], Weights] | None = None) -> Application:
+    """Reads the topology file and finds the policy, which may want `weights`. Raises ApplicationError."""
+    assignors = _assignors(config)
+    if config.policy == LOAD_AWARE and weights is not None:
+        assignors = replace(assignors, assign=partial(_by_load, weights))
+    return Application(config, assignors, _topology(config))
+
+
+def _by_load(weights: Callable[[], Weights], view: StreamsView, configs: AssignmentConfigs, policy: str) -> StreamsPlan:
+    return assign_streams(view, configs, policy, load=LoadAware(weights()))
+
+
+def _topology(config: StreamsConfig) -> Topology | None:
+    if config.topology is None:
+        return None
+    try:
+        topology = load_topology(config.topology)
+    except TopologyError as error:
+        raise ApplicationError(str(error)) from error
+    if topology.application_id != config.application_id:
+        raise ApplicationError(
+            f"The topology file {config.topology} is of the application '{topology.application_id}', not of"
+            f" '{config.application_id}'; correct topology or application_id."
+        )
+    return topology
+
+
+def _assignors(config: StreamsConfig) -> Assignors:
+    if config.policy in STREAMS_POLICIES:
+        return stock(config.stages, durable=config.durable)
+    try:
+        return replace(STOCK, assign=PluginPolicy(config), copes=True)
+    except PluginError as error:
+        raise ApplicationError(
+            f"The setting policy of group {config.application_id} cannot be used: {error}; stock ones are"
+            f" {', '.join(STREAMS_POLICIES)}."
+        ) from error
+
+
+class PluginPolicy:
+    """A KIP-924 task assignor from an entry point, with its health. What threads reported is the previous plan, so a
+    plan that was never delivered is never taken for one."""
+
+    def __init__(self, config: StreamsConfig) -> None:
+        self._assignor = load_task_assignor(config.policy, asdict(config.configs))
+        self._health = PluginHealth()
+
+    def __call__(self, view: StreamsView, configs: AssignmentConfigs, _policy: str) -> StreamsPlan:
+        run = run_plugin(self._assignor, view, configs, None, self._health, now_ms=view.now_ms, cluster=view.cluster)
+        self._health = run.health
+        return replace(run.plan, notes=(*run.plan.notes, *run.notes))

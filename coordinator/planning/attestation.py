@@ -1,0 +1,139 @@
+"""Whether the processes in a round run the application whose topology we know.
+
+An upgraded application can have other stores or other subtopology numbers, and nothing on the wire shows it; led by the
+old topology its tasks may never run (streams-protocol reference §3). So a process that restarted is trusted only if the
+topology is attested: by the operator's word, or by the client tag TAG with the beginning of the topology's digest.
+Otherwise a Java member has to lead, and we learn from it; what was learned holds for the members that showed it.
+
+A process with a persistent state directory keeps its id over restarts. Others come back under a new id: a new process
+is taken for a restarted one when another has gone, a little earlier or later.
+
+An attested topology can be wrong all the same: a Streams thread dies at once of a task that its own topology does not
+know, and would die again after every restart. A process that restarts again and again is therefore left to Java.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from bellwether_kafka.assignors.streams.application import GUESSED, LEARNED, Topology
+from bellwether_kafka.assignors.streams.members import Crew, DecodedStreams, StreamsMemory
+from bellwether_kafka.protocol.primitives import ProcessId
+
+TAG = "bellwether.topology"
+TAG_CHARS = 16
+# A member that was stopped stays in the group until its session expires; its successor may be there before that.
+REPLACEMENT_MS = 300_000
+RESTARTS_MAX, RESTARTS_MS = 2, 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Processes that came and went while we led, with the time of it (epoch milliseconds); and when those that are here
+    have restarted lately."""
+
+    came: dict[ProcessId, int] = field(default_factory=dict)
+    went: dict[ProcessId, int] = field(default_factory=dict)
+    restarts: dict[ProcessId, tuple[int, ...]] = field(default_factory=dict)
+
+
+def tag_value(digest: str) -> str:
+    """What `client.tag.bellwether.topology` must be for a topology with this digest."""
+    return digest[:TAG_CHARS]
+
+
+def distrust(
+    decoded: DecodedStreams,
+    crew: Crew,
+    memory: StreamsMemory,
+    arrivals: Arrivals,
+    topology: Topology,
+    now_ms: int,
+    *,
+    attested: bool,
+    witnesses: frozenset[str] = frozenset(),
+    removed: Collection[str] = (),
+) -> tuple[str | None, Arrivals]:
+    """Why the topology is not to be relied on in this round (a sentence part, None for no reason), and the arrivals to
+    bring along next time. With an empty memory there is nothing to compare with: the topology file counts, and what was
+    learned counts for its `witnesses`. Members that we `removed` ourselves come back under other ids without a restart.
+    """
+    digest = topology.digest
+    strange = _contradicted(crew, digest)
+    if strange is not None:
+        return strange, arrivals
+    excused = {memory.threads[m].process_id for m in removed if m in memory.threads}
+    arrivals, restarted = _compare(decoded, crew, memory, arrivals, now_ms, excused)
+    if topology.source in (LEARNED, GUESSED):
+        ids = witnesses | {m.member_id for m in memory.plan.members}
+        known = _continuing(decoded, crew, ids) | excused | {*restarted}
+        restarted += sorted({p.process_id for p in crew.processes} - known)
+    tagged = {p.process_id for p in crew.processes if dict(p.tags).get(TAG) is not None}
+    looping = [p.process_id for p in crew.processes if len(arrivals.restarts.get(p.process_id, ())) > RESTARTS_MAX]
+    if looping:
+        return (
+            f"process {looping[0]} has restarted {len(arrivals.restarts[looping[0]])} times within"
+            f" {RESTARTS_MS // 60_000} minutes, as if it could not run its tasks; compare the topology file"
+            " with its Topology.describe()"
+        ), arrivals
+    doubtful = [] if attested else [p for p in restarted if p not in tagged]
+    if not doubtful:
+        return None, arrivals
+    named = ", ".join(str(p) for p in doubtful[:3])
+    return (
+        f"process {named} has restarted and may run another version of the application; attest the topology with"
+        f" topology_attested, or with client.tag.{TAG}={tag_value(digest)} in the application"
+    ), arrivals
+
+
+def _contradicted(crew: Crew, digest: str) -> str | None:
+    for process in crew.processes:
+        said = dict(process.tags).get(TAG)
+        if said is not None and said != tag_value(digest):
+            return f"process {process.process_id} attests the topology {said}, ours is {tag_value(digest)}"
+    return None
+
+
+def _compare(
+    decoded: DecodedStreams,
+    crew: Crew,
+    memory: StreamsMemory,
+    arrivals: Arrivals,
+    now_ms: int,
+    excused: Collection[ProcessId],
+) -> tuple[Arrivals, list[ProcessId]]:
+    """(arrivals, processes that have restarted since the last delivered plan or took the place of one that went)."""
+    known = {record.process_id for record in memory.threads.values()}
+    if not known:
+        return arrivals, []
+    present = {p.process_id for p in crew.processes}
+    fresh = present - _continuing(decoded, crew, {m.member_id for m in memory.plan.members}) - {*excused}
+    restarted = sorted(fresh & known)
+    came = {p: at for p, at in arrivals.came.items() if p in present and now_ms - at < REPLACEMENT_MS}
+    went = {p: at for p, at in arrivals.went.items() if p not in present}
+    came |= dict.fromkeys(fresh - known, now_ms)
+    went |= dict.fromkeys(known - present, now_ms)
+    replaced = sorted(came) if went else []
+    return Arrivals(came, went, _restarts(arrivals, present, fresh, known, now_ms)), [*restarted, *replaced]
+
+
+def _restarts(
+    arrivals: Arrivals, present: set[ProcessId], fresh: set[ProcessId], known: set[ProcessId], now_ms: int
+) -> dict[ProcessId, tuple[int, ...]]:
+    """When each process has restarted lately. One that has a new id in each life goes on with the history of the one
+    before only where nobody else is left: beside others anybody may come and go."""
+    recent = {p: tuple(at for at in times if now_ms - at < RESTARTS_MS) for p, times in arrivals.restarts.items()}
+    longest = max(recent.values(), key=len, default=()) if fresh == present else ()
+    again = {p: (*recent.get(p, ()), now_ms) for p in fresh & known}
+    if fresh == present:
+        again |= {p: (*recent.get(p, longest), now_ms) for p in fresh - known}
+    return {p: times for p, times in recent.items() if times} | again
+
+
+def _continuing(decoded: DecodedStreams, crew: Crew, ids: Collection[str]) -> set[ProcessId]:
+    """Processes with a thread that has one of these very member ids."""
+    rows: Iterable[int] = crew.member.tolist()
+    return {
+        crew.processes[process].process_id
+        for row, process in zip(rows, crew.process.tolist(), strict=True)
+        if decoded.members[row].member_id in ids
+    }

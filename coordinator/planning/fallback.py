@@ -1,0 +1,73 @@
+"""What is sent when the plan is late, fails or does not pass the guard: a cheaper plan, the previous one, or nothing.
+
+Nothing means that we leave the group and a member takes over; that is the caller's part.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Generic, TypeVar
+
+from bellwether_kafka.assignors.consumer import STICKY_MIN_CHURN, Decision, DecisionError, Policy
+from bellwether_kafka.assignors.shared import RawGroup
+
+CHEAP_POLICY = Policy(name=STICKY_MIN_CHURN)
+# Of the time until the deadline, what the policy's own plan may use; the cheap one gets the rest.
+PLAN_SHARE = 0.7
+
+
+D = TypeVar("D")
+
+
+class Source(Enum):
+    """Which answer was sent."""
+
+    PLAN = "plan"
+    CHEAP = "cheaper plan"
+    PREVIOUS = "previous plan"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen(Generic[D]):
+    """The answer, and why those before it were not taken."""
+
+    decision: D
+    source: Source
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    reasons: tuple[str, ...]
+
+
+Attempt = Callable[[], Awaitable[tuple[D, tuple[str, ...]]]]
+
+
+def previous_answer(previous: Decision | None, raw: RawGroup) -> Decision | None:
+    """The previous decision as an answer for this round, if it is one: same protocol, members and metadata bytes.
+
+    Then every claim is what it was, so what was right to send is right again.
+    """
+    if previous is None or previous.raw.protocol != raw.protocol or previous.raw.own_member_ids != raw.own_member_ids:
+        return None
+    if previous.raw.members != raw.members:
+        return None
+    return replace(previous, raw=raw, group=replace(previous.group, generation=raw.generation))
+
+
+async def first_valid(attempts: Sequence[tuple[Source, Attempt[D]]]) -> Chosen[D] | NoAnswer:
+    """Tries in order. An attempt gives a decision and the guard's findings, or raises DecisionError or TimeoutError."""
+    reasons: list[str] = []
+    for source, attempt in attempts:
+        try:
+            decision, findings = await attempt()
+        except TimeoutError:
+            reasons.append(f"{source.value}: not ready in time")
+        except DecisionError as error:
+            reasons.append(f"{source.value}: {error}")
+        else:
+            if not findings:
+                return Chosen(decision, source, tuple(reasons))
+            reasons.append(f"{source.value}: {'; '.join(findings)}")
+    return NoAnswer(tuple(reasons))

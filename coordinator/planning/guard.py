@@ -1,0 +1,92 @@
+"""The last gate before bytes leave (DESIGN: one rebalance, step 6). It trusts nothing but the JoinGroup answer, the
+cluster view and the bytes themselves; an empty tuple means that they may leave."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer import Decision, validate
+from bellwether_kafka.assignors.shared import NOBODY, RawGroup
+from bellwether_kafka.protocol.bulk import owner_of
+from bellwether_kafka.protocol.messages import STICKY
+from bellwether_kafka.protocol.primitives import ProtocolError
+
+MESSAGE_BYTES_MAX = 1_048_588  # the broker's default message.max.bytes
+RECORD_SHARE = 0.8
+# What the group record holds besides blobs and ids: timeouts, client id, host, field sizes.
+MEMBER_BYTES = 160
+RECORD_BYTES = 128
+NAMES_SHOWN = 5
+
+Assignments = tuple[tuple[str, bytes], ...]
+
+
+def inspect(raw: RawGroup, decision: Decision, *, message_bytes_max: int = MESSAGE_BYTES_MAX) -> tuple[str, ...]:
+    """The findings on one decision for the round that `raw` describes.
+
+    A member left out would get zero bytes, which kills Java consumers; an oversized record fails the whole group
+    (reliability reference M10, M11).
+    """
+    return outer_findings(raw, decision.assignments, message_bytes_max) or tuple(_content(raw, decision))
+
+
+def outer_findings(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> tuple[str, ...]:
+    """What is wrong whatever the bytes mean: who gets some, and how many they are."""
+    return (*_ids(raw, assignments), *oversized(raw, assignments, message_bytes_max))
+
+
+def record_bytes(raw: RawGroup, assignments: Assignments) -> int:
+    """A cautious estimate of the broker's record of this group: all subscriptions and all assignments."""
+    members = sum(len(m.metadata) + 2 * len(m.member_id) + len(m.instance_id or "") for m in raw.members)
+    return RECORD_BYTES + MEMBER_BYTES * len(raw.members) + members + sum(len(b) for _, b in assignments)
+
+
+def _ids(raw: RawGroup, assignments: Assignments) -> Iterable[str]:
+    given = Counter(member_id for member_id, _ in assignments)
+    expected = {m.member_id for m in raw.members}
+    missing = sorted(expected - given.keys())
+    twice = sorted(member_id for member_id, times in given.items() if times > 1)
+    strange = sorted(given.keys() - expected)
+    if missing:
+        yield f"no assignment for {_some(missing)}"
+    if twice:
+        yield f"more than one assignment for {_some(twice)}"
+    if strange:
+        yield f"an assignment for {_some(strange)}, not in this generation"
+
+
+def oversized(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> tuple[str, ...]:
+    """What is wrong with the size of the group's record, if anything is."""
+    projected, allowed = record_bytes(raw, assignments), int(message_bytes_max * RECORD_SHARE)
+    if projected <= allowed:
+        return ()
+    limit = f"{RECORD_SHARE:.0%} of message_bytes_max ({message_bytes_max})"
+    return (f"the group's record would have {projected} bytes, more than {limit}",)
+
+
+def _content(raw: RawGroup, decision: Decision) -> Iterable[str]:
+    cluster, group, plan = decision.cluster, decision.group, decision.plan
+    theirs = [m.member_id for m in raw.others]
+    if [*group.members.ids] != theirs:
+        yield "the plan was made for other members"
+        return
+    blobs = dict(decision.assignments)
+    own = [m.member_id for m in raw.members if m.member_id in raw.own_member_ids]
+    try:
+        sent = owner_of([blobs[member_id] for member_id in (*theirs, *own)], cluster.topics, cluster.first)
+    except ProtocolError as error:
+        yield f"the assignments do not read back: {error}"
+        return
+    if (sent >= len(theirs)).any():
+        yield "our own member would get partitions"
+    expected = np.where(plan.withheld, NOBODY, plan.owner)
+    if not np.array_equal(sent, expected):
+        wrong = int(np.argmax(sent != expected))
+        yield f"what is sent is not the plan without what is withheld, first at {cluster.name(wrong)}"
+    yield from validate(group, cluster, plan, holds_claims=raw.protocol != STICKY)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more

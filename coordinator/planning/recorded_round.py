@@ -1,0 +1,156 @@
+"""A round of an application as bytes and back: everything that a plan was made from, memory included. Pure.
+
+JSON behind zlib, of a fixed list of types: whoever reads it makes values of these and nothing else. Arrays are base64.
+Fields that a newer version has added take their defaults; what no longer fits is an error in a sentence.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import (
+    ClusterView,
+    Members,
+    MemberView,
+    Memory,
+    RawGroup,
+    RawMember,
+    Rule,
+    no_clock,
+)
+from bellwether_kafka.assignors.streams.application import (
+    AssignmentConfigs,
+    EndOffsets,
+    InternalTopic,
+    Subtopology,
+    Topology,
+)
+from bellwether_kafka.assignors.streams.members import Held, Home, StreamsMemory, ThreadRecord
+from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.coordinator.planning.attestation import Arrivals
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.task_plan import TaskRequest, World
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
+
+_RECORDS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        Arrivals,
+        AssignmentConfigs,
+        ClusterView,
+        EndOffsets,
+        Held,
+        Home,
+        InternalTopic,
+        MemberView,
+        Memory,
+        ProcessId,
+        RawGroup,
+        RawMember,
+        Rule,
+        StageConfigs,
+        StreamsConfig,
+        StreamsMemory,
+        Subtopology,
+        TaskId,
+        TaskRequest,
+        ThreadRecord,
+        TopicPartition,
+        Topology,
+        World,
+    )
+}
+_LEFT_OUT = {"clock"}  # what measures stages, which says nothing of the plan
+_ARRAYS = {"<i4", "<i8", "|b1", "<f8"}
+BYTES_MAX = 256 << 20  # of a round that is read; a million partitions are about a tenth
+
+
+class UnreadableRoundError(ValueError):
+    """Bytes that are no round, or one of another version; the message says which."""
+
+
+def pack(request: TaskRequest) -> bytes:
+    """The round as bytes. Raises TypeError for a value that nobody has thought of here."""
+    asked = replace(request, config=replace(request.config, stages=replace(request.config.stages, clock=no_clock)))
+    return zlib.compress(json.dumps(_packed(asked), separators=(",", ":")).encode())
+
+
+def unpack(data: bytes) -> TaskRequest:
+    """Raises UnreadableRoundError."""
+    try:
+        inflating = zlib.decompressobj()
+        text = inflating.decompress(data, BYTES_MAX)
+        whole = inflating.eof and not inflating.unused_data
+        found = _unpacked(json.loads(text)) if whole else None
+    except (ValueError, TypeError, LookupError, ArithmeticError, zlib.error) as error:
+        raise UnreadableRoundError(f"was recorded by another version, or damaged ({type(error).__name__})") from error
+    if not isinstance(found, TaskRequest):
+        raise UnreadableRoundError("is no round of an application")
+    return found
+
+
+def _packed(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.ndarray):
+        array = np.ascontiguousarray(value)
+        return {"array": [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode()]}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
+    if isinstance(value, Path):
+        return {"path": str(value)}
+    if isinstance(value, Members):
+        return {"members": [_packed(one) for one in value]}
+    if isinstance(value, Mapping):
+        return {"map": [[_packed(k), _packed(v)] for k, v in value.items()]}
+    if isinstance(value, frozenset):
+        return {"set": [_packed(one) for one in sorted(value)]}
+    if type(value).__name__ in _RECORDS:
+        return {"record": type(value).__name__, "of": {name: _packed(getattr(value, name)) for name in _names(value)}}
+    if isinstance(value, (tuple, list)):
+        return [_packed(one) for one in value]
+    raise TypeError(f"{type(value).__name__} cannot be recorded")
+
+
+def _names(value: Any) -> list[str]:
+    if is_dataclass(value):
+        return [f.name for f in fields(value) if f.init and f.name not in _LEFT_OUT]
+    return list(value._fields)
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_unpacked(one) for one in value)
+    if not isinstance(value, dict):
+        return value
+    if "record" in value:
+        return _RECORDS[value["record"]](**{name: _unpacked(given) for name, given in value["of"].items()})
+    ((kind, given),) = value.items()
+    return _SHAPES[kind](given)
+
+
+def _array(given: Any) -> Any:
+    kind, shape, data = given
+    if kind not in _ARRAYS:
+        raise ValueError(f"arrays of {kind} are not recorded")
+    array = np.frombuffer(base64.b64decode(data), dtype=kind).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+_SHAPES: dict[str, Callable[[Any], Any]] = {
+    "array": _array,
+    "bytes": base64.b64decode,
+    "path": Path,
+    "members": lambda given: Members.of([_unpacked(one) for one in given]),
+    "map": lambda given: {_unpacked(k): _unpacked(v) for k, v in given},
+    "set": lambda given: frozenset(_unpacked(one) for one in given),
+}

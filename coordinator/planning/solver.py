@@ -1,0 +1,189 @@
+"""A process in which plans are made that may not end: those of plug-ins, and of very large groups.
+
+A thread that hangs cannot be stopped; a process can be killed at the deadline, and takes with it whatever memory the
+plug-in has eaten. So one is started ahead of time, answers one plan after the other, and when it is killed its
+successor starts at once. Small stock plans take milliseconds and stay in our own process.
+
+Parent and child (`solver_worker`) speak in pickles over pipes: both are our own code, and a plug-in runs with our
+rights anyway. The child sees none of our settings and ends when its parent does.
+"""
+
+import asyncio
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from bellwether_kafka.assignors.consumer import DecisionError
+from bellwether_kafka.coordinator.planning.solver_worker import HEADER, MEMORY_VARIABLE
+
+OWN_VARIABLES = "BELLWETHER_"  # settings, and secrets among them
+STREAM_BUFFER_BYTES = 1 << 20
+# Not with -m: a module that is `__main__` goes by another name in pickles.
+WORKER = "from bellwether_kafka.coordinator.planning.solver_worker import main; main()"
+START_S_MAX = 30.0
+# Address space, not resident memory: numpy alone reserves hundreds of megabytes that it never touches.
+MEMORY_BYTES_MAX = 8 << 30
+# Where pickling costs less than what a long plan does to heartbeats in our own process.
+LARGE_PARTITIONS = 200_000
+LARGE_MEMBERS = 2_000
+
+Value = TypeVar("Value")
+
+log = structlog.get_logger(__name__)
+
+
+def foreign_code(*objects: object) -> bool:
+    """Whether any of these may be anybody's code: its class is none of ours."""
+    return any(type(item).__module__.partition(".")[0] != __package__.partition(".")[0] for item in objects)
+
+
+class Solver:
+    """Calls `work(subject, *arguments)` in the process; `subject`, such as a policy, is sent once. For one event loop.
+
+    `always`: the subject may hold anybody's code, so every plan is made there. Otherwise only large ones are.
+    """
+
+    def __init__(self, subject: object, *, always: bool, memory_bytes_max: int = MEMORY_BYTES_MAX) -> None:
+        self.always = always
+        self._memory_bytes_max = memory_bytes_max
+        self._subject = _pickled(subject)
+        self._process: asyncio.subprocess.Process | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._dying: set[asyncio.Task[int]] = set()
+        self._busy = asyncio.Lock()
+        self._closed = False
+
+    def wants(self, members: int, partitions: int) -> bool:
+        """Whether a plan of this size is made in the process. A large group's first one is not: it only starts it."""
+        if self._subject is None or self._closed:
+            return False
+        if self.always:
+            return True
+        if partitions < LARGE_PARTITIONS and members < LARGE_MEMBERS:
+            return False
+        self.warm()
+        return self.ready
+
+    @property
+    def ready(self) -> bool:
+        running = self._process is not None and self._process.returncode is None
+        return running and (self._starting is None or self._starting.done())
+
+    def warm(self) -> None:
+        """Starts the process if it does not run."""
+        starting = self._starting is not None and not self._starting.done()
+        if not starting and not self.ready and self._subject is not None and not self._closed:
+            self._starting = asyncio.get_running_loop().create_task(self._start(self._subject))
+
+    async def solve(self, work: Callable[..., Value], arguments: tuple[object, ...], limit_s: float) -> Value:
+        """What `work` returns. Raises what it raises, DecisionError when the process dies, TimeoutError at the limit;
+        then the process is killed and another one started."""
+        try:
+            async with asyncio.timeout(limit_s), self._busy:
+                self.warm()
+                if self._starting is not None:
+                    await asyncio.shield(self._starting)
+                job = await asyncio.to_thread(pickle.dumps, (work, arguments), pickle.HIGHEST_PROTOCOL)
+                answer = await self._answered(job)
+        except TimeoutError:  # an OSError too
+            raise
+        except (asyncio.IncompleteReadError, OSError, EOFError) as error:
+            raise DecisionError("the process that plans has ended, perhaps out of memory") from error
+        failed, value = await asyncio.to_thread(pickle.loads, answer)
+        if failed:
+            raise value
+        return value  # type: ignore[no-any-return]  # what `work` returns
+
+    async def _answered(self, job: bytes) -> bytes:
+        """The answer to one job. Whatever keeps it from coming ends the process, or the next job would get it."""
+        try:
+            await self._send(job)
+            return await self._receive()
+        except BaseException as error:
+            log.warning("solver_killed", reason=str(error) or type(error).__name__)
+            self._kill()
+            self.warm()
+            raise
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        self._kill()
+        await asyncio.gather(*self._dying)
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.returncode is None:
+            process.kill()
+        dying = asyncio.get_running_loop().create_task(process.wait())
+        self._dying.add(dying)
+        dying.add_done_callback(self._dying.discard)
+
+    async def _start(self, subject: bytes) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
+            "OPENBLAS_NUM_THREADS": "1",
+            MEMORY_VARIABLE: str(self._memory_bytes_max),
+        }
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            WORKER,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=environment,
+            limit=STREAM_BUFFER_BYTES,
+        )
+        try:
+            async with asyncio.timeout(START_S_MAX):
+                await self._send(subject)
+                await self._receive()  # it has loaded what it needs
+        except (TimeoutError, asyncio.IncompleteReadError, OSError, EOFError) as error:
+            log.warning("solver_not_started", reason=str(error) or type(error).__name__)
+
+    async def _send(self, data: bytes) -> None:
+        if self._process is None or self._process.stdin is None:
+            raise EOFError
+        self._process.stdin.write(HEADER.pack(len(data)) + data)
+        await self._process.stdin.drain()
+
+    async def _receive(self) -> bytes:
+        if self._process is None or self._process.stdout is None:
+            raise EOFError
+        (size,) = HEADER.unpack(await self._process.stdout.readexactly(HEADER.size))
+        return await self._process.stdout.readexactly(size)
+
+
+class Solvers:
+    """Those of all groups of a process."""
+
+    def __init__(self) -> None:
+        self._all: list[Solver] = []
+
+    def make(self, subject: object, *, always: bool) -> Solver:
+        solver = Solver(subject, always=always)
+        self._all.append(solver)
+        if always:
+            solver.warm()
+        return solver
+
+    async def close(self) -> None:
+        await asyncio.gather(*(solver.close() for solver in self._all))
+
+
+def _pickled(subject: object) -> bytes | None:
+    try:
+        return pickle.dumps(subject, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001 - whatever a plug-in's own pickling raises
+        log.warning("solver_not_used", reason=f"the plug-in cannot be sent to another process: {error}")
+        return None

@@ -1,0 +1,91 @@
+"""The process behind `solver.Solver`: reads pickled jobs from standard input, answers on what was its standard output.
+
+A frame is its length in eight bytes, then a pickle. The first one is the subject, such as a policy; it is answered when
+it is loaded. Then each (work, arguments) is answered by (False, value) or (True, error).
+"""
+
+import contextlib
+import copyreg
+import os
+import pickle
+import queue
+import signal
+import struct
+import threading
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import IO, Any
+
+from bellwether_kafka.assignors.consumer import DecisionError
+
+try:
+    import resource
+except ImportError:  # not on Windows: no limit then
+    resource = None  # type: ignore[assignment]
+
+HEADER = struct.Struct(">Q")
+MEMORY_VARIABLE = "SOLVER_MEMORY_BYTES"
+
+
+def read_only(items: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    """Plans hold read-only mappings, which pickle neither knows nor finds by their class's name."""
+    return MappingProxyType(items)
+
+
+copyreg.pickle(MappingProxyType, lambda mapping: (read_only, (dict(mapping),)))
+
+
+def main() -> None:
+    """Answers jobs until its parent closes the pipe. What a plug-in prints goes to standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us too; the parent decides
+    _limit_memory(int(os.environ[MEMORY_VARIABLE]))
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    jobs = _jobs(os.fdopen(os.dup(0), "rb"))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    subject = pickle.loads(jobs())  # noqa: S301 - from our own parent
+    _answer(out, b"ready")
+    while True:
+        _answer(out, _solved(subject, jobs()))
+
+
+def _solved(subject: object, job: bytes) -> bytes:
+    try:
+        work, arguments = pickle.loads(job)  # noqa: S301 - from our own parent
+        answer: tuple[bool, object] = (False, work(subject, *arguments))
+        return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001 - a plug-in's; the parent has an answer for it
+        return pickle.dumps((True, _portable(error)), pickle.HIGHEST_PROTOCOL)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error itself where it survives pickling, its words otherwise."""
+    if type(error).__module__.partition(".")[0] == "bellwether_kafka":
+        return error
+    return DecisionError(f"{type(error).__name__}: {error}"[:1_000])
+
+
+def _jobs(source: IO[bytes]) -> Callable[[], bytes]:
+    """A thread reads, so that the end of the parent ends us even in the middle of a plan that hangs."""
+    waiting: queue.Queue[bytes] = queue.Queue()
+
+    def read() -> None:
+        while True:
+            header = source.read(HEADER.size)
+            if len(header) < HEADER.size:
+                os._exit(0)
+            waiting.put(source.read(HEADER.unpack(header)[0]))
+
+    threading.Thread(target=read, name="jobs", daemon=True).start()
+    return waiting.get
+
+
+def _answer(out: IO[bytes], data: bytes) -> None:
+    out.write(HEADER.pack(len(data)) + data)
+    out.flush()
+
+
+def _limit_memory(limit: int) -> None:
+    if resource is not None:
+        with contextlib.suppress(ValueError, OSError):  # a lower limit holds already
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

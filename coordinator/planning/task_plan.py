@@ -1,0 +1,119 @@
+"""One plan for a Streams application, from what has been read to a decision and what the guard says of it. Called in a
+thread, or in the solver's process: arguments and result are values that survive pickling.
+"""
+
+from dataclasses import dataclass, replace
+
+from bellwether_kafka.assignors.consumer import DecisionError
+from bellwether_kafka.assignors.shared import Cause, ClusterView, RawGroup
+from bellwether_kafka.assignors.streams import Assignors, StepAside, StreamsDecision, decide_streams, without_host_maps
+from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, Topology
+from bellwether_kafka.assignors.streams.members import StreamsMemory, decode_streams, gather
+from bellwether_kafka.coordinator.planning.attestation import Arrivals, distrust
+from bellwether_kafka.coordinator.planning.guard import oversized
+from bellwether_kafka.coordinator.planning.guard_streams import inspect_streams
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.topology import settle
+
+_LISTED = 5
+MadeTasks = tuple[StreamsDecision, tuple[str, ...], Arrivals]
+
+
+class StandAsideError(Exception):
+    """Nobody's plan would do: a Java member must lead. The message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What one decision is made from. `removed`: see `commands.Decide`."""
+
+    raw: RawGroup
+    topology: Topology
+    cluster: ClusterView
+    ends: EndOffsets
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRequest:
+    """A world, and what the planner knew when it asked. Nobody acts on a `dry` plan."""
+
+    world: World
+    config: StreamsConfig
+    memory: StreamsMemory
+    arrivals: Arrivals
+    witnesses: frozenset[str]
+    now_ms: int
+    seed: int
+    message_bytes_max: int
+    dry: bool = False
+
+
+def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
+    """The plan, the guard's findings, and the arrivals to remember if it is sent.
+
+    Raises DecisionError where another plan may do, StandAsideError where none would.
+    """
+    config, memory = asked.config, asked.memory
+    world, *others = _settled(asked)
+    decoded = decode_streams(world.raw, memory.threads.keys() if memory.led else ())
+    doubt, arrived = distrust(
+        decoded,
+        gather(decoded, memory),
+        memory,
+        asked.arrivals,
+        world.topology,
+        asked.now_ms,
+        attested=config.topology_attested,
+        witnesses=asked.witnesses,
+        removed=world.removed,
+    )
+    if doubt is not None:
+        raise StandAsideError(doubt)
+    decision = _decided(assignors, asked, world)
+    if any(_decided(assignors, asked, other).assignments != decision.assignments for other in others):
+        raise StandAsideError(_untold(asked.world.topology.undecided))
+    for finding in oversized(world.raw, decision.assignments, asked.message_bytes_max):
+        decision = without_host_maps(decision, finding) or decision
+    return decision, inspect_streams(world.raw, decision, message_bytes_max=asked.message_bytes_max), arrived
+
+
+def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> StreamsDecision:
+    config = asked.config
+    decision = decide_streams(
+        world.raw,
+        world.cluster,
+        world.ends,
+        world.topology,
+        asked.memory,
+        config.configs,
+        config.policy,
+        asked.now_ms,
+        asked.seed,
+        assignors=assignors,
+    )
+    if isinstance(decision, StepAside):
+        raise DecisionError(decision.reason) if decision.cause is Cause.PLAN else StandAsideError(decision.reason)
+    return decision
+
+
+def _settled(asked: TaskRequest) -> list[World]:
+    """With a topology of which every changelog is somewhere; several where it may be one of several, and only a plan
+    that is the same for all of them will do. Raises StandAsideError where there are too many."""
+    world, topology = asked.world, asked.world.topology
+    if topology.source != LEARNED or not topology.undecided:
+        return [world]
+    found = settle(topology, world.raw, asked.memory, world.cluster, world.ends.ends)
+    if not found.open:
+        return [replace(world, topology=found.topology)]
+    # A lone process has all tasks, whatever their lags; and whoever is removed to lead reports offsets then.
+    if asked.dry or len(gather(decode_streams(world.raw), asked.memory).processes) < 2:
+        return [replace(world, topology=found.topology, ends=EndOffsets.failed(_untold(found.open)))]
+    if not found.ways:
+        raise StandAsideError(_untold(found.open))
+    return [replace(world, topology=way) for way in found.ways]
+
+
+def _untold(changelogs: tuple[str, ...]) -> str:
+    named = ", ".join(changelogs[:_LISTED])
+    return f"no thread has said enough yet to tell which subtopology these belong to: {named}"

@@ -1,0 +1,6 @@
+"""The running process: one runner for each group, the service around them, and its wiring."""
+
+from bellwether_kafka.coordinator.runtime.process import serve
+from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
+
+__all__ = ["Observers", "Outcome", "Service", "serve"]

@@ -1,0 +1,81 @@
+"""Puts the event publisher and the sampler together from the settings; nothing where they are off, not even imports:
+every start would pay for Avro.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import Counter as PrometheusCounter
+
+from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
+from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver, StreamsObserver
+
+if TYPE_CHECKING:
+    from bellwether_kafka.coordinator.settings import Settings
+    from bellwether_kafka.coordinator.telemetry import EventPublisher, WeightReader
+
+
+def events_counter(registry: CollectorRegistry) -> PrometheusCounter:
+    """Counts what became of events: sent, dropped, failed."""
+    return PrometheusCounter(
+        "bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry
+    )
+
+
+def events_waiting(registry: CollectorRegistry) -> Gauge:
+    """Plans and samples that the publisher's thread has not taken yet; what does not fit is dropped."""
+    return Gauge("bellwether_event_queue", "Plans and samples that wait to be published.", registry=registry)
+
+
+@dataclass(frozen=True, slots=True)
+class EventsOut:
+    """Observers for the runtime, and what to close at the end."""
+
+    publisher: "EventPublisher | None" = None
+    on_decision: Sequence[DecisionObserver] = ()
+    on_streams_decision: Sequence[StreamsObserver] = ()
+    on_note: Sequence[NoteObserver] = ()
+    beside: Sequence[Beside] = ()
+
+    @classmethod
+    def of(cls, settings: "Settings", registry: CollectorRegistry) -> "EventsOut":
+        """Starts the publisher if a topic is named."""
+        events = settings.events
+        if events is None:
+            return cls()
+        from bellwether_kafka.coordinator.telemetry import EventPublisher, PublishConfig, Sampler
+
+        counter = events_counter(registry)
+        publisher = EventPublisher(
+            settings.properties,
+            PublishConfig(events.topic, events.create_topic, events.registry_url, events.queue_max),
+            counted=lambda event, outcome, n: counter.labels(event, outcome).inc(n),
+        )
+        events_waiting(registry).set_function(lambda: publisher.waiting)
+        sampler = Sampler(publisher, interval_ms=events.sample_interval_ms)
+        publisher.start()
+        return cls(
+            publisher,
+            (publisher.on_decision, sampler.on_decision),
+            (publisher.on_streams_decision, sampler.on_streams_decision),
+            (sampler.on_note,),
+            (sampler.run,),
+        )
+
+    def close(self) -> None:
+        if self.publisher is not None:
+            self.publisher.close()
+
+
+def weight_reader(settings: "Settings") -> "WeightReader | None":
+    """Starts reading weights if a topic is named."""
+    weights = settings.weights
+    if weights is None:
+        return None
+    from bellwether_kafka.coordinator.telemetry import WeightConfig, WeightReader
+
+    reader = WeightReader(settings.properties, WeightConfig(weights.topic, weights.age_ms_max, weights.create_topic))
+    reader.start()
+    return reader

@@ -1,0 +1,153 @@
+"""The process behind `bellwether run`: settings become a service with its observers, beside its HTTP server."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy, with_capacity
+from bellwether_kafka.assignors.shared import UnknownNameError, load_plugins
+from bellwether_kafka.coordinator.ghosts import ConversionWatch
+from bellwether_kafka.coordinator.membership import EXIT_CONFIG, State
+from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
+from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
+from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
+from bellwether_kafka.coordinator.settings import GroupSettings, Settings
+from bellwether_kafka.coordinator.telemetry import (
+    ControlMetrics,
+    CostMetrics,
+    Metrics,
+    ObservedMetrics,
+    StreamsMetrics,
+    log_decision,
+    log_streams_decision,
+)
+from bellwether_kafka.coordinator.triggers import LoadWatch
+from bellwether_kafka.coordinator.web import GroupStatus, HttpAddressError, HttpServer, LagWatch, Rounds, Web
+
+
+async def serve(settings: Settings, version: str) -> Outcome:
+    """Runs until SIGTERM. What a setting can spoil is an outcome with a sentence, not an exception."""
+    metrics, rounds = Metrics(), Rounds()
+    metrics.info.info({"version": version})
+    for group in settings.groups:
+        metrics.expect(group.name, lead=group.mode == "lead", ghosts=group.ghost_options is not None)
+    reader = weight_reader(settings)
+    weights = reader.usable if reader is not None else None
+    try:
+        policies = _policies([group for group in settings.groups if group.streams is None])
+        applications = {g.name: load_application(g.streams, weights) for g in settings.groups if g.streams}
+    except (ApplicationError, UnknownNameError) as error:
+        return Outcome(EXIT_CONFIG, (str(error),))
+    events = EventsOut.of(settings, metrics.registry)
+
+    def wanted(group: str, reason: str) -> None:
+        service.rebalance_wanted(group, reason)
+
+    watches = [LoadWatch(weights, policies, wanted)] if weights is not None else []
+    costs, lags = CostMetrics(metrics, settings.cost, weights), LagWatch(rounds)
+    service = Service(
+        settings.properties,
+        settings.memberships,
+        Policy(),
+        policies=policies,
+        applications=applications,
+        ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
+        observers=_observers(metrics, rounds, events, watches, costs, lags, by_task=settings.metrics_by_task),
+        weights=weights,
+        control=settings.control,
+        watch_interval_ms=settings.metadata_interval_ms,
+        message_bytes_max=settings.message_bytes_max,
+    )
+    web = Web(metrics.registry, lambda: not_ready(service), lambda: statuses(settings, service), rounds, lags.picture)
+    server = HttpServer(web)
+    try:
+        if settings.http_address:
+            await server.start(settings.http_address)
+        return await service.run()
+    except HttpAddressError as error:
+        return Outcome(EXIT_CONFIG, (str(error),))
+    finally:
+        await server.stop()
+        await asyncio.to_thread(events.close)
+        if reader is not None:
+            await asyncio.to_thread(reader.close)
+
+
+def _observers(
+    metrics: Metrics,
+    rounds: Rounds,
+    events: EventsOut,
+    watches: Sequence[LoadWatch],
+    costs: CostMetrics,
+    lags: LagWatch,
+    *,
+    by_task: bool,
+) -> Observers:
+    streams = StreamsMetrics(metrics, by_task=by_task).on_decision, log_streams_decision, rounds.on_streams_decision
+    return Observers(
+        on_decision=(
+            metrics.on_decision,
+            log_decision,
+            rounds.on_decision,
+            *events.on_decision,
+            *(w.on_decision for w in watches),
+            costs.on_decision,
+        ),
+        on_streams_decision=(*streams, *events.on_streams_decision, costs.on_streams_decision),
+        on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), costs.on_note),
+        on_ghost=(metrics.on_ghost,),
+        beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),
+        on_observation=(ObservedMetrics(metrics).on_observation, costs.on_observation),
+        on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
+        on_control=(ControlMetrics(metrics.registry).on_control,),
+    )
+
+
+def _policies(groups: list[GroupSettings]) -> Mapping[str, Policy]:
+    """Raises UnknownNameError with a sentence for people."""
+    try:
+        plugins = load_plugins(sorted({group.policy for group in groups} - set(POLICIES)))
+        policies = {
+            group.name: replace(with_capacity(policy(group.policy, plugins), group.capacity), clock=time.perf_counter)
+            for group in groups
+        }
+    except UnknownNameError as error:
+        text = f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}."
+        raise UnknownNameError(text) from None
+    for group in groups:
+        try:
+            # A name that nobody here can plan for would lock every other member out of the group.
+            for protocol in group.protocols:
+                policies[group.name].chain(protocol)
+        except UnknownNameError as error:
+            text = f"The setting protocols of group {group.name} cannot be used: {error}."
+            raise UnknownNameError(text) from None
+    return policies
+
+
+def statuses(settings: Settings, service: Service) -> list[GroupStatus]:
+    """Every configured group, as the page lists it."""
+    return [_status(group, service) for group in settings.groups]
+
+
+def _status(group: GroupSettings, service: Service) -> GroupStatus:
+    runner = service.runners.get(group.name)
+    if runner is not None:
+        membership = runner.membership
+        leading = membership.state is not State.WATCHING and membership.generation >= 0
+        others = max(0, len(membership.members) - 1)
+        state = membership.state.name.lower()
+        return GroupStatus(group.name, group.mode, state, leading, membership.generation, others)
+    observer = service.observed.get(group.name)
+    seen = observer.last if observer else None
+    state = "not seen yet" if seen is None else seen.state.lower() or "does not exist"
+    return GroupStatus(group.name, group.mode, state, False, -1, len(seen.members) if seen else 0)
+
+
+def not_ready(service: Service) -> str | None:
+    """Why the service is not ready: it has no groups yet, or one of them has been given up."""
+    if not (service.runners or service.observed):
+        return "not connected yet"
+    given_up = sorted(group for group, runner in service.runners.items() if runner.fatal is not None)
+    return f"given up: {', '.join(given_up)}" if given_up else None

@@ -1,0 +1,264 @@
+"""All groups of a process over one transport and one cluster reader: puts runners and observers together, starts and
+stops them.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from bellwether_kafka.assignors.consumer import Decision, Policy
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.coordinator.control import ControlDesk, ControlSettings, OnControl
+from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
+from bellwether_kafka.coordinator.kafka import (
+    ClientConfigError,
+    ClusterReader,
+    MetadataWatch,
+    OffsetReader,
+    Transport,
+    UnreachableError,
+    librdkafka_properties,
+)
+from bellwether_kafka.coordinator.membership import (
+    EXIT_CONFIG,
+    DescribeAnswer,
+    MembershipConfig,
+    Note,
+    RebalanceWanted,
+    StopRequested,
+    check_timing,
+    proven,
+)
+from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, Sources
+from bellwether_kafka.coordinator.planning import (
+    MESSAGE_BYTES_MAX,
+    Application,
+    Planned,
+    PlannedTasks,
+    Planner,
+    Solvers,
+    foreign_code,
+)
+from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver
+from bellwether_kafka.coordinator.triggers import StreamsWatch
+
+DecisionObserver = Callable[[Planned], None]
+StreamsObserver = Callable[[PlannedTasks], None]
+Beside = Callable[[OffsetReader, Transport, AdminClient], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """Who hears about decisions (after the broker has them) and notes. What they raise is logged and forgotten.
+
+    `beside` are run until the service ends; they read and decide nothing.
+    """
+
+    on_decision: Sequence[DecisionObserver] = ()
+    on_note: Sequence[NoteObserver] = ()
+    on_streams_decision: Sequence[StreamsObserver] = ()
+    on_ghost: Sequence[RemovalObserver] = ()
+    beside: Sequence[Beside] = ()
+    on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = ()
+    on_observation: Sequence[OnObservation] = ()
+    on_control: Sequence[OnControl] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the process ends: `messages` are sentences for people, empty when all is well."""
+
+    exit_code: int
+    messages: tuple[str, ...] = ()
+
+
+class Service:
+    """All groups of this process. `run` returns when every group has stopped; it raises nothing that a setting, a
+    broker or a member can cause."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        groups: Sequence[MembershipConfig],
+        policy: Policy,
+        *,
+        policies: Mapping[str, Policy] | None = None,
+        applications: Mapping[str, Application] | None = None,
+        ghosts: Mapping[str, GhostOptions] | None = None,
+        observers: Observers = Observers(),
+        weights: Callable[[], Weights] | None = None,
+        control: ControlSettings | None = None,
+        watch_interval_ms: int = 10_000,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
+        connect_timeout_ms: int = 10_000,
+    ) -> None:
+        self.runners: dict[str, GroupRunner[Any]] = {}
+        self.observed: dict[str, GroupObserver] = {}  # groups that we only look at
+        self._properties = dict(properties)
+        self._groups = tuple(groups)
+        self._policy = policy
+        self._policies = dict(policies or {})  # by group; the others use `policy`
+        self._applications = dict(applications or {})  # by group: those that are Streams applications
+        self._watches: dict[str, GhostWatch] = {}
+        self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
+        self._observers = observers
+        self._weights = weights
+        self._control = control
+        self._desk: ControlDesk | None = None
+        self._solvers = Solvers()
+        self._stop_task: asyncio.Task[None] | None = None
+        self._watch_interval_ms = watch_interval_ms
+        self._message_bytes_max = message_bytes_max
+        self._connect_timeout_ms = connect_timeout_ms
+
+    async def run(self, *, handle_signals: bool = True) -> Outcome:
+        troubles = [trouble for config in self._groups if (trouble := check_timing(config))]
+        if troubles:
+            return Outcome(EXIT_CONFIG, tuple(troubles))
+        try:
+            transport = Transport(self._properties)
+        except ClientConfigError as error:
+            return Outcome(EXIT_CONFIG, (str(error),))
+        try:
+            await transport.start(self._connect_timeout_ms)
+            return await self._run(transport, handle_signals=handle_signals)
+        except UnreachableError as error:
+            return Outcome(EXIT_CONFIG, (str(error),))
+        finally:
+            await transport.close()
+
+    def stop(self) -> None:
+        """What SIGTERM does: every group goes to a standby, leaves, or falls silent, and `run` returns. The second time
+        without waiting for a standby."""
+        if self._desk is not None and self._stop_task is None:
+            self._stop_task = asyncio.create_task(self._hand_over_and_stop(self._desk))
+        else:
+            self._stop_now()
+
+    async def _hand_over_and_stop(self, desk: ControlDesk) -> None:
+        try:
+            await desk.hand_all_over()
+        finally:
+            self._stop_now()
+
+    def _stop_now(self) -> None:
+        for observer in self.observed.values():
+            observer.stop()
+        for runner in self.runners.values():
+            runner.post(StopRequested())
+
+    async def _run(self, transport: Transport, *, handle_signals: bool) -> Outcome:
+        reader = ClusterReader(librdkafka_properties(self._properties))
+        watch = MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
+        offsets = OffsetReader(reader.admin, transport)
+        watching = [asyncio.create_task(watch.run())]
+        watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
+        for config in (proven(config, transport.broker_version) for config in self._groups):
+            application = self._applications.get(config.group_id)
+            if config.mode != "lead":
+                sources, policy = Sources(transport, reader, offsets), self._policies.get(config.group_id, self._policy)
+                told, seen = self._observers.on_observation, self._observers.on_seen
+                self.observed[config.group_id] = GroupObserver(
+                    config, sources, policy, application, told, on_seen=seen, weights=self._weights
+                )
+            elif application is None:
+                self._add_group(config, transport, reader, watch)
+            else:
+                watching.append(self._add_application(application, config, transport, reader, watch, offsets))
+        led = {group_id: runner.membership for group_id, runner in self.runners.items()}
+        self._watches = ghost_watches(self._ghosts, transport, led, self._observers)
+        watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
+        if self._control is not None:
+            self._desk = ControlDesk.open(self._properties, self._control, self.runners, self._observers.on_control)
+            watching.append(asyncio.create_task(self._desk.run()))
+        if handle_signals:
+            self._listen()
+        try:
+            running = [group.run() for group in self.runners.values()]
+            running += [group.run() for group in self.observed.values()]
+            codes = await asyncio.gather(*running)
+        finally:
+            for task in watching:
+                task.cancel()
+            if self._desk is not None:
+                await self._desk.close()
+            await self._solvers.close()
+            offsets.close()
+            reader.close()
+        messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
+        return Outcome(max(codes, default=0), messages)
+
+    def _add_group(
+        self, config: MembershipConfig, transport: Transport, reader: ClusterReader, watch: MetadataWatch
+    ) -> None:
+        policy = self._policies.get(config.group_id, self._policy)
+        foreign = foreign_code(*policy.assignors.values(), *policy.stages)
+        solver = self._solvers.make(policy, always=foreign)
+        planner = Planner(
+            config.group_id,
+            reader,
+            policy,
+            weights=self._weights,
+            message_bytes_max=self._message_bytes_max,
+            solver=solver,
+        )
+        self.runners[config.group_id] = GroupRunner[Decision](
+            config,
+            transport,
+            planner,
+            watch,
+            on_decision=self._observers.on_decision,
+            on_note=(*self._observers.on_note, self._on_note),
+            relieve=self._relieve,
+        )
+
+    def _add_application(
+        self,
+        application: Application,
+        config: MembershipConfig,
+        transport: Transport,
+        reader: ClusterReader,
+        watch: MetadataWatch,
+        offsets: OffsetReader,
+    ) -> "asyncio.Task[None]":
+        """Adds its runner; returns the task that looks after it between rounds."""
+        assignors = application.assignors
+        solver = self._solvers.make(assignors, always=application.foreign)
+        planner = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
+        between = StreamsWatch(planner, offsets)
+        runner = GroupRunner[StreamsDecision](
+            application.membership(config),
+            transport,
+            planner,
+            watch,
+            on_decision=(between.on_decision, *self._observers.on_streams_decision),
+            on_note=(*self._observers.on_note, self._on_note),
+            relieve=self._relieve,
+        )
+        self.runners[config.group_id] = runner
+        return asyncio.create_task(between.run(runner.membership, runner.post))
+
+    def _on_note(self, group_id: str, note: Note) -> None:
+        if group_id in self._watches:
+            self._watches[group_id].stir()
+        if self._desk is not None:
+            self._desk.on_note(group_id, note)
+
+    async def _relieve(self, group_id: str, reason: str) -> bool:
+        return self._desk is not None and await self._desk.relieve(group_id, reason)
+
+    def rebalance_wanted(self, group_id: str, reason: str) -> None:
+        """A group has reason to plan anew; whether it does is its membership's decision."""
+        runner = self.runners.get(group_id)
+        if runner is not None:
+            runner.post(RebalanceWanted(reason))
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)

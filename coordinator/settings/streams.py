@@ -1,0 +1,202 @@
+"""The settings of a group that is a Kafka Streams application. What its members are configured with is not on the wire,
+so it is said here again, by Kafka's own names:
+
+    [[groups]]
+    name = "wordcount"                         # the application id, unless application_id says otherwise
+    mode = "lead"
+    kind = "streams"
+    topology = "wordcount.yaml"                # none: learned from the running application
+    topology_attested = true                   # every version of the application that may join has this topology
+    policy = "kafka"                           # or "streams-ha", or a plug-in
+    "processing.guarantee" = "at_least_once"
+    stores = "persistent"                      # with the line above: what adopt = "take-over" has to know, and what
+                                               # lets a restarted process have its tasks back at once (streams-ha)
+    "num.standby.replicas" = 1
+    "rack.aware.assignment.strategy" = "min_traffic"
+
+The policy "streams-ha" knows more stages, which Kafka has not; each is off unless it is set:
+
+    host_affinity_ms = 300000                  # so long a process that went is expected back for its tasks
+    colocate = [[0, 2], [1, 3]]                # subtopologies whose tasks of one partition share a process
+    capacity_tag = "cores"                     # the client tag that weighs a process, instead of its threads
+    max_concurrent_moves = 4                   # active tasks that may move between live processes at once
+
+Stateful members that are not Streams (docs/stateful-members.md) have kind = "stateful". The policy is streams-ha then,
+weighed by the capacity that members tell, and what concerns Java applications only is refused.
+"""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from bellwether_kafka.assignors.stateful import CAPACITY_TAG
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.planning import TASK_STALL_MS, StreamsConfig
+from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
+
+SESSION_MS_MIN, SESSION_MS_MAX = 6_000, 10_000
+DEFAULTS = AssignmentConfigs()
+
+
+def _tags(value: object) -> object:
+    """Kafka writes lists with commas between."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+class StreamsSettings(BaseModel):
+    """The part of a group's settings that only applications have. Names with dots are Kafka's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
+
+    kind: Literal["consumer", "streams", "stateful"] = "consumer"
+    application_id: str | None = Field(default=None, min_length=1)
+    topology: Path | None = None
+    topology_attested: bool = False
+    task_stall_ms: int = Field(default=TASK_STALL_MS, gt=0)
+    standby_lag_max: int | None = Field(default=None, ge=0)
+    processing_guarantee: Literal["at_least_once", "exactly_once_v2"] = Field(
+        default="at_least_once", alias="processing.guarantee"
+    )
+    # Neither is on the wire, and both decide what removing a leader costs: undeclared, a group is only succeeded.
+    stores: Literal["persistent", "in-memory"] | None = None
+    takeover_forced: bool = False
+    acceptable_recovery_lag: int = Field(default=DEFAULTS.acceptable_recovery_lag, alias="acceptable.recovery.lag")
+    max_warmup_replicas: int = Field(default=DEFAULTS.max_warmup_replicas, alias="max.warmup.replicas")
+    num_standby_replicas: int = Field(default=DEFAULTS.num_standby_replicas, alias="num.standby.replicas")
+    probing_rebalance_interval_ms: int = Field(
+        default=DEFAULTS.probing_rebalance_interval_ms, alias="probing.rebalance.interval.ms"
+    )
+    rack_aware_assignment_strategy: str = Field(
+        default=DEFAULTS.rack_aware_assignment_strategy, alias="rack.aware.assignment.strategy"
+    )
+    rack_aware_assignment_tags: Annotated[tuple[str, ...], BeforeValidator(_tags)] = Field(
+        default=(), alias="rack.aware.assignment.tags"
+    )
+    rack_aware_traffic_cost: int | None = Field(default=None, alias="rack.aware.assignment.traffic_cost")
+    rack_aware_non_overlap_cost: int | None = Field(default=None, alias="rack.aware.assignment.non_overlap_cost")
+
+    host_affinity_ms: int = 0
+    colocate: tuple[tuple[int, ...], ...] = ()
+    capacity_tag: str = ""
+    max_concurrent_moves: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_kafka_names(cls, value: Any) -> Any:
+        """TOML reads a name with dots and without quotes as tables inside tables."""
+        if not isinstance(value, dict):
+            return value
+        own = {name: table for name, table in value.items() if name in cls.model_fields}  # some are tables by right
+        return own | _flat({name: table for name, table in value.items() if name not in own})
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        if self.kind == "consumer":
+            given = sorted(_shown(name) for name in self.model_fields_set & STREAMS_FIELDS)
+            if given:
+                raise ValueError(f'{given[0]} is for Streams applications only; add kind = "streams" or remove it')
+            return self
+        self.assignment_configs()  # raises what Kafka would not take
+        self.stage_configs()
+        given = sorted(_shown(name) for name in self.model_fields_set & NOT_FOR_STATEFUL)
+        if given and self.kind == "stateful":
+            raise ValueError(f'{given[0]} means nothing to stateful members (kind = "stateful"); remove it')
+        return self
+
+    def assignment_configs(self) -> AssignmentConfigs:
+        """Raises AssignmentConfigError."""
+        return AssignmentConfigs(**{name: getattr(self, name) for name in CONFIG_FIELDS})
+
+    def takeover_guard(self) -> str:
+        """Why no leader of this application may be removed, "" if one may (streams-protocol reference §6.3)."""
+        if self.kind != "streams" or self.takeover_forced:
+            return ""
+        if "processing_guarantee" not in self.model_fields_set:
+            return "processing.guarantee is not declared; declare it, or set adopt to succeed"
+        if self.processing_guarantee == "exactly_once_v2":
+            return "under exactly_once_v2 the removed leader would lose the local state of its tasks"
+        if self.stores != "persistent":
+            return 'stores = "persistent" is not declared, and in-memory stores would have to be restored'
+        return ""
+
+    @property
+    def _durable(self) -> bool:
+        """Declared, and not only assumed."""
+        at_least_once = "processing_guarantee" in self.model_fields_set and self.processing_guarantee == "at_least_once"
+        return at_least_once and self.stores == "persistent"
+
+    def stage_configs(self) -> StageConfigs:
+        """Raises AssignmentConfigError."""
+        return StageConfigs(**{name: getattr(self, name) for name in STAGE_FIELDS}, clock=time.perf_counter)
+
+    def stage_trouble(self, policy: str) -> str | None:
+        """Why the stages that are set cannot be used with this policy, as a part of a sentence."""
+        given = sorted(name for name in STAGE_FIELDS if getattr(self, name))
+        if not given or policy == STREAMS_HA:
+            return None
+        return f'{given[0]} is a stage of the policy "{STREAMS_HA}"; set policy = "{STREAMS_HA}" or remove {given[0]}'
+
+    def streams_config(self, name: str, policy: str) -> StreamsConfig | None:
+        """None for a group of plain consumers."""
+        if self.kind == "consumer":
+            return None
+        stages = self.stage_configs()
+        if self.kind == "stateful" and policy == STREAMS_HA and not stages.capacity_tag:
+            stages = replace(stages, capacity_tag=CAPACITY_TAG)
+        return StreamsConfig(
+            application_id=self.application_id or name,
+            topology=self.topology,
+            topology_attested=self.topology_attested,
+            exactly_once=self.processing_guarantee == "exactly_once_v2",
+            policy=policy,
+            configs=self.assignment_configs(),
+            task_stall_ms=self.task_stall_ms,
+            standby_lag_max=self.standby_lag_max,
+            stages=stages,
+            stateful=self.kind == "stateful",
+            durable=self._durable,
+        )
+
+
+CONFIG_FIELDS = frozenset(AssignmentConfigs.__dataclass_fields__)
+STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__) - {"rules", "clock"}  # orders of operators, and ours
+STREAMS_FIELDS = frozenset(StreamsSettings.model_fields) - {"kind"}
+NOT_FOR_STATEFUL = frozenset(
+    {"application_id", "topology_attested", "processing_guarantee", "stores", "takeover_forced", "standby_lag_max"}
+)
+
+
+def trouble_for_streams(protocols: tuple[str, ...], session_timeout_ms: int) -> str | None:
+    """What of the common settings a Streams application cannot live with, as a part of a sentence."""
+    if protocols != (STREAMS_PROTOCOL,):
+        return f'protocols must be ["{STREAMS_PROTOCOL}"] for a Streams application; remove the setting'
+    if not SESSION_MS_MIN <= session_timeout_ms <= SESSION_MS_MAX:
+        return (
+            f"session_timeout_ms must be {SESSION_MS_MIN} to {SESSION_MS_MAX} for a Streams application, because its"
+            " commits, and so its transactions, may have to wait for us that long"
+        )
+    return None
+
+
+def trouble_for_stateful(protocols: tuple[str, ...]) -> str | None:
+    """The same for stateful members."""
+    if protocols == (STATEFUL_PROTOCOL,):
+        return None
+    return f'protocols must be ["{STATEFUL_PROTOCOL}"] for stateful members; remove the setting'
+
+
+def _shown(field_name: str) -> str:
+    return StreamsSettings.model_fields[field_name].alias or field_name
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found

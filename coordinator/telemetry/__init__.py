@@ -1,0 +1,35 @@
+"""What leaves the process as data: metrics, logs, Avro events, and the weights that come back."""
+
+from bellwether_kafka.coordinator.telemetry.decision_log import log_decision, log_streams_decision
+from bellwether_kafka.coordinator.telemetry.event_records import ACTIVE, task_entries
+from bellwether_kafka.coordinator.telemetry.history_reader import HistoryUnreadError, recorded
+from bellwether_kafka.coordinator.telemetry.logs import configure_logs
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
+from bellwether_kafka.coordinator.telemetry.publish import EventPublisher, PublishConfig
+from bellwether_kafka.coordinator.telemetry.samples import Followed, Sampler
+from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader
+
+__all__ = [
+    "ACTIVE",
+    "ControlMetrics",
+    "CostMetrics",
+    "EventPublisher",
+    "Followed",
+    "HistoryUnreadError",
+    "Metrics",
+    "ObservedMetrics",
+    "PublishConfig",
+    "Sampler",
+    "StreamsMetrics",
+    "WeightConfig",
+    "WeightReader",
+    "configure_logs",
+    "log_decision",
+    "log_streams_decision",
+    "recorded",
+    "task_entries",
+]

@@ -1,0 +1,59 @@
+"""Reads snapshots, rounds, plans and traffic from the events topic, as far as it goes now, for a history file."""
+
+import time
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from bellwether_kafka.pipeline.records import HEADER_BYTES, EventSchema, SchemaSet, single_object
+
+WANTED = ("snapshot", "round", "assignment", "traffic")
+BATCH = 1_000
+SILENCE_S = 15.0
+
+
+class HistoryUnreadError(Exception):
+    """The topic is not there or went silent before its end; one sentence."""
+
+
+def recorded(
+    properties: Mapping[str, str],
+    topic: str,
+    timeout_s: float,
+    ids: Mapping[int, EventSchema] = MappingProxyType({}),
+) -> Iterator[bytes]:
+    """The values of wanted events as single objects, partition by partition in order; `ids` are a schema registry's.
+
+    Raises HistoryUnreadError and KafkaException.
+    """
+    schemas = SchemaSet.load()
+    headers = {schema.header for event in WANTED for schema in schemas.versions(event)}
+    ours = {"group.id": "bellwether-history", "enable.auto.commit": False, "log_level": 2}
+    consumer = Consumer({**ours, **properties})
+    try:
+        found = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+        if found.error is not None:
+            raise HistoryUnreadError(f"The topic {topic} cannot be read: {found.error.str()}; check --topic.")
+        left = {}
+        for number in found.partitions:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=timeout_s)
+            if high > low:
+                left[number] = high
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
+        heard = time.monotonic()
+        while left:
+            for message in consumer.consume(BATCH, timeout=0.5):
+                if message.error() is not None:
+                    continue
+                heard = time.monotonic()
+                number, offset = int(message.partition() or 0), int(message.offset() or 0)
+                value = single_object(bytes(message.value() or b""), ids)
+                if value[:HEADER_BYTES] in headers:
+                    yield value
+                if offset + 1 >= left.get(number, 0):
+                    left.pop(number, None)
+            if time.monotonic() - heard > SILENCE_S:
+                raise HistoryUnreadError(f"The topic {topic} went silent before its end; try again.")
+    finally:
+        consumer.close()

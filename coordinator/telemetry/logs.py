@@ -1,0 +1,118 @@
+"""Logs: one structlog line per event, JSON for machines or plain for people, and nothing secret in either.
+
+What clients sent (userData, whole subscriptions) is bytes and shows as a length and a digest. Kafka properties show
+only if they are on a list of harmless ones, so that a new secret property is hidden without anybody thinking of it.
+"""
+
+import hashlib
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+HIDDEN = "[hidden]"
+TEXT_LENGTH_MAX = 2_000
+ITEMS_MAX = 50
+DEPTH_MAX = 4
+SECRET_WORDS = ("password", "passwd", "secret", "token", "jaas", "credential", "private", "key.pem", "user_data")
+SHOWN_PROPERTIES = frozenset(
+    {
+        "bootstrap.servers",
+        "client.id",
+        "client.rack",
+        "group.id",
+        "group.instance.id",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "security.protocol",
+        "socket.timeout.ms",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.location",
+    }
+)
+# Debug lines of the first hold whole requests, logins included; what it calls errors we report in our own words.
+CHATTY = {"kafka": logging.CRITICAL, "confluent_kafka": logging.WARNING, "asyncio": logging.WARNING}
+
+
+def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """A structlog processor: hides secrets, shortens what is long, turns bytes into length and digest."""
+    return {key: _clean(key, value, 0) for key, value in event.items()}
+
+
+def _clean(key: str, value: object, depth: int) -> object:
+    name = key.lower()
+    if any(word in name for word in SECRET_WORDS) or (_is_property(name) and name not in SHOWN_PROPERTIES):
+        return HIDDEN
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes, sha256 {hashlib.sha256(value).hexdigest()[:12]}>"
+    if isinstance(value, str):
+        return _text(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if depth >= DEPTH_MAX:
+        return _text(str(value))
+    if isinstance(value, Mapping):
+        return {str(k): _clean(str(k), v, depth + 1) for k, v in list(value.items())[:ITEMS_MAX]}
+    if isinstance(value, Sequence | set | frozenset):
+        return [_clean(key, item, depth + 1) for item in list(value)[:ITEMS_MAX]]
+    return value if isinstance(value, BaseException) else _text(str(value))
+
+
+def _is_property(name: str) -> bool:
+    return "." in name and name.replace(".", "").replace("_", "").isalnum()
+
+
+def _text(value: str) -> str:
+    """Names come from clients: no line breaks, no terminal escapes, no megabytes."""
+    shown = value if len(value) <= TEXT_LENGTH_MAX else f"{value[:TEXT_LENGTH_MAX]}... ({len(value)} characters)"
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in shown)
+
+
+def configure_logs(
+    level: Literal["debug", "info", "warning", "error"] = "info",
+    style: Literal["auto", "json", "console"] = "auto",
+    stream: TextIO | None = None,
+) -> None:
+    """Sets up structlog and the standard library's logging alike; "auto" is console on a terminal, else JSON."""
+    stream = stream or sys.stderr
+    as_json = style == "json" or (style == "auto" and not stream.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.PositionalArgumentsFormatter(),
+    ]
+    # After the redaction a traceback would bring text back that it has not seen, so tracebacks become text before it.
+    last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if as_json:
+        last += [structlog.processors.format_exc_info, redact, structlog.processors.JSONRenderer()]
+    else:
+        last += [redact, structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name, least in CHATTY.items():
+        logging.getLogger(name).setLevel(least)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def get(name: str) -> Any:
+    """The logger of a module."""
+    return structlog.get_logger(name)

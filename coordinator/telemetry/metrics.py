@@ -1,0 +1,205 @@
+"""Prometheus metrics of what a sidecar does. A projection: nothing here is read back by a decision.
+
+Labels stay few: groups come from the settings, reasons are free text and count as "other" beyond the first ones.
+"""
+
+import time
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+
+from bellwether_kafka.assignors.consumer import Decision
+from bellwether_kafka.coordinator.ghosts import Conversion, Proof
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.planning import Cause, D, Planned, PlannedRound, Source, record_bytes
+
+REASONS_MAX = 30
+OTHER = "other"
+MEMBER_ID_SUFFIX = 37  # "-" and the UUID that brokers put behind the client id
+UUID_PARTS = 4
+DECISION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class Labels:
+    """Caps the number of distinct label values, because reasons may quote what clients send."""
+
+    def __init__(self, most: int = REASONS_MAX) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        if value in self._known:
+            return value
+        if len(self._known) >= self._most:
+            return OTHER
+        self._known.add(value)
+        return value
+
+
+def client_of(member_id: str) -> str:
+    """The client id in a member id, which stays when the member comes back under another one."""
+    head, tail = member_id[:-MEMBER_ID_SUFFIX], member_id[-MEMBER_ID_SUFFIX:]
+    return head if head and tail.startswith("-") and tail[1:].count("-") == UUID_PARTS else member_id
+
+
+class Metrics:
+    """All metrics in a registry of their own (`registry`)."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self._reason = Labels()
+        self._stage = Labels()
+        self._led: set[str] = set()
+        self._clients: dict[str, Labels] = {}
+        self.info = Info("bellwether", "This process.", registry=self.registry)
+        self._counters()
+        self._histograms()
+        self._gauges()
+
+    def _counters(self) -> None:
+        group, registry = ["group"], self.registry
+        self.rebalances = Counter(
+            "bellwether_rebalances", "Rounds that ended here.", [*group, "reason", "outcome"], registry=registry
+        )
+        self.moves = Counter(
+            "bellwether_partition_moves",
+            "Partitions by what a plan did to them: kept, moved, new, lost.",
+            [*group, "kind"],
+            registry=registry,
+        )
+        self.fallbacks = Counter(
+            "bellwether_fallbacks", "Plans made another way than asked for.", [*group, "reason"], registry=registry
+        )
+        self.step_asides = Counter(
+            "bellwether_step_asides", "Groups handed back to a member.", [*group, "reason"], registry=registry
+        )
+        self.ghosts = Counter(
+            "bellwether_ghosts_removed",
+            "Dead members removed from the group, by what proved their death.",
+            [*group, "proof"],
+            registry=registry,
+        )
+        self.member_changes = Counter(
+            "bellwether_member_changes",
+            "Members that came or went between two plans, by client id; beyond the first ones as other.",
+            [*group, "client"],
+            registry=registry,
+        )
+        self.alerts = Counter("bellwether_alerts", "Times that somebody should look.", group, registry=registry)
+
+    def _histograms(self) -> None:
+        def seconds(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(f"bellwether_{name}_seconds", text, ["group"], buckets=buckets, registry=self.registry)
+
+        self.decision = seconds("decision", "From the members' bytes to ours.", DECISION_BUCKETS)
+        self.metadata = seconds("metadata", "Reading the metadata of a decision.", WAIT_BUCKETS)
+        self.join = seconds("join", "From our JoinGroup to its answer, members waited for.", WAIT_BUCKETS)
+        self.sync = seconds("sync", "From our SyncGroup to its answer.", WAIT_BUCKETS)
+        self.stage = Histogram(
+            "bellwether_stage_seconds",
+            "Stages of the decisions, Streams' own steps not counted.",
+            ["group", "stage"],
+            buckets=DECISION_BUCKETS,
+            registry=self.registry,
+        )
+
+    def _gauges(self) -> None:
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"bellwether_{name}", text, ["group"], registry=self.registry)
+
+        self.wanted = gauge("lead_wanted", "1 where the settings want this process to lead the group.")
+        self.leading = gauge("leading", "1 while this process leads the group.")
+        self.led_at = gauge("led_timestamp_seconds", "When this process last decided for the group or gave it up.")
+        self.generation = gauge("generation", "Generation of the latest plan.")
+        self.members = gauge("members", "Members in the latest plan, ourselves not counted.")
+        self.degraded = gauge("degraded_members", "Members whose bytes could not be used.")
+        self.convertible = gauge("convertible", "1 while nothing in the group stands against a conversion to KIP-848.")
+        self.partitions = gauge("partitions", "Partitions with an owner in the latest plan.")
+        self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.")
+        self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics, or tasks, without an owner.")
+        self.withheld = gauge("withheld_partitions", "Partitions handed out one round later.")
+        self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
+        self.metadata_age = gauge("metadata_age_seconds", "Age of the metadata behind the latest plan.")
+        self.record_size = gauge(
+            "group_record_bytes", "Cautious estimate of the broker's record of the group; message.max.bytes limits it."
+        )
+
+    def expect(self, group: str, *, lead: bool, ghosts: bool) -> None:
+        """Counters that have counted nothing yet are 0: an increase from nothing to 1 is invisible to Prometheus."""
+        self.wanted.labels(group).set(lead)
+        self.leading.labels(group).set(0)
+        self.alerts.labels(group)
+        for source in (Source.CHEAP, Source.PREVIOUS) if lead else ():
+            self.fallbacks.labels(group, source.value)
+        for proof in Proof if ghosts else ():
+            self.ghosts.labels(group, proof.value)
+
+    def on_decision(self, planned: Planned) -> None:
+        """Takes a plan that the broker has: the runtime's observer of decisions."""
+        self.round(planned)
+        self.record(planned.chosen.decision)
+
+    def round(self, planned: PlannedRound[D]) -> None:
+        """Takes what rounds of all kinds of groups have in common."""
+        decision = planned.chosen.decision
+        group, timings = decision.raw.group_id, planned.timings
+        self.rebalances.labels(group, planned.cause.kind.value, "led").inc()
+        self.changed(group, planned.cause)
+        self.generation.labels(group).set(decision.raw.generation)
+        self.led_at.labels(group).set(time.time())
+        for kind in ("kept", "moved", "new", "lost"):
+            self.moves.labels(group, kind).inc(getattr(decision.moves, kind))
+        self.join.labels(group).observe(timings.join_s)
+        self.decision.labels(group).observe(timings.plan_s)
+        self.metadata.labels(group).observe(timings.metadata_s)
+        self.sync.labels(group).observe(timings.sync_s)
+        for report in decision.stages:
+            self.stage.labels(group, self._stage(report.stage)).observe(report.took_s)
+        self.metadata_age.labels(group).set(max(0.0, timings.joined_at - decision.cluster.read_at))
+        self.record_size.labels(group).set(record_bytes(decision.raw, decision.assignments))
+        if planned.chosen.source is not Source.PLAN:
+            self.fallbacks.labels(group, planned.chosen.source.value).inc()
+
+    def on_ghost(self, group: str, proof: Proof) -> None:
+        """Takes the removal of one dead member."""
+        self.ghosts.labels(group, proof.value).inc()
+
+    def on_conversion(self, group: str, found: Conversion) -> None:
+        """Takes whether the group could be converted to KIP-848."""
+        self.convertible.labels(group).set(found.ready)
+
+    def on_note(self, group: str, note: Note) -> None:
+        """Takes what a membership says of itself: the runtime's observer of notes."""
+        if note.kind is NoteKind.LEADING:
+            self.leading.labels(group).set(1)
+            self.led_at.labels(group).set(time.time())
+            self._led.add(group)
+        elif note.kind is NoteKind.REFUSED:
+            self.rebalances.labels(group, self._reason(note.reason), "refused").inc()
+        elif note.kind is NoteKind.LEFT:
+            self.step_asides.labels(group, self._reason(note.reason)).inc()
+        elif note.kind is NoteKind.ALERT:
+            self.alerts.labels(group).inc()
+        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
+            if group in self._led:
+                self.led_at.labels(group).set(time.time())
+            self._led.discard(group)
+            self.leading.labels(group).set(0)
+
+    def changed(self, group: str, why: Cause) -> None:
+        """Takes who came and went: the alert on a rebalance storm names whom to look at."""
+        label = self._clients.setdefault(group, Labels())
+        for client in sorted(map(client_of, why.members)):
+            self.member_changes.labels(group, label(client)).inc()
+
+    def record(self, decision: Decision) -> None:
+        """Takes what one decision on a consumer group says."""
+        group = decision.raw.group_id
+        self.members.labels(group).set(decision.group.size)
+        self.degraded.labels(group).set(sum(member.degraded is not None for member in decision.group.members))
+        self.partitions.labels(group).set(decision.score_after.owned)
+        self.unowned.labels(group).set(decision.score_after.unowned)
+        self.cross_rack.labels(group).set(decision.score_after.cross_rack)
+        self.spread.labels(group).set(decision.score_after.spread)
+        self.withheld.labels(group).set(int(np.count_nonzero(decision.plan.withheld)))

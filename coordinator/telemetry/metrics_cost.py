@@ -1,0 +1,133 @@
+"""Prometheus metrics of what members read across racks, by rack pair: partitions; bytes per second once [weights] is
+set; money per hour once [cost] has a price too. Weights change between rounds, so a timer works them out again.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+import structlog
+from prometheus_client import Gauge
+
+from bellwether_kafka.assignors.consumer import Decision
+from bellwether_kafka.assignors.explain import Pair, Traffic, cost_per_hour, traffic_of
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.coordinator.kafka import follower_fetching
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.planning import Planned, PlannedTasks
+from bellwether_kafka.coordinator.settings import CostSettings
+from bellwether_kafka.coordinator.telemetry.metrics import OTHER, Metrics
+from bellwether_kafka.coordinator.telemetry.metrics_streams import Changing
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+INTERVAL_S = 30.0
+LIMIT_S = 10.0
+ASK_AGAIN_S = 600.0  # brokers about follower fetching
+PAIRS_MAX = 100  # of one group with series of their own; the others are summed up
+
+log = structlog.get_logger(__name__)
+
+
+class CostMetrics:
+    """All groups of a process; give its `on_*` methods and `beside` to the service as observers."""
+
+    def __init__(self, common: Metrics, cost: CostSettings | None, weights: Callable[[], Weights] | None) -> None:
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"bellwether_{name}", text, ["group", *labels], registry=common.registry)
+
+        pair = "from_rack", "to_rack"
+        text = "Partitions read in another rack: from leaders, unless consumers may fetch from followers."
+        self._partitions = Changing(gauge("cross_rack_read_partitions", text, *pair))
+        text = "Read by members in another rack; only with weights."
+        self._bytes = Changing(gauge("cross_rack_bytes_per_second", text, *pair))
+        text = "What that costs, in the configured currency; only with weights and a price."
+        self._money = Changing(gauge("cross_rack_cost_per_hour", text, *pair, "currency"))
+        self.weighed = gauge("weighed_partitions", "Partitions with an owner and a weight; others cost nothing here.")
+        self._cost, self._weights = cost or CostSettings(), weights
+        self._near = bool(self._cost.follower_fetching)
+        self._last: dict[str, tuple[Decision | StreamsDecision, bool]] = {}
+        self._new: set[str] = set()
+        self._news = asyncio.Event()
+
+    def on_decision(self, planned: Planned) -> None:
+        self._take(planned.chosen.decision, present=False)
+
+    def on_streams_decision(self, planned: PlannedTasks) -> None:
+        self._take(planned.chosen.decision, present=False)
+
+    def on_observation(self, seen: Observation) -> None:
+        if seen.shadow is not None:
+            self._take(seen.shadow.decision, present=True)
+
+    def on_note(self, group: str, note: Note) -> None:
+        if note.kind is NoteKind.LEFT:
+            self._last.pop(group, None)
+            self._show(group, {}, {})
+
+    async def beside(self, _offsets: object, _transport: object, admin: "AdminClient") -> None:
+        """Until cancelled; errors of ours are log lines and not the end."""
+        asked_at = float("-inf")
+        while True:
+            try:
+                if self._cost.follower_fetching is None and time.monotonic() - asked_at > ASK_AGAIN_S:
+                    asked_at = time.monotonic()
+                    self._near = bool(await asyncio.to_thread(follower_fetching, admin, LIMIT_S))
+                await self.look(await self._due())
+            except Exception:
+                log.exception("cost_not_worked_out")
+                await asyncio.sleep(INTERVAL_S)
+
+    async def look(self, groups: Collection[str] = ()) -> None:
+        """These groups, or every one, by the weights of this moment."""
+        weights = self._weights() if self._weights is not None else Weights()
+        for group in groups or list(self._last):
+            known = self._last.get(group)
+            found = await asyncio.to_thread(self._traffic, *known, weights) if known is not None else None
+            if found is not None and group in self._last:  # not left meanwhile
+                self._record(group, found)
+
+    async def _due(self) -> Collection[str]:
+        """The groups with something new as soon as there are any; after a while all of them, for weights change."""
+        try:
+            async with asyncio.timeout(INTERVAL_S):
+                await self._news.wait()
+        except TimeoutError:
+            return ()
+        self._news.clear()
+        due, self._new = self._new, set()
+        return due
+
+    def _take(self, decision: Decision | StreamsDecision, *, present: bool) -> None:
+        """A round must not wait for this: it is worked out beside."""
+        group = decision.raw.group_id
+        self._last[group] = decision, present
+        self._new.add(group)
+        self._news.set()
+
+    def _traffic(self, decision: Decision | StreamsDecision, present: bool, weights: Weights) -> Traffic:
+        return traffic_of(decision, weights, follower_fetching=self._near, present=present)
+
+    def _record(self, group: str, found: Traffic) -> None:
+        if self._weights is not None:
+            self.weighed.labels(group).set(found.weighed)
+        self._show(group, found.partitions, found.between)
+
+    def _show(self, group: str, partitions: Mapping[Pair, float], between: Mapping[Pair, float]) -> None:
+        price, currency, rates = self._cost.price_per_gb, self._cost.currency, _bounded(between)
+        self._partitions.show(group, {(*pair,): value for pair, value in _bounded(partitions).items()})
+        self._bytes.show(group, {(*pair,): value for pair, value in rates.items()})
+        if price is not None:
+            self._money.show(group, {(*pair, currency): cost_per_hour(value, price) for pair, value in rates.items()})
+
+
+def _bounded(between: Mapping[Pair, float]) -> dict[Pair, float]:
+    """The pairs with the most traffic; the rest as one."""
+    ordered = sorted(between.items(), key=lambda item: (-item[1], item[0]))
+    kept = dict(ordered[:PAIRS_MAX])
+    rest = sum(value for _, value in ordered[PAIRS_MAX:])
+    return kept | ({(OTHER, OTHER): rest} if rest else {})

@@ -1,0 +1,40 @@
+"""Prometheus metrics of groups that are only observed: what is, what we would make of it, and whether we could lead."""
+
+from prometheus_client import Gauge
+
+from bellwether_kafka.coordinator.observation import Cost, Observation
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+
+PLANS = ("current", "shadow")
+UNKNOWN = float("nan")
+
+
+class ObservedMetrics:
+    """Takes observations: the runtime's observer of them."""
+
+    def __init__(self, common: Metrics) -> None:
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"bellwether_observed_{name}", text, ["group", *labels], registry=common.registry)
+
+        self.members = gauge("members", "Members of an observed group.")
+        self.can_be_led = gauge("can_be_led", "1 if a client could lead the group, 0 if its broker assigns.")
+        self.lag = gauge("lag_records", "Records that are not consumed yet, all known partitions together.")
+        self.seen_at = gauge("timestamp_seconds", "When the group was looked at.")
+        self.unowned = gauge("unowned", "Partitions or tasks without an owner.", "plan")
+        self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.", "plan")
+        self.spread = gauge("spread", "Most minus fewest partitions per member, or tasks per process.", "plan")
+        self.moved = gauge("shadow_moves", "Partitions or tasks that our plan would move.")
+
+    def on_observation(self, seen: Observation) -> None:
+        group = seen.group_id
+        self.members.labels(group).set(len(seen.members))
+        self.can_be_led.labels(group).set(seen.can_be_led)
+        self.lag.labels(group).set(UNKNOWN if seen.lag is None else seen.lag)
+        self.seen_at.labels(group).set(seen.seen_at_ms / 1000)
+        shadow = seen.shadow
+        self.moved.labels(group).set(UNKNOWN if shadow is None else shadow.moves.moved)
+        costs: tuple[Cost | None, Cost | None] = (None, None) if shadow is None else (shadow.current, shadow.planned)
+        for plan, cost in zip(PLANS, costs, strict=True):
+            self.unowned.labels(group, plan).set(UNKNOWN if cost is None else cost.unowned)
+            self.cross_rack.labels(group, plan).set(UNKNOWN if cost is None else cost.cross_rack)
+            self.spread.labels(group, plan).set(UNKNOWN if cost is None else cost.spread)

@@ -1,0 +1,97 @@
+"""Prometheus metrics of Streams applications, beside those that every group has."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import Gauge
+
+from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.coordinator.planning import PlannedTasks, Report, report
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+
+KINDS = ("active_stateful", "active_stateless", "standby", "warmup")
+PROCESSES_MAX = 500  # of one application with series of their own
+TASKS_MAX = 2_000  # copies of tasks of one application with series of their own
+UNKNOWN = float("nan")
+
+
+class Changing:
+    """A gauge of which each plan tells all series of its group: those that it does not name go."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._shown: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+
+    def show(self, group: str, values: Mapping[tuple[str, ...], float]) -> None:
+        """`values` by the labels after the group."""
+        for gone in self._shown[group] - values.keys():
+            self._gauge.remove(group, *gone)
+        self._shown[group] = set(values)
+        for labels, value in values.items():
+            self._gauge.labels(group, *labels).set(value)
+
+
+class StreamsMetrics:
+    """Takes plans that the broker has: the runtime's observer of Streams decisions. `by_task` adds the lag of every
+    copy of a task."""
+
+    def __init__(self, common: Metrics, *, by_task: bool = False) -> None:
+        self._common = common
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"bellwether_streams_{name}", text, ["group", *labels], registry=common.registry)
+
+        def lags(kind: str, text: str) -> tuple[Changing, Changing]:
+            records = gauge(f"{kind}_lag_records", f"The largest known lag of a {text}.", "subtopology")
+            age = "Age of that report when the plan was made, NaN where a copy starts from nothing."
+            return Changing(records), Changing(gauge(f"{kind}_lag_age_seconds", age, "subtopology"))
+
+        self.tasks = gauge("tasks", "Copies of tasks in the latest plan.", "kind")
+        self.processes = gauge("processes", "Processes in the latest plan.")
+        self.spread = gauge("task_spread", "Most minus fewest active tasks per process.")
+        self.withheld = gauge("withheld_tasks", "Tasks handed out one round later.")
+        self.cross_rack = gauge("cross_rack_partitions", "Source partitions without a replica in their process's rack.")
+        self.lags_known = gauge("lags_known", "0 while end offsets cannot be read.")
+        self.probing_at = gauge("probing_timestamp_seconds", "When Kafka's own probing rebalance is due, 0 for never.")
+        self._processes = Changing(gauge("process_tasks", "Copies of tasks on one process.", "process", "kind"))
+        self._standby, self._warmup = lags("standby", "standby"), lags("warmup", "warm-up")
+        text = "Lag of a copy of a task; only with metrics_by_task."
+        self._copies = Changing(gauge("task_lag_records", text, "task", "process", "kind"))
+        self._by_task = by_task
+
+    def on_decision(self, planned: PlannedTasks) -> None:
+        decision, common = planned.chosen.decision, self._common
+        group, found = decision.raw.group_id, report(decision)
+        common.round(planned)
+        common.members.labels(group).set(found.threads)
+        common.degraded.labels(group).set(len(decision.crew.outsiders))
+        common.unowned.labels(group).set(int((decision.plan.active < 0).sum()))
+        self.processes.labels(group).set(len(found.processes))
+        self.spread.labels(group).set(found.tasks_max - found.tasks_min)
+        self.withheld.labels(group).set(found.withheld)
+        self.cross_rack.labels(group).set(found.cross_rack)
+        self.lags_known.labels(group).set(decision.lags_known)
+        self.probing_at.labels(group).set((found.probing_at_ms or 0) / 1000)
+        for kind in KINDS:
+            self.tasks.labels(group, kind).set(sum(getattr(p, kind) for p in found.processes))
+        shown = found.processes[:PROCESSES_MAX]
+        self._processes.show(group, {(str(p.process_id), kind): getattr(p, kind) for p in shown for kind in KINDS})
+        self._lags(group, found)
+        if self._by_task:
+            self._copies.show(group, dict(_copies(decision)))
+
+    def _lags(self, group: str, found: Report) -> None:
+        for (records, age), warmup in ((self._standby, False), (self._warmup, True)):
+            lags = [lag for lag in found.lags if lag.warmup == warmup]
+            records.show(group, {(str(lag.subtopology),): lag.lag for lag in lags})
+            age.show(group, {(str(lag.subtopology),): _seconds(lag.age_ms) for lag in lags})
+
+
+def _seconds(age_ms: int | None) -> float:
+    return UNKNOWN if age_ms is None else age_ms / 1000
+
+
+def _copies(decision: StreamsDecision) -> Iterator[tuple[tuple[str, ...], float]]:
+    for copy in decision.copy_lags()[:TASKS_MAX]:
+        kind = "warmup" if copy.warmup else "standby"
+        yield (str(copy.task), str(copy.process_id), kind), copy.lag if copy.lag >= 0 else UNKNOWN

@@ -1,0 +1,276 @@
+"""Publishes events to Kafka: decisions, assignments, membership changes, samples. Owns one thread and one producer.
+
+Nothing here may delay a decision (promise P5): observers put a reference into a bounded queue and return; projection,
+encoding and producing happen in the thread. What does not fit is dropped and counted: a full queue, a full producer, an
+absent broker, an event larger than the topic takes. Each of these is logged once until it ends.
+"""
+
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bellwether_kafka.coordinator.kafka import DENIED, Renewed, grant, librdkafka_properties, told
+from bellwether_kafka.coordinator.planning import Planned, PlannedTasks
+from bellwether_kafka.coordinator.telemetry.event_records import Event, decision_events, streams_events
+from bellwether_kafka.pipeline.records import EventSchema, RegistryError, SchemaSet, confluent, register
+
+QUEUE_MAX = 256  # plans and samples waiting for the thread
+PRODUCER_MESSAGES_MAX = 20_000
+PRODUCER_KIB_MAX = 65_536
+DELIVERY_TIMEOUT_MS = 30_000
+ROOM_WAIT_S = 1.0  # how long the thread waits for room in the producer before it drops
+REGISTRY_RETRY_S = 30.0
+ADMIN_TIMEOUT_S = 10.0
+REVIVAL_S = 5.0  # after the death of a producer, until the next one is tried
+FLUSH_S = 2.0
+TOPIC_PARTITIONS = 6
+RETENTION_MS = 7 * 24 * 3_600_000
+SENT, DELIVERED, FAILED, DROPPED, TOO_LARGE = "sent", "delivered", "failed", "dropped", "too large"
+
+log = structlog.get_logger(__name__)
+
+Work = Callable[[], Iterator[Event]]
+Counted = Callable[[str, str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishConfig:
+    """Where events go. `registry_url` asks for Confluent's framing; without it they are Avro single objects."""
+
+    topic: str
+    create_topic: bool = True
+    registry_url: str | None = None
+    queue_max: int = QUEUE_MAX
+
+
+class EventPublisher:
+    """Start it, give its `on_*` methods to the runtime as observers, close it. `counted` hears (event, outcome, n).
+
+    The outcomes: sent (given to the producer), then delivered or failed; dropped; too large. Plans dropped from the
+    queue count as the event "decision".
+    """
+
+    def __init__(self, properties: Mapping[str, str], config: PublishConfig, *, counted: Counted | None = None) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._config = config
+        self._counted = counted
+        self._properties = librdkafka_properties(properties)
+        self._schemas = SchemaSet.load()
+        self._ids: dict[str, int] = {}
+        self._registry_at = float("-inf")
+        self._queue: queue.Queue[tuple[str, Work]] = queue.Queue(config.queue_max)
+        self._troubles: set[str] = set()
+        self._counting = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
+
+    @property
+    def waiting(self) -> int:
+        """What is queued for the thread."""
+        return self._queue.qsize()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, limit_s: float = 5.0) -> None:
+        """Sends what waits, for at most this long."""
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join(limit_s)
+
+    # ---- observers: any thread, at once ------------------------------------------------------------------------
+
+    def on_decision(self, planned: Planned) -> None:
+        """The runtime's observer of plans of consumer groups."""
+        self._offer("decision", lambda: decision_events(planned))
+
+    def on_streams_decision(self, planned: PlannedTasks) -> None:
+        """The same for Streams applications."""
+        self._offer("decision", lambda: streams_events(planned))
+
+    def offer(self, event: str, record: Mapping[str, Any]) -> None:
+        """Publishes one record if there is room."""
+        self._offer(event, lambda: iter([(event, dict(record))]))
+
+    def _offer(self, event: str, work: Work) -> None:
+        try:
+            self._queue.put_nowait((event, work))
+        except queue.Full:
+            self._count(event, DROPPED)
+
+    # ---- in the thread -----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            if self._config.create_topic:
+                create_topic(
+                    self._properties,
+                    self._config.topic,
+                    {
+                        "cleanup.policy": "delete",
+                        "retention.ms": str(RETENTION_MS),
+                        "message.timestamp.type": "LogAppendTime",  # late events and skewed clocks show
+                    },
+                )
+            renewed = self._renewed()
+        except (KafkaException, ValueError) as error:
+            log.warning("events_off", reason=f"no producer can be made: {error}; correct the properties under [kafka]")
+            return
+        while not self._produced(renewed):
+            self._closing.wait(REVIVAL_S)
+            renewed = self._renewed()
+
+    def _renewed(self) -> Renewed[Producer]:
+        return Renewed(lambda: Producer(producer_config(self._properties)), self._properties)
+
+    def _produced(self, renewed: Renewed[Producer]) -> bool:
+        """Until the end, or until the producer has died: an idempotent one does for good when a broker tells it that
+        it may write nowhere, and the library raises that from whatever is called next."""
+        producer = renewed.client
+        try:
+            while not (self._closing.is_set() and self._queue.empty()):
+                self._step(producer)
+                if renewed.look():
+                    producer.flush(FLUSH_S)  # while its connections last
+                    producer = renewed.client
+            producer.flush(FLUSH_S)
+        except KafkaException as died:
+            self._trouble("the producer has died", told(died.args[0], "WRITE", self._config.topic))
+            producer.purge()
+            with suppress(KafkaException):
+                producer.flush(FLUSH_S)  # counts what it held
+            return self._closing.is_set()
+        return True
+
+    def _step(self, producer: Producer) -> None:
+        producer.poll(0)
+        try:
+            event, work = self._queue.get(timeout=0.2)
+        except queue.Empty:
+            return
+        try:
+            for name, record in work():
+                self._publish(producer, name, record)
+        except KafkaException:
+            self._count(event, FAILED)
+            raise
+        except Exception:
+            self._count(event, FAILED)
+            log.exception("event_failed", kind=event)
+
+    def _publish(self, producer: Producer, event: str, record: dict[str, Any]) -> None:
+        value = self._encoded(event, record)
+        if value is None:
+            self._count(event, DROPPED)
+            return
+        deadline = time.monotonic() + ROOM_WAIT_S
+        while True:
+            try:
+                producer.produce(
+                    self._config.topic,
+                    value,
+                    str(record["group"]).encode(),
+                    on_delivery=lambda error, _: self._delivered(event, error),
+                )
+            except BufferError:
+                producer.poll(0.05)
+                if time.monotonic() < deadline:
+                    continue
+                self._count(event, DROPPED)
+                self._trouble("the producer is full", f"does topic {self._config.topic} have a leader?")
+            except KafkaException as error:
+                self._refused(event, error.args[0])
+            else:
+                self._count(event, SENT)
+            return
+
+    def _encoded(self, event: str, record: dict[str, Any]) -> bytes | None:
+        if self._config.registry_url is None:
+            return self._schemas.encode(event, record)
+        schema = self._schemas.latest(event)
+        schema_id = self._registered(self._config.registry_url, schema)
+        return None if schema_id is None else confluent(schema_id, schema.body(record))
+
+    def _registered(self, url: str, schema: EventSchema) -> int | None:
+        if schema.event not in self._ids:
+            now = time.monotonic()
+            if now - self._registry_at < REGISTRY_RETRY_S:
+                return None
+            try:
+                self._ids[schema.event] = register(url, self._config.topic, schema)
+            except RegistryError as error:
+                self._registry_at = now
+                self._trouble("no schema id", str(error))
+                return None
+        return self._ids[schema.event]
+
+    def _refused(self, event: str, error: KafkaError) -> None:
+        large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+        self._count(event, TOO_LARGE if large else FAILED)
+        self._trouble(f"{event} refused", told(error, "WRITE", self._config.topic))
+
+    def _delivered(self, event: str, error: KafkaError | None) -> None:
+        if error is None:
+            self._count(event, DELIVERED)
+            self._troubles.clear()
+            return
+        large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+        self._count(event, TOO_LARGE if large else FAILED)
+        self._trouble("events are not delivered", told(error, "WRITE", self._config.topic))
+
+    def _trouble(self, what: str, reason: str) -> None:
+        if what not in self._troubles:
+            self._troubles.add(what)
+            log.warning("events_lost", what=what, reason=reason, topic=self._config.topic)
+
+    def _count(self, event: str, outcome: str) -> None:
+        with self._counting:
+            self.counts[event, outcome] += 1
+        if self._counted is not None:
+            self._counted(event, outcome, 1)
+
+
+def producer_config(properties: Mapping[str, str]) -> dict[str, Any]:
+    """librdkafka's properties of a producer that loses nothing by itself and holds little."""
+    return {
+        "log_level": 2,
+        **properties,
+        "enable.idempotence": True,
+        "compression.type": "lz4",
+        "linger.ms": 50,
+        "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+        "queue.buffering.max.messages": PRODUCER_MESSAGES_MAX,
+        "queue.buffering.max.kbytes": PRODUCER_KIB_MAX,
+    }
+
+
+def create_topic(
+    properties: Mapping[str, str], topic: str, config: Mapping[str, str], partitions: int = TOPIC_PARTITIONS
+) -> bool:
+    """Creates the topic if it is not there and we may; the broker decides the replication factor. A refusal is a log
+    line. Returns whether it was created now."""
+    admin = AdminClient({"log_level": 2, **properties})
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config))
+    try:
+        admin.create_topics([new], request_timeout=ADMIN_TIMEOUT_S)[topic].result(ADMIN_TIMEOUT_S + 1)
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        remedy = f"; if it does not exist, create it or {grant('CREATE', 'Topic', topic)}" if code in DENIED else ""
+        log.warning("topic_not_created", topic=topic, reason=f"{error.args[0].str()}{remedy}")
+        return False
+    except TimeoutError:
+        log.warning("topic_not_created", topic=topic, reason="no broker answered in time")
+        return False
+    log.info("topic_created", topic=topic, partitions=partitions, **{k.replace(".", "_"): v for k, v in config.items()})
+    return True

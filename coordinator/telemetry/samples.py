@@ -1,0 +1,266 @@
+"""Samples lag and traffic of led groups between rounds, for the pipeline. Reads only; nothing here decides anything.
+
+`lag_entries` and `traffic_entries` are pure. Bytes of a partition are how much its log grew; where retention cut it
+meanwhile, they are the records times the mean size of those on disk; where a topic was recreated they are unknown.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import structlog
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, LongArray
+from bellwether_kafka.coordinator.kafka import OffsetReader, Offsets, OffsetsError, Transport, TransportError
+from bellwether_kafka.coordinator.membership import Node, Note, NoteKind
+from bellwether_kafka.coordinator.planning import Planned, PlannedTasks
+from bellwether_kafka.coordinator.telemetry.event_records import ACTIVE, Places, chunks
+
+LIMIT_S = 10.0
+UNKNOWN = -1
+
+log = structlog.get_logger(__name__)
+
+Counts = Mapping[str, int]
+Sizes = Mapping[tuple[str, int], int]
+
+
+class Publishes(Protocol):
+    """What `publish.EventPublisher` is here."""
+
+    def offer(self, event: str, record: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Followed:
+    """Who has what in a group, by its latest plan. `holder` names the member of each flat partition, None for
+    partitions that are not the group's; `task` the Streams task that reads it."""
+
+    group_id: str
+    cluster: ClusterView
+    holder: tuple[str | None, ...]
+    rack: tuple[str | None, ...]
+    task: tuple[str | None, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Topics with at least one partition that somebody has."""
+        held = np.array([name is not None for name in self.holder], dtype=np.bool_)
+        topics = set(self.cluster.topic_of()[held].tolist())
+        return {name: int(self.cluster.counts[t]) for t, name in enumerate(self.cluster.topics) if t in topics}
+
+    @classmethod
+    def of_decision(cls, planned: Planned) -> "Followed":
+        decision = planned.chosen.decision
+        members = decision.group.members
+        owner = decision.plan.owner.tolist()
+        keys, racks = [*members.keys, None], [*members.racks, None]  # the last entries answer for NOBODY
+        return cls(
+            decision.raw.group_id,
+            decision.cluster,
+            tuple([keys[m] for m in owner]),
+            tuple([racks[m] for m in owner]),
+            (None,) * len(owner),
+        )
+
+    @classmethod
+    def of_tasks(cls, planned: PlannedTasks) -> "Followed":
+        decision = planned.chosen.decision
+        processes, table = decision.view.processes, decision.view.tasks
+        tasks = decision.tasks.task_of.tolist()
+        active = [*decision.plan.active.tolist(), NOBODY]
+        holder = [active[t] for t in tasks]
+        return cls(
+            decision.raw.group_id,
+            decision.tasks.cluster,
+            tuple(str(processes[p].process_id) if p != NOBODY else None for p in holder),
+            tuple(processes[p].rack if p != NOBODY else None for p in holder),
+            tuple(str(table.task_id(t)) if t != NOBODY else None for t in tasks),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """One look at a group's partitions: flat arrays, UNKNOWN where something could not be read. `ids` are what brokers
+    call the topics, as far as they say; a topic that was created again has another one."""
+
+    at_ms: int
+    start: LongArray
+    end: LongArray
+    committed: LongArray
+    size: LongArray
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
+def lag_entries(followed: Followed, look: Look) -> list[dict[str, Any]]:
+    """One entry per partition that somebody has. A group that never committed has no lag that anybody knows."""
+    places, found = Places(followed.cluster), []
+    known = (look.end >= 0) & (look.committed >= 0)
+    lag = np.where(known, np.maximum(look.end - look.committed, 0), UNKNOWN).tolist()
+    committed, end = look.committed.tolist(), look.end.tolist()
+    for flat, member in enumerate(followed.holder):
+        if member is None:
+            continue
+        place = places(flat)
+        found.append(
+            {
+                "topic": place["topic"],
+                "partition": place["partition"],
+                "task": followed.task[flat],
+                "role": ACTIVE,
+                "member": member,
+                "committed": committed[flat],
+                "end": end[flat],
+                "lag": lag[flat],
+            }
+        )
+    return found
+
+
+def traffic_entries(followed: Followed, before: Look, now: Look) -> list[dict[str, Any]]:
+    """One entry per partition that somebody has; both looks are in the coordinates of `followed.cluster`."""
+    recreated = np.repeat(
+        [_other(before.ids, now.ids, topic) for topic in followed.cluster.topics], followed.cluster.counts
+    )
+    records, written = (np.where(recreated, UNKNOWN, amounts) for amounts in traffic(before, now))
+    places, found = Places(followed.cluster), []
+    for flat, member in enumerate(followed.holder):
+        if member is not None:
+            more = {"member": member, "rack": followed.rack[flat]}
+            found.append(places(flat) | more | {"records": int(records[flat]), "bytes": int(written[flat])})
+    return found
+
+
+def _other(before: Mapping[str, str], now: Mapping[str, str], topic: str) -> bool:
+    return before.get(topic, now.get(topic)) != now.get(topic, before.get(topic))
+
+
+def traffic(before: Look, now: Look) -> tuple[LongArray, LongArray]:
+    """(records, bytes) written between two looks, UNKNOWN where that cannot be told."""
+    records = now.end - before.end
+    unknown = (before.end < 0) | (now.end < 0) | (records < 0) | (now.start < before.start)
+    grown = now.size - before.size
+    sized = (before.size >= 0) & (now.size >= 0)
+    whole = sized & (now.start == before.start) & (grown >= 0)
+    on_disk = np.maximum(now.end - now.start, 1)
+    estimate = np.where(now.size >= 0, records * np.maximum(now.size, 0) // on_disk, UNKNOWN)
+    written = np.where(whole, grown, estimate)
+    written = np.where(records == 0, np.where(now.size >= 0, 0, UNKNOWN), written)
+    return np.where(unknown, UNKNOWN, records), np.where(unknown, UNKNOWN, written)
+
+
+class Sampler:
+    """All led groups. Give its `on_*` methods to the runtime as observers and `run` as what runs beside it."""
+
+    def __init__(
+        self,
+        publisher: Publishes,
+        *,
+        interval_ms: int = 30_000,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._publisher = publisher
+        self._interval_s = interval_ms / 1000
+        self._wall_clock = wall_clock
+        self._followed: dict[str, Followed] = {}
+        self._looks: dict[str, tuple[Followed, Look]] = {}
+        self._sizes_refused = False
+
+    def on_decision(self, planned: Planned) -> None:
+        self._followed[planned.chosen.decision.raw.group_id] = Followed.of_decision(planned)
+
+    def on_streams_decision(self, planned: PlannedTasks) -> None:
+        self._followed[planned.chosen.decision.raw.group_id] = Followed.of_tasks(planned)
+
+    def on_note(self, group: str, note: Note) -> None:
+        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
+            self._followed.pop(group, None)
+            self._looks.pop(group, None)
+
+    async def run(self, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> None:
+        """Until cancelled; silence of brokers, and errors of ours, are log lines and not the end."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            for followed in list(self._followed.values()):
+                try:
+                    look = await self._look(followed, offsets, transport, admin)
+                except (OffsetsError, TransportError, KafkaException, TimeoutError) as error:
+                    log.warning("sample_failed", group=followed.group_id, reason=str(error))
+                    continue
+                except Exception:
+                    log.exception("sampler_crashed", group=followed.group_id)
+                    continue
+                self.publish(followed, look)
+
+    def publish(self, followed: Followed, look: Look) -> None:
+        """Offers the events of one look."""
+        head = {"group": followed.group_id, "sampled_at_ms": look.at_ms}
+        for record in chunks(head, lag_entries(followed, look)):
+            self._publisher.offer("lag", record)
+        last = self._looks.get(followed.group_id)
+        self._looks[followed.group_id] = followed, look
+        if last is None or last[0].cluster.topics != followed.cluster.topics:
+            return
+        if not np.array_equal(last[0].cluster.counts, followed.cluster.counts):
+            return
+        for record in chunks({**head, "since_ms": last[1].at_ms}, traffic_entries(followed, last[1], look)):
+            self._publisher.offer("traffic", record)
+
+    async def _look(self, followed: Followed, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> Look:
+        counts = followed.counts
+        at_ms = int(self._wall_clock() * 1000)
+        sizes = await self._sizes(counts, transport, admin)
+        ids = await self._ids(counts, admin)
+        ends, starts, committed = await asyncio.gather(
+            offsets.ends(counts, LIMIT_S),
+            offsets.starts(counts, LIMIT_S),
+            offsets.committed(followed.group_id, counts, LIMIT_S),
+        )
+        size = {t: np.array([sizes.get((t, p), UNKNOWN) for p in range(n)], dtype=np.int64) for t, n in counts.items()}
+        start, end, done, sized = (_flat(followed.cluster, values) for values in (starts, ends, committed, size))
+        return Look(at_ms, start, end, done, sized, ids)
+
+    async def _ids(self, counts: Counts, admin: AdminClient) -> Mapping[str, str]:
+        """Brokers before Kafka 2.8 have none."""
+        if not counts:
+            return {}
+        asked = admin.describe_topics(TopicCollection(list(counts)), request_timeout=LIMIT_S)
+        found = {}
+        for topic, future in asked.items():
+            described = await asyncio.to_thread(future.result, LIMIT_S + 1)
+            if described.topic_id is not None:
+                found[topic] = str(described.topic_id)
+        return found
+
+    async def _sizes(self, counts: Counts, transport: Transport, admin: AdminClient) -> Sizes:
+        """The largest replica of each partition; nothing where that may not be asked."""
+        described = admin.describe_cluster(request_timeout=LIMIT_S)
+        nodes = (await asyncio.to_thread(described.result, LIMIT_S + 1)).nodes
+        found: dict[tuple[str, int], int] = {}
+        for node in nodes:
+            try:
+                sizes = await transport.log_sizes(Node(int(node.id), node.host, int(node.port)), counts)
+            except TransportError as error:
+                log.debug("sizes_unknown", broker=int(node.id), reason=str(error))
+                continue
+            for partition, size in sizes.items():
+                found[partition] = max(size, found.get(partition, UNKNOWN))
+        if not found and counts and not self._sizes_refused:
+            log.warning(
+                "sizes_unknown", reason="no broker tells sizes; grant our principal the ACL DESCRIBE on Cluster"
+            )
+        self._sizes_refused = not found
+        return found
+
+
+def _flat(cluster: ClusterView, values: Offsets) -> LongArray:
+    found = np.full(cluster.partition_total, UNKNOWN, dtype=np.int64)
+    for topic, column in values.items():
+        first = int(cluster.first[cluster.index[topic]])
+        found[first : first + len(column)] = column
+    return found

@@ -1,0 +1,173 @@
+"""Reads the compacted topic of partition weights that the pipeline writes. Owns one thread and one consumer.
+
+Nothing waits for it (promise P5): whoever plans takes what is here at that moment. Old weights fall out, absurd ones
+are refused or clamped, records that are no weights are counted. Offsets are never committed and no group is joined: a
+restart reads the topic from its beginning, which compaction keeps short.
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+
+from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
+from bellwether_kafka.coordinator.kafka import NO_READERS_BUSINESS, CertificateFiles, librdkafka_properties, told
+from bellwether_kafka.coordinator.telemetry.publish import create_topic
+from bellwether_kafka.pipeline.records import EventError, SchemaSet
+from bellwether_kafka.protocol.primitives import TopicPartition as Partition
+
+POLL_S = 0.5
+RETRY_S = 5.0
+BATCH = 1_000
+WEIGHTS_MAX = 2_000_000  # more partitions than any cluster has; what comes beyond is counted and left out
+METADATA_TIMEOUT_S = 10.0
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightConfig:
+    topic: str
+    age_ms_max: int = 7_200_000
+    create_topic: bool = True
+
+
+class WeightReader:
+    """Start it, ask it with `usable`, close it. Any thread may ask."""
+
+    def __init__(
+        self, properties: Mapping[str, str], config: WeightConfig, *, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self.config = config
+        self.refused: Counter[str] = Counter()
+        self._properties = librdkafka_properties(properties)
+        self._wall_clock = wall_clock
+        self._schemas = SchemaSet.load()
+        self._estimates: dict[Partition, Weight] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="weights", daemon=True)
+        self._told = ""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, limit_s: float = 5.0) -> None:
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join(limit_s)
+
+    def usable(self) -> Weights:
+        """What may be used now; says in the log what had to be left out, when that changes."""
+        with self._lock:
+            estimates = dict(self._estimates)
+        weights, refused = Weights.usable(estimates, int(self._wall_clock() * 1000), self.config.age_ms_max)
+        told = json.dumps(refused, sort_keys=True)
+        if told != self._told:
+            self._told = told
+            log.warning("weights_refused", topic=self.config.topic, used=len(weights.of), **_words(refused))
+        return weights
+
+    def take(self, key: bytes | None, value: bytes | None) -> None:
+        """One record: a weight, or none any more (a tombstone)."""
+        if value is None:
+            self._drop(key or b"")
+            return
+        try:
+            event, record = self._schemas.decode(value)
+        except EventError as error:
+            self.refused[error.kind] += 1
+            return
+        if event != "weight":
+            self.refused["not a weight"] += 1
+            return
+        partition = Partition(record["topic"], record["partition"])
+        if key is not None and key != key_of(partition):
+            self.refused["wrong key"] += 1
+            return
+        with self._lock:
+            if partition not in self._estimates and len(self._estimates) >= WEIGHTS_MAX:
+                self.refused["too many"] += 1
+                return
+            self._estimates[partition] = Weight(record["bytes_per_s"], record["estimated_at_ms"])
+
+    def describe(self, most: int = 20, topics: Collection[str] | None = None) -> dict[str, Any]:
+        """What people are shown, of all partitions or of those of some topics: how many, how old, which are the
+        heaviest, how many count as more or less than estimated ("clamped"), what was refused."""
+        now_ms = int(self._wall_clock() * 1000)
+        with self._lock:
+            estimates = {p: w for p, w in self._estimates.items() if topics is None or p.topic in topics}
+        weights, refused = Weights.usable(estimates, now_ms, self.config.age_ms_max)
+        ages = [now_ms - weight.estimated_at_ms for weight in estimates.values()]
+        return {
+            "topic": self.config.topic,
+            "known": len(estimates),
+            "used": len(weights.of),
+            "clamped": weights.clamped(),
+            "age_ms_limit": self.config.age_ms_max,
+            "age_ms_min": min(ages, default=None),
+            "age_ms_max": max(ages, default=None),
+            "refused": dict(refused) | dict(self.refused),
+            "heaviest": [
+                {"partition": f"{p.topic}-{p.partition}", "bytes_per_s": round(w, 1)}
+                for p, w in heaviest(weights, most)
+            ],
+        }
+
+    def _drop(self, key: bytes) -> None:
+        topic, _, number = key.decode(errors="replace").rpartition("-")
+        with self._lock:
+            if number.isdigit():
+                self._estimates.pop(Partition(topic, int(number)), None)
+
+    def _run(self) -> None:
+        if self.config.create_topic:
+            create_topic(self._properties, self.config.topic, {"cleanup.policy": "compact"}, partitions=1)
+        while not self._closing.is_set():
+            try:
+                self._consume()
+            except KafkaException as error:
+                log.warning(
+                    "weights_unread", topic=self.config.topic, reason=told(error.args[0], "READ", self.config.topic)
+                )
+            self._closing.wait(RETRY_S)
+
+    def _consume(self) -> None:
+        ours = {"group.id": "bellwether-weights", "enable.auto.commit": False, "enable.auto.offset.store": False}
+        files = CertificateFiles(self._properties)
+        consumer = Consumer({"log_level": 2, **self._properties, **ours})
+        try:
+            found = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
+            if found.error is not None:
+                raise KafkaException(found.error)
+            consumer.assign([TopicPartition(self.config.topic, p, OFFSET_BEGINNING) for p in found.partitions])
+            while not self._closing.is_set() and not files.changed():
+                for message in consumer.consume(BATCH, timeout=POLL_S):
+                    self._take(message)
+        finally:
+            consumer.close()
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            if error.code() in NO_READERS_BUSINESS:
+                return
+            if error.fatal() or not error.retriable():
+                raise KafkaException(error)
+            return
+        self.take(message.key(), message.value())
+
+
+def key_of(partition: Partition) -> bytes:
+    """The key of a partition's weight."""
+    return f"{partition.topic}-{partition.partition}".encode()
+
+
+def _words(refused: Mapping[str, int]) -> dict[str, int]:
+    return {reason.replace(" ", "_"): n for reason, n in refused.items()}

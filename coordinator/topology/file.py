@@ -1,0 +1,226 @@
+"""Topology files: the KIP-1071 shape as YAML (of which JSON is a part), read strictly and written so that people can
+finish what learning or parsing could not know.
+
+    ApplicationId: shop
+    Subtopologies:
+      - SubtopologyId: "1"
+        SourceTopics: [orders]
+        SourceTopicRegex: []
+        RepartitionSourceTopics:
+          - {Name: shop-by-user-repartition, Partitions: 0, ReplicationFactor: -1, TopicConfigs: []}
+        RepartitionSinkTopics: []
+        StateChangelogTopics:
+          - Name: shop-totals-changelog
+            TopicConfigs: [{Key: cleanup.policy, Value: compact}]
+        CopartitionGroups:
+          - {SourceTopics: [0], SourceTopicRegex: [], RepartitionSourceTopics: [0]}   # indexes, or names
+    UndecidedChangelogTopics: []      # not KIP-1071's: changelogs whose subtopology somebody has to say
+
+Partitions 0 and ReplicationFactor 0 or -1 mean "not set", as in the KIP. A topic may be written as its bare name.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bellwether_kafka.assignors.streams.application import InternalTopic, Subtopology, Topology, TopologyError
+
+SOURCES, PATTERNS, SINKS = "SourceTopics", "SourceTopicRegex", "RepartitionSinkTopics"
+REPARTITION, CHANGELOGS, COPARTITION = "RepartitionSourceTopics", "StateChangelogTopics", "CopartitionGroups"
+APPLICATION, SUBTOPOLOGIES, ID, UNDECIDED = (
+    "ApplicationId",
+    "Subtopologies",
+    "SubtopologyId",
+    "UndecidedChangelogTopics",
+)
+FILE_CHARS_MAX = 10_000_000  # what is cut off there is no valid file any more
+_TOPIC_FIELDS = ("Name", "Partitions", "ReplicationFactor", "TopicConfigs")
+
+
+def load_topology(path: Path) -> Topology:
+    """Reads a file. Raises TopologyError with one sentence that names the file."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return read_topology(file.read(FILE_CHARS_MAX))
+    except OSError as error:
+        raise TopologyError(f"The topology file {path} cannot be read: {error.strerror}.") from error
+    except (TopologyError, UnicodeDecodeError) as error:
+        raise TopologyError(f"The topology file {path} cannot be used: {error}.") from error
+
+
+def read_topology(text: str) -> Topology:
+    """Reads the text of a file. Raises TopologyError."""
+    import yaml  # most groups have no topology file, and it costs a fiftieth of the start
+
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where is not None else ""
+        raise TopologyError(f"it is no YAML{line}") from error
+    top = _mapping(document, "the file", (APPLICATION, SUBTOPOLOGIES, UNDECIDED))
+    application_id = top.get(APPLICATION)
+    if not isinstance(application_id, str) or not application_id:
+        raise TopologyError(f"{APPLICATION} is missing")
+    internal: dict[str, InternalTopic] = {}
+    patterns: list[tuple[int, str]] = []
+    parts = _list(top, SUBTOPOLOGIES, "the file")
+    return Topology(
+        application_id,
+        tuple([_subtopology(part, internal, patterns) for part in parts]),
+        "file",
+        internal_topics=tuple(internal.values()),
+        patterns=tuple(patterns),
+        undecided=tuple(_texts(top, UNDECIDED, "the file")),
+    )
+
+
+def write_topology(topology: Topology, notes: Sequence[str] = ()) -> str:
+    """The text of a file that reads back as this topology; notes become comments at its head."""
+    document = {
+        APPLICATION: topology.application_id,
+        SUBTOPOLOGIES: [_document(subtopology, topology) for subtopology in topology.subtopologies],
+        UNDECIDED: list(topology.undecided),
+    }
+    import yaml
+
+    head = "".join(f"# {note}\n" for note in notes)
+    return head + str(yaml.safe_dump(document, sort_keys=False, width=120))
+
+
+def _subtopology(value: object, internal: dict[str, InternalTopic], patterns: list[tuple[int, str]]) -> Subtopology:
+    fields = (ID, SOURCES, PATTERNS, REPARTITION, SINKS, CHANGELOGS, COPARTITION)
+    part = _mapping(value, "a subtopology", fields)
+    number = _number(part.get(ID))
+    here = f"subtopology {number}"
+    sources = _texts(part, SOURCES, here)
+    regexes = _texts(part, PATTERNS, here)
+    repartition = [_topic(item, here, internal) for item in _list(part, REPARTITION, here)]
+    patterns += [(number, pattern) for pattern in regexes]
+    return Subtopology(
+        number,
+        (*sources, *repartition),
+        repartition_sources=tuple(repartition),
+        repartition_sinks=tuple(_texts(part, SINKS, here)),
+        changelogs=tuple([_topic(item, here, internal) for item in _list(part, CHANGELOGS, here)]),
+        copartition_groups=tuple([_group(item, here, sources, repartition) for item in _list(part, COPARTITION, here)]),
+    )
+
+
+def _number(value: object) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not text.isdecimal():
+        raise TopologyError(f"{ID} is {value!r}, which is no number")
+    return int(text)
+
+
+def _topic(value: object, here: str, internal: dict[str, InternalTopic]) -> str:
+    """The name of an internal topic; what is said about creating it goes to `internal`."""
+    if isinstance(value, str):
+        return value
+    item = _mapping(value, f"a topic of {here}", _TOPIC_FIELDS)
+    name = item.get("Name")
+    if not isinstance(name, str):
+        raise TopologyError(f"a topic of {here} has no Name")
+    partitions, factor = (_whole(item.get(key, 0), f"{key} of {name}") for key in ("Partitions", "ReplicationFactor"))
+    configs = _configs(item.get("TopicConfigs") or (), name)
+    internal[name] = InternalTopic(name, partitions if partitions > 0 else None, factor or -1, configs)
+    return name
+
+
+def _configs(value: object, name: str) -> tuple[tuple[str, str], ...]:
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(key), _text(item)) for key, item in value.items()))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        pairs = [_mapping(item, f"a config of {name}", ("Key", "Value")) for item in value]
+        return tuple(sorted((str(pair.get("Key")), _text(pair.get("Value"))) for pair in pairs))
+    raise TopologyError(f"TopicConfigs of {name} are neither a list nor a mapping")
+
+
+def _text(value: object) -> str:
+    """Kafka's configs are texts; YAML reads some as booleans."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _whole(value: object, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < -1:
+        raise TopologyError(f"{what} is {value!r}, which is no number")
+    return value
+
+
+def _group(value: object, here: str, sources: Sequence[str], repartition: Sequence[str]) -> tuple[str, ...]:
+    """The topics of a copartition group, which the KIP writes as indexes into the lists beside it."""
+    group = _mapping(value, f"a copartition group of {here}", (SOURCES, PATTERNS, REPARTITION))
+    found = [
+        _named(item, names, here)
+        for key, names in ((SOURCES, sources), (REPARTITION, repartition))
+        for item in _list(group, key, here)
+    ]
+    return tuple(sorted(found))
+
+
+def _named(item: object, names: Sequence[str], here: str) -> str:
+    if isinstance(item, int) and not isinstance(item, bool):
+        if not 0 <= item < len(names):
+            raise TopologyError(f"a copartition group of {here} has index {item} of {len(names)} topics")
+        return names[item]
+    return str(item)
+
+
+def _mapping(value: object, what: str, known: Sequence[str]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TopologyError(f"{what} is not a mapping of {', '.join(known)}")
+    unknown = sorted(str(key) for key in value if key not in known)
+    if unknown:
+        raise TopologyError(f"{what} has the unknown key {unknown[0]}; known are {', '.join(known)}")
+    return value
+
+
+def _list(part: Mapping[str, Any], key: str, here: str) -> Sequence[object]:
+    value = part.get(key)
+    if value is None:
+        return ()
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise TopologyError(f"{key} of {here} is not a list")
+    return value
+
+
+def _texts(part: Mapping[str, Any], key: str, here: str) -> list[str]:
+    items = _list(part, key, here)
+    if not all(isinstance(item, str) for item in items):
+        raise TopologyError(f"{key} of {here} is not a list of names")
+    return [str(item) for item in items]
+
+
+def _document(subtopology: Subtopology, topology: Topology) -> dict[str, Any]:
+    sources = [t for t in subtopology.sources if t not in subtopology.repartition_sources]
+    repartition = list(subtopology.repartition_sources)
+    groups = [
+        {
+            SOURCES: [sources.index(t) for t in group if t in sources],
+            PATTERNS: [],
+            REPARTITION: [repartition.index(t) for t in group if t in repartition],
+        }
+        for group in subtopology.copartition_groups
+    ]
+    return {
+        ID: str(subtopology.id),
+        SOURCES: sources,
+        PATTERNS: [pattern for number, pattern in topology.patterns if number == subtopology.id],
+        REPARTITION: [_topic_document(t, topology) for t in repartition],
+        SINKS: list(subtopology.repartition_sinks),
+        CHANGELOGS: [_topic_document(t, topology) for t in subtopology.changelogs],
+        COPARTITION: groups,
+    }
+
+
+def _topic_document(name: str, topology: Topology) -> str | dict[str, Any]:
+    described = topology.internal(name)
+    if described is None:
+        return name
+    return {
+        "Name": name,
+        "Partitions": described.partitions or 0,
+        "ReplicationFactor": described.replication_factor,
+        "TopicConfigs": [{"Key": key, "Value": value} for key, value in described.configs],
+    }

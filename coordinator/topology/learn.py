@@ -1,0 +1,341 @@
+"""Learning a topology from a live group: what DescribeGroups says of a Stable group that a Java member leads.
+
+The assignments prove which source topics belong to which subtopology, and that nothing is left out; the offset sums say
+which subtopologies are stateful. Whose a changelog is, nobody says: it is concluded from names, partition counts and
+end offsets, and where that is not enough, the topology is left `undecided` and a person has to say it (streams-protocol
+reference §3). Pure.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+
+from bellwether_kafka.assignors.shared import DescribedMember, LongArray
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology, TopologyError
+from bellwether_kafka.assignors.streams.members import assignment_info
+from bellwether_kafka.protocol.messages import (
+    LATEST_OFFSET,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId, TopicPartition, java_sorted
+
+CHANGELOG, REPARTITION = "-changelog", "-repartition"
+NOTHING: Mapping[str, int] = MappingProxyType({})
+_COMBINATIONS_MAX = 20_000
+# How much better than the second best a guess by offsets must be, and how far off it may be itself.
+_MARGIN, _SLACK = 4, 0.1
+
+
+OffsetSum = tuple[TaskId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A topology, and how it was concluded or what is still open, as sentences for people."""
+
+    topology: Topology
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    member_id: str
+    topics: tuple[str, ...]
+    owned: tuple[TopicPartition, ...]
+    info: SubscriptionInfo
+    partitions: tuple[TopicPartition, ...]
+    active: tuple[TaskId, ...]
+    standby: tuple[tuple[TaskId, tuple[TopicPartition, ...]], ...]
+
+
+def learn(
+    application_id: str,
+    described: Sequence[DescribedMember],
+    counts: Mapping[str, int],
+    ends: Mapping[str, LongArray] | None = None,
+) -> Learned:
+    """The topology of a Stable group. `counts` are the partitions of its source topics and of every topic that is named
+    like a changelog of the application; `ends` the end offsets of the latter, None: not known.
+
+    Raises TopologyError with the member, topic or subtopology that stands in the way.
+    """
+    threads = [_thread(member) for member in described]
+    if not threads:
+        raise TopologyError("the group has no members: start the application, with a Java leader")
+    subscribed = _one_subscription(threads)
+    owner = _subtopology_of(threads)
+    _prove_complete(threads, subscribed, counts)
+    sources: dict[int, list[str]] = defaultdict(list)
+    for topic in subscribed:
+        sources[owner[topic]].append(topic)
+    sizes = {number: max(counts[t] for t in topics) for number, topics in sources.items()}
+    stateful = {number for t in threads for number in _with_state(t, owner)} & sources.keys()
+    stateless = _without_state(threads, owner) - stateful
+    names = [t for t in counts if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG) and t not in owner]
+    puzzle = Puzzle(application_id, sources, sizes, stateful, stateless)
+    sums = [pair for t in threads for pair in t.info.task_offset_sums]
+    placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, sums, ends or {})
+    reused = puzzle.reused(placed, counts)
+    return assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
+
+
+def _thread(member: DescribedMember) -> _Thread:
+    """One member, decoded. What cannot be read cannot be learned from."""
+    try:
+        subscription = ConsumerProtocolSubscription.decode(member.metadata)
+        info = SubscriptionInfo.decode(subscription.user_data or b"")
+        partitions = ConsumerProtocolAssignment.decode(member.assignment).partitions
+    except RemoteProtocolError as error:
+        raise TopologyError(f"member {member.member_id} cannot be read: {error}") from error
+    given = assignment_info(member.assignment)
+    if given is None or info.future:
+        raise TopologyError(f"member {member.member_id} is no Streams thread of a version that is known")
+    tasks = (*given.active_tasks, *(task for task, _ in (*given.standby_tasks, *info.task_offset_sums)))
+    if any(task.topology is not None for task in tasks):
+        raise TopologyError(f"member {member.member_id} uses named topologies, which are not led")
+    if len(partitions) != len(given.active_tasks):
+        raise TopologyError(f"member {member.member_id} has not one active task for each of its partitions")
+    rank = {topic: i for i, topic in enumerate(java_sorted({tp.topic for tp in partitions}))}
+    ordered = tuple(sorted(partitions, key=lambda tp: (rank[tp.topic], tp.partition)))
+    return _Thread(
+        member.member_id,
+        tuple(sorted(subscription.topics)),
+        subscription.owned_partitions,
+        info,
+        ordered,
+        given.active_tasks,
+        given.standby_tasks,
+    )
+
+
+def _one_subscription(threads: Sequence[_Thread]) -> tuple[str, ...]:
+    for thread in threads:
+        if thread.topics != threads[0].topics:
+            odd = sorted(set(thread.topics) ^ set(threads[0].topics))
+            raise TopologyError(
+                f"members {threads[0].member_id} and {thread.member_id} do not subscribe to the same topics"
+                f" ({', '.join(odd[:3])}): wait until all run one version"
+            )
+    return threads[0].topics
+
+
+def _subtopology_of(threads: Sequence[_Thread]) -> dict[str, int]:
+    """Topic -> subtopology, from every active and standby task."""
+    owner: dict[str, int] = {}
+    pairs = [pair for t in threads for pair in zip(t.active, t.partitions, strict=True)]
+    pairs += [(task, tp) for t in threads for task, held in t.standby for tp in held]
+    for task, tp in pairs:
+        if task.partition != tp.partition or owner.setdefault(tp.topic, task.subtopology) != task.subtopology:
+            raise TopologyError(f"task {task} reads {tp.topic}-{tp.partition}, which contradicts other tasks")
+    return owner
+
+
+def _prove_complete(threads: Sequence[_Thread], subscribed: Sequence[str], counts: Mapping[str, int]) -> None:
+    """Every partition of every subscribed topic is with somebody: nothing that exists has not been seen."""
+    held = {tp for t in threads for tp in t.partitions}
+    for topic in subscribed:
+        if topic not in counts:
+            raise TopologyError(f"topic {topic} is subscribed but does not exist or cannot be read")
+        missing = [p for p in range(counts[topic]) if TopicPartition(topic, p) not in held]
+        if missing:
+            raise TopologyError(f"{topic}-{missing[0]} is with no member now: try again when the group has settled")
+
+
+def _with_state(thread: _Thread, owner: Mapping[str, int]) -> Iterable[int]:
+    """Subtopologies that surely keep state. The sum of a task that the thread neither runs nor was given may come from
+    a directory of an older version of the application."""
+    held = {(owner[tp.topic], tp.partition) for tp in (*thread.owned, *thread.partitions) if tp.topic in owner}
+    for task, value in thread.info.task_offset_sums:
+        if value == LATEST_OFFSET or task[:2] in held:
+            yield task.subtopology
+    yield from (task.subtopology for task, _ in thread.standby)
+
+
+def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[int]:
+    """Subtopologies of which a task was running when its thread joined, and reported nothing."""
+    reports: dict[object, set[tuple[int, int]]] = defaultdict(set)
+    for thread in threads:
+        reports[thread.info.process_id] |= {task[:2] for task, _ in thread.info.task_offset_sums}
+    return {
+        owner[tp.topic]
+        for t in threads
+        for tp in t.owned
+        if tp.topic in owner and (owner[tp.topic], tp.partition) not in reports[t.info.process_id]
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Puzzle:
+    """Which changelog belongs to which subtopology. `sizes` are numbers of tasks."""
+
+    application_id: str
+    sources: Mapping[int, Sequence[str]]
+    sizes: Mapping[int, int]
+    stateful: set[int]
+    stateless: set[int]
+
+    def solve(
+        self,
+        changelogs: Mapping[str, int],
+        sums: Sequence[OffsetSum],
+        ends: Mapping[str, LongArray],
+        known: Mapping[str, int] = NOTHING,
+    ) -> tuple[dict[str, int | None], list[str]]:
+        """(subtopology of each changelog, None where it is open; notes). Changelogs that fit nowhere are left out;
+        `known` ones are not asked for again."""
+        placed, options, notes = self._options(changelogs, known)
+        guess = _by_offsets(placed, options, sums, ends) if options else {}
+        if guess:
+            notes.append("changelogs were told apart by their offsets: " + ", ".join(sorted(guess)))
+        return placed | (guess or dict.fromkeys(options)), notes
+
+    def possible(
+        self,
+        changelogs: Mapping[str, int],
+        sums: Sequence[OffsetSum],
+        ends: Mapping[str, LongArray],
+        known: Mapping[str, int] = NOTHING,
+    ) -> list[dict[str, int]]:
+        """Every way to place the changelogs, or to take them for leftovers, in which nobody has read beyond an end, the
+        likeliest first; [] where there are too many. Where state gets none, a source topic may serve as one."""
+        placed, options, _ = self._options(changelogs, known)
+        choices = {topic: (*numbers, None) for topic, numbers in options.items()}
+        if any(t not in ends for t in (*placed, *options)):
+            sums = ()
+        ranked = _ranked(placed, choices, [(task, value) for task, value in sums if value > 0], ends)
+        whole = [{**placed, **dict(zip(choices, choice, strict=True))} for _, _, choice in ranked]
+        return [{topic: n for topic, n in way.items() if n is not None} for way in whole]
+
+    def _options(
+        self, changelogs: Mapping[str, int], known: Mapping[str, int]
+    ) -> tuple[dict[str, int | None], dict[str, list[int]], list[str]]:
+        """(changelogs with a certain place, the places of each of the others, notes)."""
+        placed: dict[str, int | None] = dict(known)
+        notes: list[str] = []
+        options: dict[str, list[int]] = {}
+        for topic, count in changelogs.items():
+            if topic in known:
+                continue
+            same_size = self.same_size(count)
+            fitting = [n for n in same_size if n not in self.stateless]
+            by_name = [n for n in fitting if self._named_alike(topic, n)]
+            if not same_size:
+                notes.append(f"{topic} fits no subtopology and is taken for a leftover")
+            elif len(by_name) == 1 or len(fitting) == 1:
+                placed[topic] = (by_name or fitting)[0]
+            else:
+                options[topic] = fitting or same_size
+        return placed, options, notes
+
+    def same_size(self, partitions: int) -> list[int]:
+        """The subtopologies with so many tasks."""
+        return [number for number, size in sorted(self.sizes.items()) if size == partitions]
+
+    def _named_alike(self, changelog: str, number: int) -> bool:
+        """The store behind an aggregation gives its name to the repartition topic before it."""
+        return changelog.removesuffix(CHANGELOG) + REPARTITION in self.sources[number]
+
+    def reused(self, placed: Mapping[str, int | None], counts: Mapping[str, int]) -> dict[int, str]:
+        """Stateful subtopologies without a changelog of their own: a source topic serves as one."""
+        if None in placed.values():
+            return {}
+        found: dict[int, str] = {}
+        for number in sorted(self.stateful - set(placed.values())):
+            own = [t for t in self.sources[number] if not t.endswith(REPARTITION)]
+            if len(own) != 1 or counts[own[0]] != self.sizes[number]:
+                raise TopologyError(
+                    f"subtopology {number} keeps state, but no changelog of it is found: write the file by hand, from"
+                    " Topology.describe()"
+                )
+            found[number] = own[0]
+        return found
+
+
+def _by_offsets(
+    placed: Mapping[str, int | None],
+    options: Mapping[str, Sequence[int]],
+    sums: Sequence[OffsetSum],
+    ends: Mapping[str, LongArray],
+) -> dict[str, int | None]:
+    """The one way to place the open changelogs in which offset sums are nearly end offsets; {} if there is none."""
+    asked = {n for choice in options.values() for n in choice}
+    sums = [(task, value) for task, value in sums if value > 0 and task.subtopology in asked]
+    if not sums or any(t not in ends for t in (*options, *placed)):
+        return {}
+    kept = {*placed.values()}
+    scored = [way for way in _ranked(placed, options, sums, ends) if asked <= kept | {*way[2]}]
+    if not scored or scored[0][0] > _SLACK * scored[0][1]:
+        return {}
+    if len(scored) > 1 and scored[1][0] < _MARGIN * max(1, scored[0][0]):
+        return {}
+    return dict(zip(options, scored[0][2], strict=True))
+
+
+def _ranked(
+    placed: Mapping[str, int | None],
+    options: Mapping[str, Sequence[int | None]],
+    sums: Sequence[OffsetSum],
+    ends: Mapping[str, LongArray],
+) -> list[tuple[int, int, tuple[int | None, ...]]]:
+    """(records that the sums lack to the ends, the ends, the choice) of each choice in which no sum is beyond its end,
+    ascending; [] where there are too many choices. Sums of subtopologies without any changelog say nothing."""
+    combinations = 1
+    for choices in options.values():
+        combinations *= len(choices)
+    if combinations > _COMBINATIONS_MAX:
+        return []
+    found: list[tuple[int, int, tuple[int | None, ...]]] = []
+    for choice in product(*options.values()):
+        whole = {**placed, **dict(zip(options, choice, strict=True))}
+        served = {*whole.values()}
+        told = [(_end_sum(task, whole, ends), value) for task, value in sums if task.subtopology in served]
+        if all(end >= value for end, value in told):
+            expected = sum(end for end, _ in told)
+            found.append((expected - sum(value for _, value in told), expected, choice))
+    return sorted(found, key=lambda way: way[:2])
+
+
+def _end_sum(task: TaskId, placed: Mapping[str, int | None], ends: Mapping[str, LongArray]) -> int:
+    mine = [t for t, number in placed.items() if number == task.subtopology]
+    return sum(int(ends[t][task.partition]) for t in mine if task.partition < len(ends[t]))
+
+
+def assembled(
+    application_id: str,
+    sources: Mapping[int, Sequence[str]],
+    placed: Mapping[str, int | None],
+    reused: Mapping[int, str],
+    notes: Sequence[str],
+) -> Learned:
+    def internal(topic: str) -> bool:
+        return topic.startswith(f"{application_id}-") and topic.endswith(REPARTITION)
+
+    subtopologies = tuple(
+        Subtopology(
+            number,
+            tuple(sorted(topics)),
+            repartition_sources=tuple(sorted(filter(internal, topics))),
+            changelogs=(
+                *sorted(t for t, n in placed.items() if n == number),
+                *([reused[number]] if number in reused else []),
+            ),
+        )
+        for number, topics in sorted(sources.items())
+    )
+    undecided = tuple(sorted(t for t, number in placed.items() if number is None))
+    more = [f"source topic {t} serves as changelog of subtopology {n}" for n, t in reused.items()]
+    if undecided:
+        more.append("move each changelog under UndecidedChangelogTopics to its subtopology before leading with this")
+    return Learned(Topology(application_id, subtopologies, "learned", undecided=undecided), (*notes, *more))
+
+
+def _notes(stateful: set[int], stateless: set[int], sources: Mapping[int, Sequence[str]]) -> list[str]:
+    unknown = sorted(sources.keys() - stateful - stateless)
+    if not unknown:
+        return []
+    listed = ", ".join(map(str, unknown))
+    return [f"no member has reported yet whether subtopology {listed} keeps state: it does if it has a changelog here"]

@@ -1,0 +1,38 @@
+"""Learning a topology from a running application, with what its brokers add: partition counts and end offsets."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from bellwether_kafka.assignors.shared import DescribedMember
+from bellwether_kafka.assignors.streams.application import TopologyError
+from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
+from bellwether_kafka.coordinator.topology.learn import CHANGELOG, Learned, learn
+
+
+async def learn_live(
+    application_id: str,
+    described: Sequence[DescribedMember],
+    admin: AdminClient,
+    offsets: OffsetReader,
+    limit_s: float,
+) -> Learned:
+    """The topology of a Stable group from what DescribeGroups returned of it. Raises TopologyError."""
+    counts = await asyncio.to_thread(topic_counts, admin, limit_s)
+    changelogs = {t: n for t, n in counts.items() if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG)}
+    try:
+        ends = await offsets.ends(changelogs, limit_s)
+    except OffsetsError:
+        ends = None  # only needed where names and sizes do not tell; then the topology stays undecided
+    return await asyncio.to_thread(learn, application_id, described, counts, ends)
+
+
+def topic_counts(admin: AdminClient, limit_s: float) -> dict[str, int]:
+    """The partition counts of all topics that we may see. Blocks. Raises TopologyError where no broker answers."""
+    try:
+        listed: Mapping[str, object] = admin.list_topics(timeout=limit_s).topics
+    except KafkaException as error:
+        raise TopologyError(f"the topics of the cluster cannot be read: {error.args[0].str()}") from error
+    return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}  # type: ignore[attr-defined]  # the client has no types

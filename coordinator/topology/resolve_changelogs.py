@@ -1,0 +1,126 @@
+"""What a learned topology left open, settled while we lead: whose changelog is whose.
+
+A Java leader's assignment does not say it, and threads that run all their tasks report no offsets (-2). A thread that
+has lost its tasks does: so the very round in which we take an application from its leader can tell what watching could
+not.
+
+Where even that does not tell, every way to place the changelogs that contradicts nobody is tried: if all of them give
+the same plan, it is the right one, whoever keeps what (`Settled.ways`). That is so for an application of one process,
+which has all tasks whatever their lags; and for several where changelogs cannot be told apart because they are equally
+long. Otherwise a Java member leads until threads have said enough: its warm-ups and standbys report offsets. Pure.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, LongArray, RawGroup
+from bellwether_kafka.assignors.streams.application import GUESSED, Subtopology, Topology, TopologyError
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.coordinator.topology.learn import OffsetSum, Puzzle, assembled
+from bellwether_kafka.protocol.messages import LATEST_OFFSET, ConsumerProtocolSubscription, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError
+
+WAYS_MAX = 16
+Tasks = set[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """`topology` has every changelog somewhere; `open` names those that may be elsewhere, and `ways` are all topologies
+    that contradict nobody, () where they are too many to look at."""
+
+    topology: Topology
+    open: tuple[str, ...] = ()
+    ways: tuple[Topology, ...] = ()
+
+
+def settle(
+    topology: Topology, raw: RawGroup, memory: StreamsMemory, cluster: ClusterView, ends: Mapping[str, LongArray]
+) -> Settled:
+    """The learned topology with what this round's members say of its undecided changelogs."""
+    counts = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
+    ran = _ran(topology, memory)
+    reported: dict[ProcessId, Tasks] = defaultdict(set)
+    running: Tasks = set()
+    sums: list[OffsetSum] = []
+    for process, info, owned in _said(topology, raw):
+        ran[process] |= owned
+        for task, value in info.task_offset_sums:
+            reported[process].add(task[:2])
+            sums.append((task, value))
+            if value == LATEST_OFFSET:
+                running.add(task[:2])
+    stateful = {s for process, tasks in reported.items() for s, p in tasks if (s, p) in ran[process] | running}
+    silent = {s for process, tasks in ran.items() if reported[process] for s, _ in tasks - reported[process]}
+    sources = {s.id: list(s.sources) for s in topology.subtopologies}
+    sizes = {number: max((counts.get(t, 0) for t in topics), default=0) for number, topics in sources.items()}
+    puzzle = Puzzle(topology.application_id, sources, sizes, stateful, silent - stateful)
+    known = {t: s.id for s in topology.subtopologies for t in s.changelogs if t not in s.sources}
+    changelogs = {t: counts[t] for t in (*known, *topology.undecided) if t in counts}
+    try:
+        placed, _ = puzzle.solve(changelogs, sums, ends, known)
+        found = assembled(topology.application_id, sources, placed, puzzle.reused(placed, counts), ()).topology
+    except TopologyError:  # a store without a changelog: nothing is certain
+        return Settled(_guessed(topology, puzzle, counts), topology.undecided)
+    if not found.undecided:
+        return Settled(found)
+    ways = _ways(puzzle, puzzle.possible(changelogs, sums, ends, known), counts)
+    return Settled(_guessed(found, puzzle, counts), found.undecided, ways)
+
+
+def _ways(puzzle: Puzzle, possible: Sequence[Mapping[str, int]], counts: Mapping[str, int]) -> tuple[Topology, ...]:
+    """The topologies in which every subtopology that keeps state has a changelog."""
+    found = []
+    for placed in possible:
+        try:
+            reused = puzzle.reused(placed, counts)
+        except TopologyError:
+            continue
+        whole = assembled(puzzle.application_id, puzzle.sources, placed, reused, ()).topology
+        found.append(replace(whole, source=GUESSED))
+    return tuple(found) if len(found) <= WAYS_MAX else ()
+
+
+def _guessed(topology: Topology, puzzle: Puzzle, counts: Mapping[str, int]) -> Topology:
+    """Changelogs where they may be, so that every subtopology that keeps state has one."""
+    holds: dict[int, list[str]] = {s.id: list(s.changelogs) for s in topology.subtopologies}
+    for topic in topology.undecided:
+        fitting = [n for n in puzzle.same_size(counts.get(topic, 0)) if n not in puzzle.stateless] or sorted(holds)
+        holds[min(fitting, key=lambda n: (n not in puzzle.stateful, len(holds[n]), n))].append(topic)
+    parts = [_with(s, holds[s.id]) for s in topology.subtopologies]
+    return replace(topology, subtopologies=tuple(parts), undecided=(), source=GUESSED)
+
+
+def _with(subtopology: Subtopology, changelogs: list[str]) -> Subtopology:
+    return replace(subtopology, changelogs=tuple(sorted(changelogs)))
+
+
+def _ran(topology: Topology, memory: StreamsMemory) -> defaultdict[ProcessId, Tasks]:
+    """The tasks that each process was sent in the last plan that is known."""
+    found: defaultdict[ProcessId, Tasks] = defaultdict(set)
+    plan, owners = memory.plan, topology.subtopology_of
+    for topic, first, last in zip(plan.cluster.topics, plan.cluster.first[:-1], plan.cluster.first[1:], strict=True):
+        subtopology = owners.get(topic)
+        for partition, owner in enumerate(plan.owner[first:last].tolist() if subtopology is not None else ()):
+            record = memory.threads.get(plan.members.keys[owner]) if owner != NOBODY else None
+            if record is not None and subtopology is not None:
+                found[record.process_id].add((subtopology, partition))
+    return found
+
+
+def _said(topology: Topology, raw: RawGroup) -> list[tuple[ProcessId, SubscriptionInfo, Tasks]]:
+    """What each thread of this round reports, and the tasks of the partitions that it owns."""
+    found = []
+    for member in raw.others:
+        try:
+            subscription = ConsumerProtocolSubscription.decode(member.metadata)
+            info = SubscriptionInfo.decode(subscription.user_data or b"")
+        except RemoteProtocolError:
+            continue
+        if info.future:
+            continue
+        owners = topology.subtopology_of
+        owned = {(owners[tp.topic], tp.partition) for tp in subscription.owned_partitions if tp.topic in owners}
+        found.append((info.process_id, info, owned))
+    return found

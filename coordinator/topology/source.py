@@ -1,0 +1,125 @@
+"""Where one application's topology comes from while the service runs: a file, or the live group under a Java leader.
+
+A file is compared with what the group shows whenever somebody else leads it; a contradiction is a reason not to lead.
+Missing internal topics are made where the topology describes them.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+
+import structlog
+from confluent_kafka.admin import AdminClient
+
+from bellwether_kafka.assignors.shared import ClusterView, DescribedMember
+from bellwether_kafka.assignors.streams.application import Topology, TopologyError
+from bellwether_kafka.coordinator.kafka import OffsetReader
+from bellwether_kafka.coordinator.topology.internal_topics import TopicPlan, create_topics, plan_internal_topics
+from bellwether_kafka.coordinator.topology.learn import Learned
+from bellwether_kafka.coordinator.topology.live import learn_live
+
+LEARN_LIMIT_S = 5.0
+RETRY_S = 30.0
+
+log = structlog.get_logger(__name__)
+
+Learner = Callable[
+    [str, Sequence[DescribedMember], AdminClient, OffsetReader, float], Coroutine[object, object, Learned]
+]
+
+
+class TopologyKeeper:
+    """One application's. For one event loop. `given` is the file's topology.
+
+    `witnesses` are the member ids that the learned topology was concluded from. `mismatch` is a sentence part on what
+    the live group contradicts, "" where it does not.
+    """
+
+    def __init__(
+        self,
+        application_id: str,
+        given: Topology | None,
+        admin: AdminClient,
+        offsets: OffsetReader,
+        learn: Learner = learn_live,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.mismatch = ""
+        self.witnesses: frozenset[str] = frozenset()
+        self._application_id = application_id
+        self._given = given
+        self._learned: Topology | None = None
+        self._admin = admin
+        self._offsets = offsets
+        self._learn = learn
+        self._clock = clock
+        self._next_try = float("-inf")
+        self._tried: frozenset[str] = frozenset()
+
+    @property
+    def topology(self) -> Topology | None:
+        return self._given or self._learned
+
+    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+        """Learns from a Stable group that somebody else leads. What it cannot learn is a log line, and tried again."""
+        ids = frozenset(m.member_id for m in members)
+        open_still = self._learned is not None and bool(self._learned.undecided)
+        if not ids or (ids == self.witnesses and not open_still):
+            return
+        if ids == self._tried and self._clock() < self._next_try:
+            return
+        self._tried = ids
+        self._next_try = self._clock() + RETRY_S
+        try:
+            found = await self._learn(self._application_id, members, self._admin, self._offsets, LEARN_LIMIT_S)
+        except TopologyError as error:
+            log.info("topology_not_learned", application=self._application_id, reason=str(error))
+            return
+        learned = self._learned = found.topology
+        log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=list(found.notes))
+        self.witnesses = ids
+        self.mismatch = contradiction(self._given, learned) if self._given is not None else ""
+        if self.mismatch:
+            log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)
+
+    def settle(self, topology: Topology) -> None:
+        """A learned topology has been settled by what threads said in a round that we led."""
+        log.info("topology_settled", application=self._application_id, digest=topology.digest)
+        self._learned = topology
+
+    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
+        """Creates missing internal topics that are described, and returns those that are new; None: nothing was to do.
+
+        `topology` has the topics that its patterns find, or internal topics would get too few partitions. Raises
+        TopicCreationError.
+        """
+        counts = zip(cluster.topics, cluster.counts.tolist(), strict=True)
+        existing = {t: n for t, n in counts if n} | dict.fromkeys(cluster.unreadable, 1)
+        plan = plan_internal_topics(topology, existing)
+        if plan.reasons:
+            log.info("internal_topics_missing", application=self._application_id, reasons=list(plan.reasons))
+        # All or nothing: with one missing the group is not led, and a Java leader makes them its own way.
+        if plan.reasons or not plan.topics:
+            return None
+        return await self._create(plan.topics, limit_s)
+
+    async def _create(self, plans: tuple[TopicPlan, ...], limit_s: float) -> frozenset[str]:
+        created = await asyncio.to_thread(create_topics, self._admin, plans, limit_s)
+        log.info("internal_topics_created", application=self._application_id, topics=sorted(created))
+        return created
+
+
+def contradiction(given: Topology, learned: Topology) -> str:
+    """What a live group says against a topology, "" for nothing. Changelogs that nobody could place say nothing."""
+    for subtopology in learned.subtopologies:
+        told = given.find(subtopology.id)
+        if told is None:
+            return f"the application has a subtopology {subtopology.id}, the topology file has not"
+        extra = set(subtopology.sources) - set(told.sources)
+        foreign = sorted(t for t in extra if told.id not in given.fits_pattern(t))
+        if foreign:
+            return f"subtopology {told.id} of the application reads {foreign[0]}, in the topology file it does not"
+        stores = sorted(set(subtopology.changelogs) - set(told.changelogs))
+        if stores:
+            return f"subtopology {told.id} of the application has the changelog {stores[0]}, in the topology file not"
+    return ""

@@ -1,0 +1,82 @@
+"""Asks for a rebalance when a group led by `load-aware` has become uneven enough for its policy to move something.
+
+It makes the plan that would be made now, with the same rules: so it asks for nothing that the plan would not do; the
+policy's own dead band and charge for moving decide. One group is asked at most once per `pause_ms`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import structlog
+
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Decision, Policy, holding
+from bellwether_kafka.assignors.shared import Weights, moves
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.planning import Planned
+
+INTERVAL_S = 5.0
+PAUSE_MS = 60_000
+
+log = structlog.get_logger(__name__)
+
+
+def would_move(decision: Decision, policy: Policy, weights: Weights) -> int:
+    """How many partitions the policy would move now if members hold what the decision gave them. Pure."""
+    load = replace(policy.load, weights=weights)
+    group = holding(decision.group, decision.plan.owner)
+    return moves(decision.plan.owner, load.place(group, decision.cluster)).moved
+
+
+class LoadWatch:
+    """All groups led by `load-aware`. Give its `on_*` methods to the runtime as observers. `wanted` takes (group,
+    reason); `policies` is by group."""
+
+    def __init__(
+        self,
+        weights: Callable[[], Weights],
+        policies: Mapping[str, Policy],
+        wanted: Callable[[str, str], None],
+        *,
+        pause_ms: int = PAUSE_MS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._weights = weights
+        self._policies = policies
+        self._wanted = wanted
+        self._pause_s = pause_ms / 1000
+        self._clock = clock
+        self._last: dict[str, Decision] = {}
+        self._asked_at: dict[str, float] = {}
+
+    def on_decision(self, planned: Planned) -> None:
+        decision = planned.chosen.decision
+        if decision.policy == LOAD_AWARE and not decision.followup:
+            self._last[decision.raw.group_id] = decision
+        else:
+            self._last.pop(decision.raw.group_id, None)
+
+    def on_note(self, group: str, note: Note) -> None:
+        if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
+            self._last.pop(group, None)
+
+    async def beside(self, *_: object) -> None:
+        """Until cancelled; errors of ours are log lines and not the end."""
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            try:
+                await self.look()
+            except Exception:
+                log.exception("load_watch_crashed")
+
+    async def look(self) -> None:
+        """One look at every group that is due."""
+        weights = self._weights()
+        for group, decision in list(self._last.items()):
+            if self._clock() - self._asked_at.get(group, float("-inf")) < self._pause_s:
+                continue
+            moved = await asyncio.to_thread(would_move, decision, self._policies[group], weights)
+            if moved and self._last.get(group) is decision:
+                self._asked_at[group] = self._clock()
+                self._wanted(group, f"the load of members is uneven, {moved} partitions would move")

@@ -1,0 +1,242 @@
+"""When the leader of a Streams application should rebalance of its own accord: warm-ups that have caught up by now, and
+standbys that have fallen behind.
+
+Pure; times are epoch milliseconds. Offset sums travel only in JoinGroup, so every lag is dated and ages. Two reports of
+one copy give its restore rate, and rates tell when a warm-up will be near enough to its end; a probe at that time
+promotes it, where Kafka's own leader waits for the next tick of probing.rebalance.interval.ms. The number of early
+probes is bounded: predictions that fail again and again leave only the tick.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.streams.application import UNKNOWN_OFFSET_SUM
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
+
+EARLY_MAX = 4  # probes before the tick without a promotion in between
+QUIET_MS = 3_000  # a group that has just rebalanced is left alone
+MEASURE_MS = 5_000  # when nothing is known of rates, the second report is fetched after this
+RETRY_MS = 30_000  # when end offsets could not be read
+MARGIN_MS = 1_000  # on top of a prediction: sums are reported per restored batch
+TOGETHER = 0.25  # warm-ups that need so much longer than the first are waited for
+RATES_KEPT = 32
+
+CopyKey = tuple[ProcessId, TaskId]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A standby or warm-up in the latest plan. `position` and `end` are sums over changelogs as of the report, in
+    records; `reported_at_ms` is None where the process reported nothing of it: then it has nothing."""
+
+    task: TaskId
+    process_id: ProcessId
+    warmup: bool
+    position: int
+    end: int
+    reported_at_ms: int | None
+
+    @property
+    def key(self) -> CopyKey:
+        return self.process_id, self.task
+
+    @property
+    def lag(self) -> int:
+        return self.end - self.position
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one delivered plan says. `probing_at_ms`: Kafka's own tick, None when nothing is to be promoted. `deferred`
+    tasks wait for nothing but their turn."""
+
+    decided_at_ms: int
+    probing_at_ms: int | None
+    unsettled: bool
+    copies: tuple[Copy, ...]
+    lags_known: bool = True
+    deferred: int = 0
+
+    @property
+    def only_deferred(self) -> bool:
+        """The next round need not wait for any warm-up."""
+        return self.deferred > 0 and not any(copy.warmup for copy in self.copies)
+
+    @classmethod
+    def of(cls, decision: StreamsDecision) -> "Facts":
+        """Copies whose lag is unknown are left out: nothing may be concluded about them."""
+        ends = decision.view.tasks.end_sum[decision.plan.standby_task].tolist()
+        copies = [
+            Copy(
+                lag.task,
+                lag.process_id,
+                lag.warmup,
+                position=end - max(0, lag.lag),
+                end=end,
+                reported_at_ms=None if lag.age_ms is None else decision.decided_at_ms - lag.age_ms,
+            )
+            for lag, end in zip(decision.copy_lags(), ends, strict=True)
+            if UNKNOWN_OFFSET_SUM not in (lag.lag, end)
+        ]
+        known = decision.lags_known
+        deferred = decision.plan.deferred
+        return cls(decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies), known, deferred)
+
+
+@dataclass(slots=True)
+class Rates:
+    """Records per second, from successive reports. Of one copy, of the end of one task, and what is usual here."""
+
+    acceptable_lag: int
+    of_copy: dict[CopyKey, float] = field(default_factory=dict)
+    of_end: dict[TaskId, float] = field(default_factory=dict)
+    _seen: dict[CopyKey, tuple[Copy, int]] = field(default_factory=dict)
+    _ends: dict[TaskId, tuple[int, int]] = field(default_factory=dict)
+    _restores: list[float] = field(default_factory=list)
+
+    @property
+    def usual(self) -> float | None:
+        """The rate at which copies that were far behind have been restored."""
+        return median(self._restores) if self._restores else None
+
+    def learn(self, facts: Facts) -> None:
+        for task, end in {copy.task: copy.end for copy in facts.copies}.items():
+            before = self._ends.get(task)
+            if before is not None and facts.decided_at_ms > before[1]:
+                self.of_end[task] = max(0.0, (end - before[0]) / (facts.decided_at_ms - before[1]) * 1000)
+            self._ends[task] = end, facts.decided_at_ms
+        self._learn_copies(facts)
+
+    def _learn_copies(self, facts: Facts) -> None:
+        seen = {}
+        for copy in facts.copies:
+            # A copy that was not reported begins with nothing when it is assigned.
+            at_ms = facts.decided_at_ms if copy.reported_at_ms is None else copy.reported_at_ms
+            seen[copy.key] = copy, at_ms
+            last, last_ms = self._seen.get(copy.key, (copy, at_ms))
+            if copy.reported_at_ms is None or at_ms <= last_ms:
+                continue
+            rate = max(0.0, (copy.position - last.position) / (at_ms - last_ms) * 1000)
+            self.of_copy[copy.key] = rate
+            if last.lag > self.acceptable_lag and rate > 0:
+                self._restores = [*self._restores, rate][-RATES_KEPT:]
+        self._seen = seen
+        self.of_copy = {key: rate for key, rate in self.of_copy.items() if key in seen}
+
+    def near_at_ms(self, copy: Copy, now_ms: int) -> float | None:
+        """When this copy will be within the acceptable lag; None where nobody can tell, infinity for never."""
+        if copy.lag <= self.acceptable_lag:
+            return now_ms
+        rate = self.of_copy.get(copy.key) or self.usual
+        if rate is None:
+            return None
+        gain = rate - self.of_end.get(copy.task, 0.0)
+        return now_ms + (copy.lag - self.acceptable_lag) / gain * 1000 if gain > 0 else float("inf")
+
+
+class Prober:
+    """One application's. Tell it every delivered plan (`planned`), ask it from time to time (`due`)."""
+
+    def __init__(self, acceptable_lag: int, interval_ms: int, standby_lag_max: int | None = None) -> None:
+        self._interval_ms = interval_ms
+        self._standby_lag_max = standby_lag_max
+        self._rates = Rates(acceptable_lag)
+        self._facts: Facts | None = None
+        self._early_at_ms: float | None = None
+        self._early_used = 0
+        self._lagging_told_ms = float("-inf")
+
+    @property
+    def wants_ends(self) -> bool:
+        """Whether `due` can make use of end offsets that are newer than the plan's."""
+        facts = self._facts
+        return self._standby_lag_max is not None and facts is not None and bool(facts.copies)
+
+    @property
+    def next_at_ms(self) -> int | None:
+        """When a probe is planned, None when there is nothing to promote."""
+        if self._facts is None or self._facts.probing_at_ms is None:
+            return None
+        tick = float(self._facts.probing_at_ms)
+        return int(tick if self._early_at_ms is None else min(tick, self._early_at_ms))
+
+    def planned(self, facts: Facts) -> None:
+        """The broker has this plan."""
+        before, self._facts = self._facts, facts
+        self._rates.learn(facts)
+        if facts.probing_at_ms is None or _promoted(before, facts):
+            self._early_used = 0
+        self._early_at_ms = self._early(facts) if facts.probing_at_ms is not None else None
+
+    def forget(self) -> None:
+        """We lead no more. Rates stay: they belong to the application and not to our leading it."""
+        self._facts = None
+        self._early_at_ms = None
+        self._early_used = 0
+
+    def due(self, now_ms: int, ends: Mapping[TaskId, int] | None = None) -> str | None:
+        """Why the group should rebalance now; None while it need not, or must be left alone.
+
+        `ends` are end sums of changelogs as of now.
+        """
+        facts = self._facts
+        if facts is None or facts.unsettled:
+            return None
+        if now_ms < facts.decided_at_ms and facts.probing_at_ms is not None:
+            return "probe: the clock has been set back, so nobody knows when the next one is due"
+        if now_ms - facts.decided_at_ms < QUIET_MS:
+            return None
+        if facts.probing_at_ms is not None and now_ms >= facts.probing_at_ms:
+            return "probe: see which warm-ups have caught up"
+        if self._early_at_ms is not None and now_ms >= self._early_at_ms:
+            self._early_at_ms = None
+            if facts.only_deferred:
+                return "next moves: the budget has room again"
+            self._early_used += 1
+            known = facts.lags_known
+            return "early probe: warm-ups should have caught up" if known else "probe: see whether lags are known again"
+        return self._fallen_behind(facts, now_ms, ends or {})
+
+    def _early(self, facts: Facts) -> float | None:
+        now_ms = facts.decided_at_ms
+        if facts.only_deferred:
+            return now_ms + QUIET_MS
+        if self._early_used >= EARLY_MAX:
+            return None
+        if not facts.lags_known:
+            return now_ms + RETRY_MS
+        # Where nobody else has caught up, the process that a task is meant for gets a plain standby to warm up.
+        awaited = [copy for copy in facts.copies if copy.warmup or copy.lag > self._rates.acceptable_lag]
+        times = [self._rates.near_at_ms(copy, now_ms) for copy in awaited]
+        known = sorted(t for t in times if t is not None and t != float("inf"))
+        if not known:
+            return now_ms + MEASURE_MS if None in times else None
+        latest = known[0] + max(MARGIN_MS, TOGETHER * (known[0] - now_ms))
+        return max(now_ms + QUIET_MS, max(t for t in known if t <= latest) + MARGIN_MS)
+
+    def _fallen_behind(self, facts: Facts, now_ms: int, ends: Mapping[TaskId, int]) -> str | None:
+        """Only a copy with a rate, a fresh report and a good lag then: all else is not known, or known already."""
+        most = self._standby_lag_max
+        if most is None or now_ms - self._lagging_told_ms < self._interval_ms:
+            return None
+        for copy in facts.copies:
+            rate, end = self._rates.of_copy.get(copy.key), ends.get(copy.task)
+            if copy.warmup or rate is None or end is None or copy.reported_at_ms is None or copy.lag > most:
+                continue
+            age_ms = now_ms - copy.reported_at_ms
+            lag = int(end - copy.position - rate * age_ms / 1000)
+            if lag > most and age_ms <= self._interval_ms:
+                self._lagging_told_ms = now_ms
+                return (
+                    f"the standby of {copy.task} on {copy.process_id} is about {lag} records behind, as far as a report"
+                    f" of {age_ms // 1000} s ago tells"
+                )
+        return None
+
+
+def _promoted(before: Facts | None, now: Facts) -> bool:
+    """Something came of the last probe: a warm-up is none any more."""
+    still = {copy.key for copy in now.copies if copy.warmup}
+    return before is not None and any(copy.warmup and copy.key not in still for copy in before.copies)

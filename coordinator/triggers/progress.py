@@ -1,0 +1,84 @@
+"""Tasks that are assigned and do not progress: the sign that our idea of the application is not the application's.
+
+Pure; times are epoch milliseconds. A task progresses when the group's committed offset of one of its source partitions
+moves, or when there is nothing to read. Where nothing was ever committed, only records that came since we look count:
+the application may begin at the end.
+"""
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray
+from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.protocol.primitives import TaskId
+
+NOTHING_COMMITTED = -1
+# One record position may be a transaction marker, which is never read.
+UNREAD_MIN = 2
+
+
+class Progress:
+    """One application's. Offsets are arrays over the flat partitions of the latest decision's cluster view."""
+
+    def __init__(self, stall_ms: int) -> None:
+        self._stall_ms = stall_ms
+        self._decision: StreamsDecision | None = None
+        self._holder: IntArray | None = None
+        self._since: LongArray = np.zeros(0, dtype=np.int64)
+        self._committed: LongArray | None = None
+        self._first_end: LongArray | None = None
+
+    @property
+    def decision(self) -> StreamsDecision | None:
+        """The plan that offsets are to be read for."""
+        return self._decision
+
+    def planned(self, decision: StreamsDecision) -> None:
+        """The broker has this plan. Tasks that stay with their process go on being timed."""
+        before, holder = self._holder, decision.plan.active
+        kept = before is not None and self._same_tasks(decision)
+        since = np.full(len(holder), decision.decided_at_ms, dtype=np.int64)
+        if kept and before is not None and self._decision is not None:
+            names = [p.process_id for p in self._decision.view.processes]
+            position = {name: i for i, name in enumerate(p.process_id for p in decision.view.processes)}
+            moved_to = np.array([*(position.get(name, NOBODY) for name in names), NOBODY], dtype=np.int32)
+            since = np.where(moved_to[before] == holder, self._since, since)
+        else:
+            self._committed = self._first_end = None
+        self._decision, self._holder, self._since = decision, holder, since
+
+    def forget(self) -> None:
+        self._decision = self._holder = self._committed = self._first_end = None
+
+    def observe(self, committed: LongArray, ends: LongArray, now_ms: int) -> tuple[TaskId, ...]:
+        """Takes offsets of the partitions of `decision`; returns the tasks that stand still for too long.
+
+        NOTHING_COMMITTED where the group has no offset. An end below 0 is unknown, which speaks for nothing.
+        """
+        decision = self._decision
+        if decision is None:
+            return ()
+        if self._committed is None or self._first_end is None or len(self._committed) != len(committed):
+            # Since when they stand still nobody knows yet.
+            self._committed, self._first_end = committed, ends
+            self._since = np.full(len(self._since), now_ms, dtype=np.int64)
+            return ()
+        start = np.where(committed == NOTHING_COMMITTED, self._first_end, committed)
+        waiting = (ends >= 0) & (ends - start >= UNREAD_MIN) & (committed == self._committed)
+        moved = committed != self._committed
+        still = _per_task(decision, waiting) & ~_per_task(decision, moved)
+        self._committed = committed
+        self._since = np.where(still, self._since, now_ms)
+        stuck = np.flatnonzero(still & (now_ms - self._since >= self._stall_ms))
+        return tuple(decision.view.tasks.task_id(task) for task in stuck.tolist())
+
+    def _same_tasks(self, decision: StreamsDecision) -> bool:
+        if self._decision is None:
+            return False
+        return np.array_equal(self._decision.tasks.task_of, decision.tasks.task_of)
+
+
+def _per_task(decision: StreamsDecision, of_partition: BoolArray) -> BoolArray:
+    """Whether it holds for any partition of a task."""
+    found: BoolArray = np.zeros(decision.view.tasks.size + 1, dtype=np.bool_)
+    found[decision.tasks.task_of[of_partition]] = True
+    return found[:-1]

@@ -1,0 +1,203 @@
+"""What the leader of a Streams application does between rounds: probing rebalances, standbys that fall behind, tasks
+that stand still, and internal topics made before anybody needs them.
+
+The rules are in `probing` and `progress`; this asks for offsets, keeps the time and passes the word on. It acts only
+while the group is at rest: whoever is in the middle of a rebalance is left alone.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import numpy as np
+import structlog
+
+from bellwether_kafka.assignors.shared import LongArray
+from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.streams.application import EndOffsets, end_sums, wanted_offsets
+from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, Counts, Offsets, OffsetsError
+from bellwether_kafka.coordinator.membership import Event, GroupMembership, RebalanceWanted, State, StepAsideWanted
+from bellwether_kafka.coordinator.planning import PlannedTasks, StreamsPlanner
+from bellwether_kafka.coordinator.topology import TopicCreationError
+from bellwether_kafka.coordinator.triggers.probing import Facts, Prober
+from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
+from bellwether_kafka.protocol.primitives import TaskId
+
+TICK_S = 0.5
+ENDS_INTERVAL_S = 30.0
+PROGRESS_SHARE = 0.2  # of task_stall_ms, between two looks
+PREPARE_INTERVAL_S = 30.0
+HELD_BACK_S = 30.0  # before topics that would end the application are looked at again
+LIMIT_S = 5.0
+SHOWN = 3
+
+log = structlog.get_logger(__name__)
+
+
+class Offsetter(Protocol):
+    """What `offset_reader.OffsetReader` is to the watch."""
+
+    async def end_offsets(self, group_id: str, latest: Counts, committed: Counts, limit_s: float) -> EndOffsets: ...
+    async def ends(self, topics: Counts, limit_s: float) -> Offsets: ...
+    async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets: ...
+
+
+class StreamsWatch:
+    """One application's. For one event loop."""
+
+    def __init__(
+        self,
+        planner: StreamsPlanner,
+        offsets: Offsetter,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        config = planner.config
+        self.group_id = planner.group_id
+        self._planner = planner
+        self._offsets = offsets
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._sleep = sleep
+        self._prober = Prober(
+            config.configs.acceptable_recovery_lag,
+            config.configs.probing_rebalance_interval_ms,
+            config.standby_lag_max,
+        )
+        self._progress = Progress(config.task_stall_ms)
+        self._stall_ms = config.task_stall_ms
+        self._ends_at = self._progress_at = self._prepare_at = self._held_back_at = float("-inf")
+        self._ends: dict[TaskId, int] = {}
+
+    @property
+    def next_probe_at_ms(self) -> int | None:
+        """Epoch milliseconds; None while there is nothing to promote."""
+        return self._prober.next_at_ms
+
+    def on_decision(self, planned: PlannedTasks) -> None:
+        """The runtime's observer of decisions."""
+        decision = planned.chosen.decision
+        self._ends = {}
+        if decision.shutdown:
+            self._forget()
+            return
+        self._prober.planned(Facts.of(decision))
+        self._progress.planned(decision)
+
+    async def run(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:
+        """Until cancelled. `post` takes events for the membership. Silence of brokers, and errors of ours, are log
+        lines and not the end."""
+        while True:
+            await self._sleep(TICK_S)
+            try:
+                await self.tick(membership, post)
+            except OffsetsError as error:
+                log.warning("offsets_unknown", group=self.group_id, reason=str(error))
+            except TopicCreationError as error:
+                log.warning("internal_topics_not_created", group=self.group_id, reason=str(error))
+            except (TimeoutError, ClusterUnreachableError) as error:
+                log.warning("metadata_unknown", group=self.group_id, reason=str(error) or "no answer in time")
+            except Exception:
+                log.exception("streams_watch_crashed", group=self.group_id)
+
+    async def tick(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:
+        """One look at everything that is due."""
+        if membership.state in (State.WATCHING, State.STOPPED):
+            self._forget()
+        if membership.state is not State.STABLE:
+            return
+        if membership.alone:
+            await self._prepare()
+            return
+        generation = membership.generation
+        wishes = [await self._probe(), await self._look_for_stalls()]
+        if membership.generation == generation:
+            for wish in wishes:
+                if wish is not None:
+                    post(wish)
+
+    async def _prepare(self) -> None:
+        if self._due(self._prepare_at, PREPARE_INTERVAL_S):
+            self._prepare_at = self._clock()
+            await self._planner.prepare(LIMIT_S)
+
+    async def _probe(self) -> Event | None:
+        if self._prober.wants_ends and self._due(self._ends_at, ENDS_INTERVAL_S):
+            self._ends_at = self._clock()
+            self._ends = await self._task_ends()
+        reason = self._prober.due(self._now_ms(), self._ends)
+        if reason is None or await self._would_kill(reason):
+            return None
+        return RebalanceWanted(reason)
+
+    async def _would_kill(self, reason: str) -> bool:
+        """Whether the application goes on only as long as nobody rebalances it: then no probe of ours does."""
+        decision = self._progress.decision
+        if decision is None:
+            return False
+        if not self._due(self._held_back_at, HELD_BACK_S):
+            return True
+        objection = await self._planner.objection(decision.topology, LIMIT_S)
+        if objection:
+            self._held_back_at = self._clock()
+            log.warning("probe_held_back", group=self.group_id, probe=reason, reason=objection)
+        return bool(objection)
+
+    async def _look_for_stalls(self) -> Event | None:
+        decision = self._progress.decision
+        if decision is None or not self._due(self._progress_at, self._stall_ms * PROGRESS_SHARE / 1000):
+            return None
+        self._progress_at = self._clock()
+        counts = {t: int(decision.cluster.counts[decision.cluster.index[t]]) for t in decision.topology.source_topics}
+        ends, committed = await asyncio.gather(
+            self._offsets.ends(counts, LIMIT_S), self._offsets.committed(self.group_id, counts, LIMIT_S)
+        )
+        if self._progress.decision is not decision:
+            return None  # a new plan came in between
+        stuck = self._progress.observe(_flat(decision, committed), _flat(decision, ends), self._now_ms())
+        if not stuck:
+            return None
+        named = ", ".join(map(str, stuck[:SHOWN])) + (" and others" if len(stuck) > SHOWN else "")
+        return StepAsideWanted(f"task {named} has records to read and commits nothing for {self._stall_ms / 1000:g} s")
+
+    async def _task_ends(self) -> dict[TaskId, int]:
+        """The end sums of stateful tasks as of now; empty where they are not known."""
+        decision = self._progress.decision
+        if decision is None:
+            return {}
+        counts = dict(zip(decision.cluster.topics, decision.cluster.counts.tolist(), strict=True))
+        latest, committed = wanted_offsets(decision.topology, counts)
+        ends = await self._offsets.end_offsets(self.group_id, latest, committed, LIMIT_S)
+        if ends.failure is not None:
+            raise OffsetsError(ends.failure)
+        found: dict[TaskId, int] = {}
+        for row, subtopology in enumerate(decision.topology.subtopologies):
+            first, last = int(decision.tasks.first[row]), int(decision.tasks.first[row + 1])
+            sums = end_sums(subtopology, last - first, ends) if subtopology.stateful else ""
+            if not isinstance(sums, str):
+                found |= {decision.view.tasks.task_id(first + i): end for i, end in enumerate(sums.tolist())}
+        return found
+
+    def _forget(self) -> None:
+        self._prober.forget()
+        self._progress.forget()
+        self._ends = {}
+
+    def _due(self, last: float, interval_s: float) -> bool:
+        return self._clock() - last >= interval_s
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
+
+
+def _flat(decision: StreamsDecision, offsets: Offsets) -> LongArray:
+    """Offsets by flat partition of the decision's cluster; what was not asked for is unknown."""
+    cluster = decision.cluster
+    found = np.full(cluster.partition_total, NOTHING_COMMITTED, dtype=np.int64)
+    for topic, values in offsets.items():
+        first = int(cluster.first[cluster.index[topic]])
+        found[first : first + len(values)] = values
+    return found

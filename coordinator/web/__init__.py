@@ -1,0 +1,19 @@
+"""The read-only page and its HTTP server."""
+
+from bellwether_kafka.coordinator.web.app import GroupStatus, Web
+from bellwether_kafka.coordinator.web.lags import LagWatch
+from bellwether_kafka.coordinator.web.picture import Picture, consumers_of, tasks_of
+from bellwether_kafka.coordinator.web.rounds import Rounds
+from bellwether_kafka.coordinator.web.server import HttpAddressError, HttpServer
+
+__all__ = [
+    "GroupStatus",
+    "HttpAddressError",
+    "HttpServer",
+    "LagWatch",
+    "Picture",
+    "Rounds",
+    "Web",
+    "consumers_of",
+    "tasks_of",
+]

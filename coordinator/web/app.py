@@ -1,0 +1,137 @@
+"""What HTTP answers, as an ASGI application: metrics, probes, decisions and a read-only page. GET and HEAD only.
+
+Whoever can reach the port can learn what groups, topics and clients are called and can do nothing. The page comes with
+its own script and style and asks nobody else for anything.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+from urllib.parse import unquote
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from bellwether_kafka.coordinator.web.picture import Picture
+from bellwether_kafka.coordinator.web.rounds import Rounds
+
+PLAIN, JSON = "text/plain; charset=utf-8", "application/json"
+GROUP_PATH = "/api/groups/"
+PAGE = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+}
+HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"),
+)
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """One configured group, as the page lists it."""
+
+    group: str
+    mode: str
+    state: str
+    leading: bool
+    generation: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: HTTPStatus
+    kind: str
+    body: bytes
+
+
+class Web:
+    """Reads, never acts. `ready` says why the service is not ready, None if it is; it and `groups` answer at once.
+    `pictures` are those of `rounds` unless given.
+
+    Alive means that the event loop turns: a leader that waits in JoinGroup is alive, and may be not ready.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        ready: Callable[[], str | None],
+        groups: Callable[[], Sequence[GroupStatus]] = tuple,
+        rounds: Rounds | None = None,
+        pictures: Callable[[str], Picture | None] | None = None,
+    ) -> None:
+        self._registry = registry
+        self._ready = ready
+        self._groups = groups
+        self._rounds = rounds or Rounds()
+        self._picture = pictures or self._rounds.picture
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Answers one request; its body is not read."""
+        accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
+        answer = self.answer(scope["method"], scope["path"], accept)
+        headers = [(b"content-type", answer.kind.encode()), (b"content-length", str(len(answer.body)).encode())]
+        if answer.status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append((b"allow", b"GET, HEAD"))
+        await send({"type": "http.response.start", "status": answer.status.value, "headers": [*headers, *HEADERS]})
+        body = b"" if scope["method"] == "HEAD" else answer.body
+        await send({"type": "http.response.body", "body": body})
+
+    def answer(self, method: str, path: str, accept: str = "") -> Answer:
+        """What a request gets."""
+        if method not in ("GET", "HEAD"):
+            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"Only GET and HEAD.\n")
+        if path in PAGE:
+            name, kind = PAGE[path]
+            return Answer(
+                HTTPStatus.OK, kind, files("bellwether_kafka.coordinator.web").joinpath("page", name).read_bytes()
+            )
+        if path.startswith(GROUP_PATH):
+            return self._group(unquote(path.removeprefix(GROUP_PATH)))
+        match path:
+            case "/metrics":
+                return self._metrics(accept)
+            case "/livez":
+                return Answer(HTTPStatus.OK, PLAIN, b"ok\n")
+            case "/readyz":
+                return self._readiness()
+            case "/decisions":
+                return _json([asdict(line) for line in self._rounds.lines()])
+            case "/api/groups":
+                return _json([asdict(group) for group in self._groups()])
+        known = b"There are /, /metrics, /livez, /readyz, /decisions, /api/groups and /api/groups/NAME.\n"
+        return Answer(HTTPStatus.NOT_FOUND, PLAIN, known)
+
+    def _metrics(self, accept: str) -> Answer:
+        try:
+            encode, kind = choose_encoder(accept)
+        except (TypeError, ValueError):  # a version that is no version: as for those who accept anything
+            encode, kind = choose_encoder("")
+        return Answer(HTTPStatus.OK, kind, encode(self._registry))
+
+    def _readiness(self) -> Answer:
+        reason = self._ready()
+        if reason is None:
+            return Answer(HTTPStatus.OK, PLAIN, b"ok\n")
+        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, f"{reason}\n".encode())
+
+    def _group(self, name: str) -> Answer:
+        picture = self._picture(name)
+        if picture is None:
+            return Answer(HTTPStatus.NOT_FOUND, PLAIN, b"No round of this group has been led by this process yet.\n")
+        return _json(asdict(picture))
+
+
+def _json(value: object) -> Answer:
+    return Answer(HTTPStatus.OK, JSON, json.dumps(value, separators=(",", ":")).encode())

@@ -1,0 +1,118 @@
+"""How far partitions and tasks of led groups are behind, for the status page. Read only while somebody looks: a group
+whose picture was asked for is read once, and nothing depends on it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, Offsets, OffsetsError
+from bellwether_kafka.coordinator.telemetry import Followed
+from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Picture
+from bellwether_kafka.coordinator.web.rounds import Rounds
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+LIMIT_S = 10.0
+AGAIN_S = 3.0  # a page that is left open asks as often
+OLD_S = 60.0  # what is older says nothing of now
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Lags:
+    """Records that are not consumed yet, by the name of the item in a picture; of a task those of all it reads."""
+
+    at_s: float
+    of: Mapping[str, int]
+
+
+def lags_of_items(followed: Followed, committed: Offsets, ends: Offsets) -> dict[str, int]:
+    """Of partitions, or of active tasks; what never committed has no lag that anybody knows. Pure."""
+    cluster, found = followed.cluster, dict[str, int]()
+    for topic, done in committed.items():
+        first = int(cluster.first[cluster.index[topic]])
+        for partition, (at, end) in enumerate(zip(done.tolist(), ends[topic].tolist(), strict=True)):
+            if at < 0 or end < 0 or followed.holder[first + partition] is None:
+                continue
+            name = followed.task[first + partition] or f"{topic}-{partition}"
+            found[name] = found.get(name, 0) + max(0, end - at)
+    return found
+
+
+def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
+    """Copies of tasks have lags of their own, told by their threads. Pure."""
+    age_ms = max(0, int((now_s - lags.at_s) * 1000))
+    holders = []
+    for holder in picture.holders:
+        items = tuple(
+            replace(item, lag=lags.of[item.name], lag_age_ms=age_ms)
+            if item.state not in (STANDBY, WARMUP) and item.name in lags.of
+            else item
+            for item in holder.items
+        )
+        holders.append(replace(holder, items=items))
+    return replace(picture, holders=tuple(holders))
+
+
+class LagWatch:
+    """Gives pictures out with the lags that are known; whoever asks for one has lags read for the next time. Give
+    `beside` to the service."""
+
+    def __init__(self, rounds: Rounds, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rounds = rounds
+        self._clock = clock
+        self._known: dict[str, Lags] = {}
+        self._wanted: set[str] = set()
+        self._asked = asyncio.Event()
+
+    def picture(self, group: str) -> Picture | None:
+        """The newest round of this group, None where we have led none."""
+        found, now_s = self._rounds.picture(group), self._clock()
+        if found is None:
+            return None
+        known = self._known.get(group)
+        if known is None or now_s - known.at_s >= AGAIN_S:
+            self._wanted.add(group)
+            self._asked.set()
+        return found if known is None or now_s - known.at_s > OLD_S else with_lags(found, known, now_s)
+
+    async def beside(self, _offsets: object, groups: GroupOffsets, admin: "AdminClient") -> None:
+        """Until cancelled; errors of ours are log lines and not the end. It has a reader of its own: plans wait for
+        the other one."""
+        reader = OffsetReader(admin, groups)
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                wanted, self._wanted = self._wanted, set()
+                for group in wanted:
+                    await self._look(group, reader)
+        finally:
+            reader.close()
+
+    async def _look(self, group: str, reader: OffsetReader) -> None:
+        try:
+            self._known[group] = await self.read(group, reader)
+        except OffsetsError as error:
+            log.info("lags_unknown", group=group, reason=str(error))
+            self._known[group] = Lags(self._clock(), {})
+        except Exception:
+            log.exception("lags_not_read", group=group)
+
+    async def read(self, group: str, reader: OffsetReader) -> Lags:
+        """One look at a group. Raises OffsetsError."""
+        followed, at_s = await asyncio.to_thread(self._rounds.followed, group), self._clock()
+        counts = followed.counts if followed is not None else {}
+        if followed is None or sum(counts.values()) > ITEMS_MAX:
+            return Lags(at_s, {})
+        # Ends first: what is committed after them is no lag, and the other way round there would always be some.
+        ends = await reader.ends(counts, LIMIT_S)
+        committed = await reader.committed(group, counts, LIMIT_S)
+        return Lags(at_s, lags_of_items(followed, committed, ends))

@@ -1,0 +1,186 @@
+"""Events as bytes: Avro schemas from `schemas/`, single-object encoding, and Confluent's framing as an alternative.
+
+A schema is a file `<event>.v<n>.avsc`; old versions stay, because records written with them stay in topics. What a new
+version may change is checked by `evolution_findings`. Single-object encoding (Avro specification) is C3 01, the 8 bytes
+of the schema's CRC-64-AVRO fingerprint, little endian, and the body, so that a reader finds the writer's schema by
+itself; Confluent's framing is 00, a 4 byte id of a registry, big endian, and the body.
+"""
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from importlib.resources.abc import Traversable
+from types import MappingProxyType
+from typing import Any
+
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+SCHEMAS = resources.files("bellwether_kafka.pipeline") / "schemas"  # also where --py-files brought a zip
+MARKER = b"\xc3\x01"
+CONFLUENT_MARKER = b"\x00"
+CONFLUENT_BYTES = 5
+HEADER_BYTES = 10
+_FILE = re.compile(r"(?P<event>[a-z]+)\.v(?P<version>\d+)\.avsc")
+
+Record = Mapping[str, Any]
+
+
+class EventError(ValueError):
+    """Bytes that are no event of ours. `kind` is one of few words, for counting; the message names what is wrong."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True)  # no slots: it caches what it derives
+class EventSchema:
+    """One version of one event. `text` is the schema as JSON."""
+
+    event: str
+    version: int
+    text: str
+
+    @cached_property
+    def parsed(self) -> Any:
+        return parse_schema(json.loads(self.text))
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """The 8 bytes that stand in a record: CRC-64-AVRO of the canonical form, little endian."""
+        return bytes.fromhex(fingerprint(to_parsing_canonical_form(json.loads(self.text)), "CRC-64-AVRO"))
+
+    @property
+    def header(self) -> bytes:
+        return MARKER + self.fingerprint
+
+    def body(self, record: Record) -> bytes:
+        out = io.BytesIO()
+        schemaless_writer(out, self.parsed, dict(record), strict_allow_default=True)
+        return out.getvalue()
+
+
+@dataclass(frozen=True)
+class SchemaSet:
+    """All versions of all events, by event and version."""
+
+    schemas: Mapping[tuple[str, int], EventSchema]
+
+    @classmethod
+    def load(cls, directory: Traversable = SCHEMAS) -> "SchemaSet":
+        """Reads `<event>.v<n>.avsc` files. Raises ValueError for an event whose versions are not 1, 2, ..., n."""
+        found: dict[tuple[str, int], EventSchema] = {}
+        for path in sorted(directory.iterdir(), key=lambda path: path.name):
+            if not path.name.endswith(".avsc"):
+                continue
+            hit = _FILE.fullmatch(path.name)
+            if hit is None:
+                raise ValueError(f"{path.name} is not <event>.v<n>.avsc; rename it")
+            key = hit["event"], int(hit["version"])
+            found[key] = EventSchema(*key, path.read_text(encoding="utf-8"))
+        for event in {event for event, _ in found}:
+            versions = sorted(v for e, v in found if e == event)
+            if versions != list(range(1, len(versions) + 1)):
+                raise ValueError(f"the versions of {event} are {versions}; they must be 1 to {len(versions)}")
+        return cls(MappingProxyType(found))
+
+    def versions(self, event: str) -> tuple[EventSchema, ...]:
+        """Every version, oldest first. Raises KeyError for an unknown event."""
+        found = tuple(s for (e, _), s in sorted(self.schemas.items()) if e == event)
+        if not found:
+            raise KeyError(event)
+        return found
+
+    def latest(self, event: str) -> EventSchema:
+        return self.versions(event)[-1]
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        return tuple(sorted({event for event, _ in self.schemas}))
+
+    @cached_property
+    def _by_header(self) -> dict[bytes, EventSchema]:
+        return {schema.header: schema for schema in self.schemas.values()}
+
+    @cached_property
+    def _latest(self) -> dict[str, EventSchema]:
+        return {event: self.latest(event) for event in self.events}
+
+    def encode(self, event: str, record: Record) -> bytes:
+        """Single-object bytes under the latest version. Raises what fastavro raises for a record that does not fit."""
+        schema = self._latest[event]
+        return schema.header + schema.body(record)
+
+    def decode(self, data: bytes) -> tuple[str, dict[str, Any]]:
+        """(event, record), the record as the latest version has it. Raises EventError."""
+        if data[:2] != MARKER:
+            raise EventError("not an event", f"{len(data)} bytes that do not begin with C3 01")
+        schema = self._by_header.get(data[:HEADER_BYTES])
+        if schema is None:
+            raise EventError("unknown schema", f"no schema has the fingerprint {data[2:HEADER_BYTES].hex()}")
+        source = io.BytesIO(data[HEADER_BYTES:])
+        try:
+            record = schemaless_reader(source, schema.parsed, self._latest[schema.event].parsed)
+        except Exception as error:
+            raise EventError("malformed", f"{schema.event} v{schema.version}: {error!r}") from error
+        if source.read(1):
+            raise EventError("malformed", f"{schema.event} v{schema.version}: bytes behind the record")
+        if not isinstance(record, dict):
+            raise EventError("malformed", f"{schema.event} v{schema.version} is no record")
+        return schema.event, record
+
+
+def confluent(schema_id: int, body: bytes) -> bytes:
+    """A body in the framing of Confluent's Schema Registry."""
+    return CONFLUENT_MARKER + schema_id.to_bytes(4, "big") + body
+
+
+def single_object(value: bytes, ids: Mapping[int, EventSchema]) -> bytes:
+    """A record in Confluent's framing as a single object; other bytes as they are.
+
+    An id that is none of `ids` becomes a fingerprint that no schema has, so that the record is of an unknown schema.
+    """
+    if value[:1] != CONFLUENT_MARKER or len(value) < CONFLUENT_BYTES:
+        return value
+    schema = ids.get(int.from_bytes(value[1:CONFLUENT_BYTES], "big"))
+    head = schema.header if schema is not None else MARKER + bytes(3) + value[:CONFLUENT_BYTES]
+    return head + value[CONFLUENT_BYTES:]
+
+
+def evolution_findings(old: EventSchema, new: EventSchema) -> tuple[str, ...]:
+    """What makes `new` unfit to follow `old`; empty if nothing.
+
+    Readers of either must read what the other wrote: a field may be added with a default or, if it has a default,
+    removed; types stay, records inside records too; names and the namespace stay.
+    """
+    return tuple(_findings(json.loads(old.text), json.loads(new.text), old.event))
+
+
+def _findings(old: Any, new: Any, at: str) -> list[str]:
+    if isinstance(old, dict) and old.get("type") == "array":
+        same = isinstance(new, dict) and new.get("type") == "array"
+        return _findings(old["items"], new["items"], f"{at}[]") if same else [f"{at}: an array became something else"]
+    if not (isinstance(old, dict) and old.get("type") == "record"):
+        return [] if old == new else [f"{at}: the type changed from {old} to {new}"]
+    if not (isinstance(new, dict) and new.get("type") == "record"):
+        return [f"{at}: a record became something else"]
+    found = []
+    if (old["name"], old.get("namespace")) != (new["name"], new.get("namespace")):
+        found.append(f"{at}: the name changed")
+    before, after = ({field["name"]: field for field in record["fields"]} for record in (old, new))
+    found += [
+        f"{at}.{name}: added without a default" for name in after if name not in before and "default" not in after[name]
+    ]
+    found += [
+        f"{at}.{name}: removed though it had no default"
+        for name in before
+        if name not in after and "default" not in before[name]
+    ]
+    for name in before.keys() & after.keys():
+        found += _findings(before[name]["type"], after[name]["type"], f"{at}.{name}")
+    return sorted(found)

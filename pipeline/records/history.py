@@ -1,0 +1,165 @@
+"""Where recorded snapshots come from and where a backtest runs: a file on one machine, or a topic on Spark.
+
+A history file is Avro single objects, each behind its length as 4 bytes, big endian: what a topic holds, in a file.
+Or it is JSON, an event per line with its name as "event" and bytes as hexadecimal, for people and other tools. What is
+no event is counted and left out.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.pipeline.records.backtest import OUTCOME_SCHEMA, Outcome, replay, rows_of
+from bellwether_kafka.pipeline.records.codec import EventError, SchemaSet
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+LENGTH_BYTES = 4
+RECORD_BYTES_MAX = 64 << 20
+
+
+class HistoryError(Exception):
+    """A history that cannot be used; one sentence."""
+
+
+@dataclass(slots=True)
+class History:
+    """Snapshots of consumer groups, rounds of applications and parts of plans, each by group; which answer was sent, by
+    group, generation and time; mean traffic per partition, and how many records were left out and why."""
+
+    snapshots: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    rounds: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    assignments: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    sources: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
+    _bytes: Counter[TopicPartition] = field(default_factory=Counter)
+    _ms: Counter[TopicPartition] = field(default_factory=Counter)
+
+    def take(self, schemas: SchemaSet, value: bytes) -> None:
+        try:
+            event, record = schemas.decode(value)
+        except EventError as error:
+            self.refused[error.kind] += 1
+            return
+        self._take(event, record)
+
+    def take_json(self, line: bytes) -> None:
+        try:
+            record = json.loads(line)
+            event = record.pop("event")
+            if event == "snapshot":
+                for member in record["members"]:
+                    member["metadata"] = bytes.fromhex(member["metadata"])
+            if event == "round":
+                record["inputs"] = bytes.fromhex(record["inputs"])
+            self._take(event, record)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            self.refused["not an event"] += 1
+
+    def _take(self, event: str, record: dict[str, Any]) -> None:
+        if event == "snapshot":
+            self.snapshots[record["group"]].append(record)
+        elif event == "round":
+            self.rounds[record["group"]].append(record)
+        elif event == "assignment":
+            self.assignments[record["group"]].append(record)
+        elif event == "decision":
+            self.sources[record["group"], record["generation"], record["decided_at_ms"]] = record["source"]
+        elif event == "traffic":
+            for entry in record["entries"]:
+                if entry["bytes"] >= 0 and record["sampled_at_ms"] > record["since_ms"]:
+                    partition = TopicPartition(entry["topic"], entry["partition"])
+                    self._bytes[partition] += entry["bytes"]
+                    self._ms[partition] += record["sampled_at_ms"] - record["since_ms"]
+
+    def weights(self) -> Weights:
+        """Mean bytes per second over all that was recorded."""
+        return Weights({p: 1000.0 * total / self._ms[p] for p, total in self._bytes.items()})
+
+
+def read_history(path: Path) -> History:
+    """Raises HistoryError for a file that cannot be read or that ends within a record."""
+    history, schemas = History(), SchemaSet.load()
+    try:
+        if _is_json(path):
+            for line in path.read_bytes().splitlines():
+                history.take_json(line)
+        else:
+            for value in _values(path):
+                history.take(schemas, value)
+    except OSError as error:
+        raise HistoryError(f"The history {path} cannot be read ({error.strerror}); check the path.") from error
+    if not history.snapshots and not history.rounds:
+        raise HistoryError(f"The history {path} holds no snapshot; record one with `bellwether history`.")
+    return history
+
+
+def write_history(path: Path, values: Iterable[bytes]) -> int:
+    """Returns how many records it wrote."""
+    count = 0
+    with path.open("wb") as out:
+        for value in values:
+            out.write(len(value).to_bytes(LENGTH_BYTES, "big") + value)
+            count += 1
+    return count
+
+
+def write_json_lines(path: Path, values: Iterable[bytes]) -> int:
+    """The same as JSON. Returns how many records it wrote."""
+    count, schemas = 0, SchemaSet.load()
+    with path.open("w", encoding="utf-8") as out:
+        for value in values:
+            event, record = schemas.decode(value)
+            out.write(json.dumps({"event": event, **record}, default=bytes.hex) + "\n")
+            count += 1
+    return count
+
+
+def _is_json(path: Path) -> bool:
+    """A length in front of an Avro record never begins so: it would be beyond every limit."""
+    with path.open("rb") as source:
+        return source.read(1) == b"{"
+
+
+def _values(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as source:
+        while head := source.read(LENGTH_BYTES):
+            length = int.from_bytes(head, "big")
+            if len(head) < LENGTH_BYTES or length > RECORD_BYTES_MAX:
+                raise HistoryError(f"The history {path} is damaged: a record has no sane length; record it again.")
+            value = source.read(length)
+            if len(value) < length:
+                raise HistoryError(f"The history {path} ends within a record; record it again.")
+            yield value
+
+
+def replay_here(history: History, policies: Sequence[str]) -> list[Outcome]:
+    """The backtest on this machine, group after group."""
+    weights = history.weights()
+    return [o for group in sorted(history.snapshots) for o in replay(history.snapshots[group], policies, weights)]
+
+
+def replay_on_spark(raw: Any, policies: Sequence[str], weights: Weights) -> Any:
+    """The backtest on Spark: one task per group and policy. `raw` are Kafka records; a DataFrame of outcomes."""
+    from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+    from bellwether_kafka.pipeline import header
+
+    headers = [bytearray(schema.header) for schema in SchemaSet.load().versions("snapshot")]
+    names = raw.sparkSession.createDataFrame([(policy,) for policy in policies], "policy string")
+    recorded = raw.where(header().isin(headers)).select(F.col("key").cast("string").alias("group"), "value")
+
+    def run(frame: Any) -> Any:
+        import pandas as pd
+
+        history, schemas = History(), SchemaSet.load()
+        for value in frame["value"]:
+            history.take(schemas, bytes(value))
+        policy = str(frame["policy"].iloc[0])
+        outcomes = [o for group in history.snapshots.values() for o in replay(group, [policy], weights)]
+        return pd.DataFrame(rows_of(outcomes), columns=[c.split()[0] for c in OUTCOME_SCHEMA.split(", ")])
+
+    return recorded.crossJoin(F.broadcast(names)).groupBy("group", "policy").applyInPandas(run, OUTCOME_SCHEMA)

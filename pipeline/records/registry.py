@@ -1,0 +1,64 @@
+"""Ids of our schemas in a Confluent Schema Registry: one call of its REST interface, so no client library of its own.
+
+Subjects are named `<topic>-<record name>` (the registry's TopicRecordNameStrategy), because one topic has all events.
+"""
+
+import base64
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from bellwether_kafka.pipeline.records.codec import EventSchema, SchemaSet
+
+TIMEOUT_S = 5.0
+_CONTENT = "application/vnd.schemaregistry.v1+json"
+
+
+class RegistryError(Exception):
+    """The registry did not give an id; the message names it and what it said."""
+
+
+def subject(topic: str, schema: EventSchema) -> str:
+    record = json.loads(schema.text)
+    return f"{topic}-{record['namespace']}.{record['name']}"
+
+
+def register(url: str, topic: str, schema: EventSchema) -> int:
+    """The id of a schema, registered where it is new. Raises RegistryError."""
+    return _ask(url, f"/subjects/{urllib.parse.quote(subject(topic, schema), safe='')}/versions", schema)
+
+
+def registered(url: str, topic: str, schemas: SchemaSet) -> dict[int, EventSchema]:
+    """Every version of every event by its id, for readers; registered where new. Raises RegistryError."""
+    found = {}
+    for event in schemas.events:
+        for schema in schemas.versions(event):
+            found[register(url, topic, schema)] = schema
+    return found
+
+
+def _ask(url: str, path: str, schema: EventSchema) -> int:
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https"):
+        raise RegistryError(
+            f"The schema registry's address {parts.hostname or url} must begin with http:// or https://."
+        )
+    headers = {"Content-Type": _CONTENT}
+    if parts.username:
+        login = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+    where = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    address = urllib.parse.urlunsplit((parts.scheme, where, parts.path.rstrip("/") + path, "", ""))
+    body = json.dumps({"schema": schema.text}).encode()
+    request = urllib.request.Request(address, body, headers, method="POST")  # noqa: S310 - http or https, see above
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - as above
+            return int(json.load(answer)["id"])
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise RegistryError(
+            f"The schema registry at {where} refused {schema.event}: {error.code} {error.reason}."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RegistryError(f"The schema registry at {where} gave no id for {schema.event}: {error}.") from None

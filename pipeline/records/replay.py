@@ -1,0 +1,183 @@
+"""Replays recorded rounds of consumer groups one by one: would today's code, or another policy, have decided the same?
+
+Each round is decided on its own, from what its leader had: the members' bytes, the cluster, the seed, and as memory the
+plan that was recorded before it. (A backtest instead lets each policy live with what it gave itself.) What is not
+recorded: weights and capacities, so `load-aware` may differ for want of them, and userData echoed to old clients, on
+which no plan depends. Pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer import (
+    LOAD_AWARE,
+    Decision,
+    DecisionError,
+    Policy,
+    decide,
+    decode_group,
+    group_view,
+    score,
+    static_digests,
+)
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, Memory, Weights, moves
+from bellwether_kafka.pipeline.records.backtest import Record, cluster_of, raw_of
+
+DIFFERENCES_MAX = 100
+COPY_ROLE = "active"
+PLANNED = "plan"  # other answers are sent when it is late
+NO_SOURCES: Mapping[tuple[str, int, int], str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A partition with another owner (instance id, else member id; None for nobody)."""
+
+    item: str
+    recorded: str | None
+    now: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCost:
+    moved: int
+    unowned: int
+    cross_rack: int
+    spread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One round. `differs` counts partitions, of which `differences` lists the first. `failed`: why there is no plan
+    now, "" if there is one. `doubt`: why a difference need not mean anything, "" if it does."""
+
+    group: str
+    generation: int
+    decided_at_ms: int
+    policy: str
+    recorded_policy: str
+    members: int
+    partitions: int
+    differs: int
+    differences: tuple[Difference, ...] = ()
+    recorded: PlanCost | None = None
+    now: PlanCost | None = None
+    failed: str = ""
+    doubt: str = ""
+
+    @property
+    def same(self) -> bool:
+        return not self.differs and not self.failed
+
+
+@dataclass(slots=True)
+class Round:
+    """A snapshot and the plan that was made from it: (owner, previous owner, withheld) by (topic, partition). `source`:
+    which answer that was."""
+
+    snapshot: Record
+    source: str = PLANNED
+    plan: dict[tuple[str, int], tuple[str, str | None, bool]] = field(default_factory=dict)
+
+
+def rounds_of(
+    snapshots: Iterable[Record], assignments: Iterable[Record], sources: Mapping[tuple[str, int, int], str] = NO_SOURCES
+) -> list[Round]:
+    """Snapshots with their plans, in order; those whose plan was not recorded are left out. `sources`: by group,
+    generation and time which answer was sent, the plan where nothing is said."""
+    found = {}
+    for snapshot in snapshots:
+        found[_key(snapshot)] = Round(snapshot, sources.get(_key(snapshot), PLANNED))
+    for part in assignments:
+        one = found.get(_key(part))
+        for entry in part["entries"] if one is not None else ():
+            if one is not None and entry["role"] == COPY_ROLE and entry["task"] is None:
+                plan = entry["member"], entry["previous"], entry["withheld"]
+                one.plan[entry["topic"], entry["partition"]] = plan
+    kept = [one for one in found.values() if one.plan]
+    return sorted(kept, key=lambda r: (r.snapshot["decided_at_ms"], r.snapshot["generation"]))
+
+
+def replay_rounds(rounds: Sequence[Round], policies: Mapping[str, Policy], weights: Weights) -> Iterator[Replayed]:
+    """Every recorded round of one group under each of these policies; none: under the one that it was made by."""
+    for number, one in enumerate(rounds):
+        before = rounds[number - 1] if number else None
+        name = one.snapshot["policy"]
+        for policy in policies.values() or (Policy(name),):
+            yield _replayed(one, before, replace(policy, load=replace(policy.load, weights=weights)))
+
+
+def _replayed(one: Round, before: Round | None, policy: Policy) -> Replayed:
+    snapshot = one.snapshot
+    head = (snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy.name, snapshot["policy"])
+    cluster, raw = cluster_of(snapshot), raw_of(snapshot)
+    try:
+        now = decide(raw, cluster, _memory(one, before), policy, snapshot["decided_at_ms"], snapshot["seed"])
+    except DecisionError as error:
+        return Replayed(*head, len(raw.others), len(one.plan), len(one.plan), failed=str(error))
+    keys = [member.key for member in now.group.members]
+    recorded = _owner(now.group, now.cluster, {tp: owner for tp, (owner, _, _) in one.plan.items()})
+    different = np.flatnonzero(recorded != now.plan.owner)
+    listed = tuple(
+        Difference(
+            "-".join(map(str, now.cluster.name(flat))), _name(keys, recorded[flat]), _name(keys, now.plan.owner[flat])
+        )
+        for flat in different[:DIFFERENCES_MAX].tolist()
+    )
+    return Replayed(
+        *head,
+        members=now.group.size,
+        partitions=int((now.plan.owner != NOBODY).sum()),
+        differs=len(different),
+        differences=listed,
+        recorded=_cost(now, recorded),
+        now=_cost(now, now.plan.owner),
+        doubt=_doubt(one, policy) if len(different) else "",
+    )
+
+
+def _doubt(one: Round, policy: Policy) -> str:
+    if policy.name == LOAD_AWARE:
+        return "weights and capacities are not recorded"
+    return f"what was sent was a {one.source}" if one.source != PLANNED else ""
+
+
+def _memory(one: Round, before: Round | None) -> Memory:
+    """What the leader remembered: the plan that it had sent before, or what the recorded plan names as previous."""
+    source = before or one
+    raw, cluster = raw_of(source.snapshot), cluster_of(source.snapshot)
+    group = group_view(decode_group(raw), cluster, Memory.empty(), cooperative=False)
+    if before is not None:
+        held = {tp: owner for tp, (owner, _, withheld) in before.plan.items() if not withheld}
+        owner = _owner(group, cluster, held)
+        return Memory.of(raw.generation, cluster, owner, group.members, digests=static_digests(raw.others))
+    owner = _owner(group, cluster, {tp: previous for tp, (_, previous, _) in one.plan.items()})
+    return Memory.of(raw.generation - 1, cluster, owner, group.members)
+
+
+def _owner(group: GroupView, cluster: ClusterView, names: Mapping[tuple[str, int], str | None]) -> IntArray:
+    """An owner array from member keys; a member that is gone owns nothing."""
+    position = {member.key: i for i, member in enumerate(group.members)}
+    owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    for (topic, partition), name in names.items():
+        flat = cluster.flat(topic, partition)
+        if flat is not None and name in position:
+            owner[flat] = position[name]
+    return owner
+
+
+def _name(keys: Sequence[str], owner: Any) -> str | None:
+    return None if owner == NOBODY else keys[int(owner)]
+
+
+def _cost(decision: Decision, owner: IntArray) -> PlanCost:
+    found = score(decision.group, decision.cluster, owner)
+    return PlanCost(moves(decision.before, owner).moved, found.unowned, found.cross_rack, found.spread)
+
+
+def _key(record: Record) -> tuple[str, int, int]:
+    return record["group"], record["generation"], record["decided_at_ms"]

@@ -1,0 +1,29 @@
+"""The same messages, all members of a group at once, as numpy columns: what a leader of 2,000 members uses."""
+
+from bellwether_kafka.protocol.bulk.consumer import (
+    AssignmentColumns,
+    ClaimColumns,
+    SubscriptionColumns,
+    owner_of,
+    read_assignments,
+    read_claims,
+    read_subscriptions,
+    write_assignments,
+)
+from bellwether_kafka.protocol.bulk.streams_assignments import AssignedColumns, read_assigned
+from bellwether_kafka.protocol.bulk.streams_subscriptions import InfoColumns, read_infos
+
+__all__ = [
+    "AssignedColumns",
+    "AssignmentColumns",
+    "ClaimColumns",
+    "InfoColumns",
+    "SubscriptionColumns",
+    "owner_of",
+    "read_assigned",
+    "read_assignments",
+    "read_claims",
+    "read_infos",
+    "read_subscriptions",
+    "write_assignments",
+]

@@ -1,0 +1,237 @@
+"""The codecs of `streams_subscription` and `streams_assignment` for whole groups: columns instead of objects.
+
+Same values and same errors as the dataclasses (tests/properties holds them together), only faster: what current
+clients send (versions 7 to 11 without named topologies) is read with numpy, everything else by the dataclasses.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bellwether_kafka.protocol.bulk.columns import IntArray, LongArray
+from bellwether_kafka.protocol.messages import STREAMS_VERSION_MAX, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError
+
+Tags = tuple[tuple[str, str], ...]
+
+_NO_DATA = "userData is null"
+# Version, latest, process id, length of the endpoint.
+_HEAD = struct.Struct(">iiqqi")
+_INT32 = struct.Struct(">i")
+_PAIR = struct.Struct(">ii")
+_FLAT_SUM = np.dtype([("subtopology", ">i4"), ("partition", ">i4"), ("sum", ">i8"), ("name", ">i2")])
+_GROUPED_SUM = np.dtype([("partition", ">i4"), ("sum", ">i8")])
+_FLAT_BYTES, _GROUPED_BYTES = _FLAT_SUM.itemsize, _GROUPED_SUM.itemsize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InfoColumns:
+    """The SubscriptionInfo of M members with K offset sums in all.
+
+    The sums of member m are rows `sum_first[m]:sum_first[m + 1]`, in the order of the wire. `future` members (version
+    above 11) have a version and a latest version only; `process` is None for them. Members in `named` use named
+    topologies; their rows carry no name. A member in `errors` (index -> reason) has version and latest 0.
+    """
+
+    version: IntArray
+    latest: IntArray
+    process: tuple[ProcessId | None, ...]
+    end_point: tuple[str | None, ...]
+    error_code: IntArray
+    tags: tuple[Tags, ...]
+    sum_first: LongArray
+    sum_subtopology: IntArray
+    sum_partition: IntArray
+    sum_value: LongArray
+    named: frozenset[int]
+    errors: Mapping[int, str]
+
+    @property
+    def future(self) -> npt.NDArray[np.bool_]:
+        return self.version > STREAMS_VERSION_MAX
+
+    def without(self, reasons: Mapping[int, str]) -> "InfoColumns":
+        """The same, with these members (index -> reason) as if they could not be read."""
+        sizes = np.diff(self.sum_first)
+        gone = np.zeros(len(sizes), dtype=np.bool_)
+        gone[list(reasons)] = True
+        kept = ~np.repeat(gone, sizes)
+        return replace(
+            self,
+            version=np.where(gone, 0, self.version).astype(np.int32),
+            latest=np.where(gone, 0, self.latest).astype(np.int32),
+            process=tuple([None if m in reasons else process for m, process in enumerate(self.process)]),
+            error_code=np.where(gone, 0, self.error_code).astype(np.int32),
+            sum_first=np.concatenate([[0], np.cumsum(np.where(gone, 0, sizes))]).astype(np.int64),
+            sum_subtopology=self.sum_subtopology[kept],
+            sum_partition=self.sum_partition[kept],
+            sum_value=self.sum_value[kept],
+            named=self.named - reasons.keys(),
+            errors={**self.errors, **reasons},
+        )
+
+
+@dataclass(slots=True)
+class _Info:
+    """One member while it is read. `sums` are rows of the 18-byte layout, or (subtopology, rows of 12 bytes) parts."""
+
+    version: int = 0
+    latest: int = 0
+    process: ProcessId | None = None
+    end_point: str | None = None
+    error_code: int = 0
+    tags: Tags = ()
+    flat: bytes = b""
+    grouped: Sequence[tuple[int, bytes]] = ()
+    plain: SubscriptionInfo | None = None
+
+
+def read_infos(blobs: Sequence[bytes | None]) -> InfoColumns:
+    """Decodes the userData of all members; nothing in a blob makes it raise."""
+    errors: dict[int, str] = {}
+    known: dict[bytes, Tags] = {}
+    infos = [_quick(blob, known) or _slow(m, blob, errors) for m, blob in enumerate(blobs)]
+    flat = np.frombuffer(b"".join([info.flat for info in infos]), _FLAT_SUM)
+    if len(flat) and int(flat["name"].max()) >= 0:
+        _reread_named(infos, flat, blobs, errors)
+        flat = np.frombuffer(b"".join([info.flat for info in infos]), _FLAT_SUM)
+    named = frozenset(m for m, info in enumerate(infos) if info.plain and _names_topology(info.plain))
+    first, subtopology, partition, value = _sums(infos, flat)
+    return InfoColumns(
+        version=np.array([info.version for info in infos], dtype=np.int32),
+        latest=np.array([info.latest for info in infos], dtype=np.int32),
+        process=tuple([info.process for info in infos]),
+        end_point=tuple([info.end_point for info in infos]),
+        error_code=np.array([info.error_code for info in infos], dtype=np.int32),
+        tags=tuple([info.tags for info in infos]),
+        sum_first=first,
+        sum_subtopology=subtopology,
+        sum_partition=partition,
+        sum_value=value,
+        named=named,
+        errors=errors,
+    )
+
+
+def _quick(blob: bytes | None, known: dict[bytes, Tags]) -> _Info | None:
+    """A member of version 7 to 11, its sums still packed; None where the dataclass must say what it is."""
+    if blob is None or len(blob) < _HEAD.size + 4:
+        return None
+    version, latest, most, least, size = _HEAD.unpack_from(blob)
+    at = _HEAD.size + size
+    if not 7 <= version <= STREAMS_VERSION_MAX or latest < version or size < 0 or at + 4 > len(blob):
+        return None
+    try:
+        info = _Info(version, latest, ProcessId(most, least), blob[_HEAD.size : at].decode() or None)
+        (count,) = _INT32.unpack_from(blob, at)
+        at = _flat(info, blob, at + 4, count) if version >= 10 else _grouped(info, blob, at + 4, count)
+        at += 1 if version >= 8 else 0
+        if at > len(blob):
+            return None
+        if version >= 9:
+            (info.error_code,) = _INT32.unpack_from(blob, at)
+        if version >= 11:
+            raw = blob[at + 4 :]
+            info.tags = () if raw == b"\0\0\0\0" else known.get(raw) or known.setdefault(raw, _tags(raw))
+    except (struct.error, ValueError):
+        return None
+    return info
+
+
+def _flat(info: _Info, blob: bytes, at: int, count: int) -> int:
+    end = at + _FLAT_BYTES * count
+    if count < 0 or end > len(blob):
+        raise ValueError(count)
+    info.flat = blob[at:end]
+    return end
+
+
+def _grouped(info: _Info, blob: bytes, at: int, count: int) -> int:
+    if count < 0 or at + 8 * count > len(blob):
+        raise ValueError(count)
+    parts: list[tuple[int, bytes]] = []
+    for _ in range(count):
+        subtopology, size = _PAIR.unpack_from(blob, at)
+        end = at + 8 + _GROUPED_BYTES * size
+        if size < 0 or end > len(blob):
+            raise ValueError(size)
+        parts.append((subtopology, blob[at + 8 : end]))
+        at = end
+    info.grouped = parts
+    return at
+
+
+def _tags(raw: bytes) -> Tags:
+    (count,) = _INT32.unpack_from(raw)
+    if count < 0 or 8 * count > len(raw):
+        raise ValueError(count)
+    texts: list[str] = []
+    at = 4
+    for _ in range(2 * count):
+        (size,) = _INT32.unpack_from(raw, at)
+        end = at + 4 + size
+        if size < 0 or end > len(raw):
+            raise ValueError(size)
+        texts.append(raw[at + 4 : end].decode())
+        at = end
+    return tuple(zip(texts[::2], texts[1::2], strict=True))
+
+
+def _slow(m: int, blob: bytes | None, errors: dict[int, str]) -> _Info:
+    if blob is None:
+        errors[m] = _NO_DATA
+        return _Info()
+    try:
+        plain = SubscriptionInfo.decode(blob)
+    except RemoteProtocolError as error:
+        errors[m] = str(error)
+        return _Info()
+    process = None if plain.future else plain.process_id
+    latest = plain.latest_supported_version
+    return _Info(plain.version, latest, process, plain.user_end_point, plain.error_code, plain.client_tags, plain=plain)
+
+
+def _reread_named(
+    infos: list[_Info], flat: npt.NDArray[np.void], blobs: Sequence[bytes | None], errors: dict[int, str]
+) -> None:
+    """Names make entries longer than was assumed: such members are read again, by the dataclass."""
+    end = np.cumsum([len(info.flat) // _FLAT_BYTES for info in infos])
+    for m in np.unique(np.searchsorted(end, np.flatnonzero(flat["name"] >= 0), side="right")).tolist():
+        infos[m] = _slow(m, blobs[m], errors)
+
+
+def _names_topology(info: SubscriptionInfo) -> bool:
+    return any(task.topology is not None for task, _ in info.task_offset_sums)
+
+
+def _sums(infos: Sequence[_Info], flat: npt.NDArray[np.void]) -> tuple[LongArray, IntArray, IntArray, LongArray]:
+    """(where each member's rows begin, subtopology, partition, sum), whatever layouts the members use."""
+    grouped = [(sub, raw) for info in infos for sub, raw in info.grouped]
+    plain = [row for info in infos if info.plain for row in info.plain.task_offset_sums]
+    rows = np.frombuffer(b"".join([raw for _, raw in grouped]), _GROUPED_SUM)
+    of_group = np.repeat(
+        np.array([sub for sub, _ in grouped], dtype=np.int32), [len(raw) // _GROUPED_BYTES for _, raw in grouped]
+    )
+    task_ids = np.array([task[:2] for task, _ in plain], dtype=np.int32).reshape(-1, 2)
+    values = np.array([value for _, value in plain], dtype=np.int64)
+    subtopology = np.concatenate([flat["subtopology"], of_group, task_ids[:, 0]]).astype(np.int32)
+    partition = np.concatenate([flat["partition"], rows["partition"], task_ids[:, 1]]).astype(np.int32)
+    value = np.concatenate([flat["sum"], rows["sum"], values]).astype(np.int64)
+    sizes = [
+        [len(info.flat) // _FLAT_BYTES for info in infos],
+        [sum(len(raw) for _, raw in info.grouped) // _GROUPED_BYTES for info in infos],
+        [len(info.plain.task_offset_sums) if info.plain else 0 for info in infos],
+    ]
+    first = _starts(np.sum(sizes, axis=0) if infos else ())
+    if grouped or plain:
+        member = np.concatenate([np.repeat(np.arange(len(infos)), size) for size in sizes])
+        order = np.argsort(member, kind="stable")
+        subtopology, partition, value = subtopology[order], partition[order], value[order]
+    return first, subtopology, partition, value
+
+
+def _starts(sizes: Iterable[int]) -> LongArray:
+    return np.concatenate([[0], np.cumsum(np.fromiter(sizes, dtype=np.int64))]).astype(np.int64)

@@ -1,0 +1,141 @@
+"""The two blobs of every consumer: its subscription in JoinGroup and its assignment in SyncGroup, versions 0 to 3.
+
+Nothing negotiates these versions: the writer picks one, the reader copes (consumer-protocol reference §1). The
+dataclasses are the plain form; a leader of thousands reads and writes through `protocol.bulk`, which must agree.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bellwether_kafka.protocol.primitives import (
+    LocalProtocolError,
+    Reader,
+    RemoteProtocolError,
+    TopicPartition,
+    Writer,
+    java_sorted,
+)
+
+CONSUMER_VERSION_MAX = 3
+NO_GENERATION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerProtocolSubscription:
+    """What a member subscribes to and what it says it owns (reference §1.1).
+
+    `version` is the number on the wire, also when it is above 3. `topics` and `owned_partitions` keep the order of the
+    wire. `generation_id` is NO_GENERATION when absent or negative, `rack_id` is None when absent or "", as in Java.
+    """
+
+    version: int = 0
+    topics: tuple[str, ...] = ()
+    user_data: bytes | None = None
+    owned_partitions: tuple[TopicPartition, ...] = ()
+    generation_id: int = NO_GENERATION
+    rack_id: str | None = None
+
+    @classmethod
+    def decode(cls, data: bytes) -> "ConsumerProtocolSubscription":
+        """Reads v0-v3, a higher version as v3; bytes after the known fields are ignored (reference §1.3).
+
+        A blob may end at any field that its version added after v0: kafka-go says 1 and writes no owned partitions.
+        Raises RemoteProtocolError on anything else that is short, negative or not UTF-8.
+        """
+        reader = Reader(data)
+        version = _read_version(reader)
+        topics = reader.array(2, reader.string)
+        user_data = reader.nullable_bytes()
+        owned: tuple[TopicPartition, ...] = ()
+        generation = NO_GENERATION
+        rack = None
+        if version >= 1 and reader.remaining:
+            owned = read_topic_partitions(reader)
+        if version >= 2 and reader.remaining:
+            generation = max(reader.int32(), NO_GENERATION)
+        if version >= 3 and reader.remaining:
+            rack = reader.nullable_string() or None
+        return cls(version, topics, user_data, owned, generation, rack)
+
+    def encode(self) -> bytes:
+        """The bytes that Java writes: topics sorted, owned partitions sorted and grouped by topic; what the version
+        lacks is left out. Raises LocalProtocolError for a version outside 0-3 or a value that does not fit."""
+        writer = Writer()
+        _write_version(writer, self.version)
+        writer.int32(len(self.topics))
+        for topic in java_sorted(self.topics):
+            writer.string(topic)
+        writer.nullable_bytes(self.user_data)
+        if self.version >= 1:
+            grouped = group_by_topic(self.owned_partitions)
+            write_topic_partitions(writer, {topic: sorted(grouped[topic]) for topic in java_sorted(grouped)})
+        if self.version >= 2:
+            writer.int32(self.generation_id)
+        if self.version >= 3:
+            writer.nullable_string(self.rack_id)
+        return writer.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerProtocolAssignment:
+    """What the leader gives to one member (reference §1.2). v0-v3 have one layout; only the number changes."""
+
+    version: int = 0
+    partitions: tuple[TopicPartition, ...] = ()
+    user_data: bytes | None = None
+
+    @classmethod
+    def decode(cls, data: bytes) -> "ConsumerProtocolAssignment":
+        """Reads any version from 0 on; trailing bytes are ignored. Raises RemoteProtocolError."""
+        reader = Reader(data)
+        version = _read_version(reader)
+        partitions = read_topic_partitions(reader)
+        return cls(version, partitions, reader.nullable_bytes())
+
+    def encode(self) -> bytes:
+        """One entry per topic, topics in the order in which they first appear, partitions as given.
+
+        Raises LocalProtocolError for a version outside 0-3 or a value that does not fit.
+        """
+        writer = Writer()
+        _write_version(writer, self.version)
+        write_topic_partitions(writer, group_by_topic(self.partitions))
+        writer.nullable_bytes(self.user_data)
+        return writer.getvalue()
+
+
+def read_topic_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
+    """[](str topic, []int32 partitions), flattened in the order of the wire."""
+    found: list[TopicPartition] = []
+    for _ in range(reader.count(6)):
+        topic = reader.string()
+        found += [TopicPartition(topic, partition) for partition in reader.int32_array()]
+    return tuple(found)
+
+
+def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partitions per topic, topics in the order in which they first appear."""
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        grouped.setdefault(topic, []).append(partition)
+    return grouped
+
+
+def write_topic_partitions(writer: Writer, grouped: dict[str, list[int]]) -> None:
+    writer.int32(len(grouped))
+    for topic, partitions in grouped.items():
+        writer.string(topic)
+        writer.int32_array(partitions)
+
+
+def _read_version(reader: Reader) -> int:
+    version = reader.int16()
+    if version < 0:
+        raise RemoteProtocolError(f"negative version {version}")
+    return version
+
+
+def _write_version(writer: Writer, version: int) -> None:
+    if not 0 <= version <= CONSUMER_VERSION_MAX:
+        raise LocalProtocolError(f"version {version} is not one of 0-{CONSUMER_VERSION_MAX}")
+    writer.int16(version)

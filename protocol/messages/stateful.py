@@ -1,0 +1,201 @@
+"""What stateful members that are not Kafka Streams tell their leader and hear from it: the userData of the protocol
+`bellwether-stateful`, version 1. Big endian, Kafka's classic primitives; docs/stateful-members.md has the bytes.
+
+Versions only ever append fields: a reader takes what it knows and ignores the rest.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from bellwether_kafka.protocol.primitives import LocalProtocolError, ProcessId, Reader, RemoteProtocolError, Writer
+
+PROTOCOL = "bellwether-stateful"
+VERSION = 1
+UNKNOWN = -1
+STANDBY, WARMUP = 0, 1
+_NO_PROCESS = ProcessId(0, 0)
+_T = TypeVar("_T")
+_TASK_BYTES, _TAG_BYTES, _PLACED_BYTES, _GROUP_BYTES = 25, 4, 9, 8
+
+
+class Task(NamedTuple):
+    """Partition number `partition` of every topic in topic group `group`."""
+
+    group: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.group}_{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """What a process has of one task. `position` counts the records of its state that are there, `end` those that there
+    are in all, as far as the process knows; UNKNOWN where it does not. `running`: it works on the task right now."""
+
+    task: Task
+    position: int = UNKNOWN
+    end: int = UNKNOWN
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulSubscription:
+    """One member of one process. `capacity` is a relative weight of at least 1, whatever it stands for. `rack` counts
+    where the subscription around it names none. A task is named once."""
+
+    process_id: ProcessId = _NO_PROCESS
+    rack: str | None = None
+    capacity: int = 1
+    tags: tuple[tuple[str, str], ...] = ()
+    tasks: tuple[TaskState, ...] = ()
+    version: int = VERSION
+
+    @classmethod
+    def decode(cls, data: bytes) -> "StatefulSubscription":
+        """Raises RemoteProtocolError for what is short, negative, contradictory or not UTF-8."""
+        reader = Reader(data)
+        version = _read_version(reader)
+        process_id = ProcessId.of_bytes(reader.raw(16))
+        rack = reader.nullable_string() or None
+        capacity = reader.int32()
+        tags = reader.array(_TAG_BYTES, lambda: (reader.string(), reader.string()))
+        tasks = reader.array(_TASK_BYTES, lambda: _read_state(reader))
+        found = cls(process_id, rack, capacity, tags, tasks, version)
+        complaint = found.complaint()
+        if complaint:
+            raise RemoteProtocolError(complaint)
+        return found
+
+    def encode(self) -> bytes:
+        """Raises LocalProtocolError for another version, and for what decode would refuse."""
+        complaint = _cannot_write(self.version) or self.complaint()
+        if complaint:
+            raise LocalProtocolError(complaint)
+        writer = Writer()
+        writer.int16(self.version)
+        writer.int64(self.process_id.most_significant)
+        writer.int64(self.process_id.least_significant)
+        writer.nullable_string(self.rack)
+        writer.int32(self.capacity)
+        writer.int32(len(self.tags))
+        for key, value in self.tags:
+            writer.string(key)
+            writer.string(value)
+        writer.int32(len(self.tasks))
+        for state in self.tasks:
+            _write_task(writer, state.task)
+            writer.int8(state.running)
+            writer.int64(state.position)
+            writer.int64(state.end)
+        return writer.getvalue()
+
+    def complaint(self) -> str | None:
+        """What cannot be meant; None where all is well."""
+        if self.capacity < 1:
+            return f"capacity {self.capacity} is below 1"
+        named = [state.task for state in self.tasks]
+        if len(set(named)) != len(named):
+            return "a task is named twice"
+        for state in self.tasks:
+            if min(state.task) < 0:
+                return f"task {state.task} is below 0"
+            if min(state.position, state.end) < UNKNOWN:
+                return f"task {state.task} has a position or an end below {UNKNOWN}"
+        return None
+
+
+class Copy(NamedTuple):
+    """A copy of a task's state that a member keeps: STANDBY for good, WARMUP until it has caught up and takes over."""
+
+    task: Task
+    kind: int = STANDBY
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulAssignment:
+    """What a member shall work on (`active`, beside the partitions in the assignment around it) and keep copies of.
+    `groups` names the topics of every topic group in it: (group, topics)."""
+
+    groups: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    active: tuple[Task, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    version: int = VERSION
+
+    @property
+    def standby(self) -> tuple[Task, ...]:
+        return tuple(copy.task for copy in self.copies if copy.kind == STANDBY)
+
+    @property
+    def warmup(self) -> tuple[Task, ...]:
+        return tuple(copy.task for copy in self.copies if copy.kind == WARMUP)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "StatefulAssignment":
+        """Raises RemoteProtocolError."""
+        reader = Reader(data)
+        version = _read_version(reader)
+        groups = reader.array(_GROUP_BYTES, lambda: (reader.int32(), reader.array(2, reader.string)))
+        active = reader.array(8, lambda: _read_task(reader))
+        copies = reader.array(_PLACED_BYTES, lambda: Copy(_read_task(reader), _kind(reader.int8())))
+        return cls(groups, active, copies, version)
+
+    def encode(self) -> bytes:
+        """Raises LocalProtocolError for another version and for what does not fit its field."""
+        complaint = _cannot_write(self.version)
+        if complaint:
+            raise LocalProtocolError(complaint)
+        writer = Writer()
+        writer.int16(self.version)
+        _write_all(writer, self.groups, lambda group: _write_group(writer, *group))
+        _write_all(writer, self.active, lambda task: _write_task(writer, task))
+        writer.int32(len(self.copies))
+        for task, kind in self.copies:
+            _write_task(writer, task)
+            writer.int8(kind)
+        return writer.getvalue()
+
+
+def _read_version(reader: Reader) -> int:
+    version = reader.int16()
+    if version < VERSION:
+        raise RemoteProtocolError(f"version {version} is below {VERSION}")
+    return version
+
+
+def _cannot_write(version: int) -> str | None:
+    return None if version == VERSION else f"version {version} cannot be written, only {VERSION}"
+
+
+def _read_task(reader: Reader) -> Task:
+    return Task(reader.int32(), reader.int32())
+
+
+def _read_state(reader: Reader) -> TaskState:
+    task, flag = _read_task(reader), reader.int8()
+    if flag not in (0, 1):
+        raise RemoteProtocolError(f"task {task} is neither running (1) nor not (0), but {flag}")
+    return TaskState(task, reader.int64(), reader.int64(), running=flag == 1)
+
+
+def _kind(value: int) -> int:
+    if value not in (STANDBY, WARMUP):
+        raise RemoteProtocolError(f"a copy of kind {value} is neither standby nor warm-up")
+    return value
+
+
+def _write_task(writer: Writer, task: Task) -> None:
+    writer.int32(task.group)
+    writer.int32(task.partition)
+
+
+def _write_group(writer: Writer, group: int, topics: tuple[str, ...]) -> None:
+    writer.int32(group)
+    _write_all(writer, topics, writer.string)
+
+
+def _write_all(writer: Writer, items: tuple[_T, ...], write: Callable[[_T], None]) -> None:
+    writer.int32(len(items))
+    for item in items:
+        write(item)

@@ -1,0 +1,177 @@
+"""What the leader tells a Kafka Streams thread: AssignmentInfo, the userData of its assignment, versions 1 to 11.
+
+Layout: streams-protocol reference §1.4. Java writes it by hand with DataOutputStream, hence modified UTF-8 and a second
+encoding of named topologies.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from bellwether_kafka.protocol.primitives import (
+    HostInfo,
+    LocalProtocolError,
+    Reader,
+    RemoteProtocolError,
+    TaskId,
+    TopicPartition,
+    Writer,
+    java_hash_ordered,
+    java_string_hash,
+)
+
+STREAMS_VERSION_MAX = 11
+UNKNOWN_VERSION = -1
+NEVER_MS = (1 << 63) - 1
+
+_DICTIONARY_FROM = 5
+_STANDBY_HOSTS_FROM = 6
+_NAMES_FROM = 10
+
+Partitions = tuple[TopicPartition, ...]
+ByHost = tuple[tuple[HostInfo, Partitions], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentInfo:
+    """The tasks of one thread and where all others run; every sequence keeps the order of the wire.
+
+    `active_tasks` has one entry per assigned partition, parallel to the partitions sorted by (topic, partition).
+    `standby_tasks` pairs tasks with their source partitions. `next_rebalance_ms` is epoch milliseconds: 0 = now,
+    NEVER_MS = none. `commonly_supported_version` is the lowest latest version of the group, not sent in versions 1, 2.
+    """
+
+    version: int = STREAMS_VERSION_MAX
+    commonly_supported_version: int = STREAMS_VERSION_MAX
+    active_tasks: tuple[TaskId, ...] = ()
+    standby_tasks: tuple[tuple[TaskId, Partitions], ...] = ()
+    partitions_by_host: ByHost = ()
+    standby_partitions_by_host: ByHost = ()
+    error_code: int = 0
+    next_rebalance_ms: int = NEVER_MS
+
+    @classmethod
+    def decode(cls, data: bytes) -> "AssignmentInfo":
+        """Reads versions 1 to 11; trailing bytes are ignored. Raises RemoteProtocolError."""
+        reader = Reader(data)
+        version = reader.int32()
+        if not 1 <= version <= STREAMS_VERSION_MAX:
+            raise RemoteProtocolError(f"version {version} is not one of 1-{STREAMS_VERSION_MAX}")
+        common = reader.int32() if version >= 3 else UNKNOWN_VERSION
+        active = reader.array(8, lambda: _read_task(reader, version))
+        plain = _partition_reader(reader)
+        standby = reader.array(12, lambda: (_read_task(reader, version), reader.array(6, plain)))
+        hosts: ByHost = ()
+        standby_hosts: ByHost = ()
+        if version >= _DICTIONARY_FROM:
+            names = dict(reader.array(6, lambda: (reader.int32(), reader.utf())))
+            indexed = _indexed_partition_reader(reader, names)
+            hosts = _read_hosts(reader, 8, indexed)
+            standby_hosts = _read_hosts(reader, 8, indexed) if version >= _STANDBY_HOSTS_FROM else ()
+        elif version >= 2:
+            hosts = _read_hosts(reader, 6, plain)
+        return cls(
+            version,
+            common,
+            active,
+            standby,
+            hosts,
+            standby_hosts,
+            error_code=reader.int32() if version >= 4 else 0,
+            next_rebalance_ms=reader.int64() if version >= 7 else NEVER_MS,
+        )
+
+    def encode(self) -> bytes:
+        """The bytes that Java writes for this order of tasks, hosts and partitions; what the version lacks is left out.
+
+        Raises LocalProtocolError for a version outside 1-11, a named topology before version 10, or a value that does
+        not fit.
+        """
+        if not 1 <= self.version <= STREAMS_VERSION_MAX:
+            raise LocalProtocolError(f"version {self.version} is not one of 1-{STREAMS_VERSION_MAX}")
+        writer = Writer()
+        writer.int32(self.version)
+        if self.version >= 3:
+            writer.int32(self.commonly_supported_version)
+        writer.int32(len(self.active_tasks))
+        for task in self.active_tasks:
+            _write_task(writer, self.version, task)
+        writer.int32(len(self.standby_tasks))
+        for task, partitions in self.standby_tasks:
+            _write_task(writer, self.version, task)
+            _write_partitions(writer, partitions, writer.utf)
+        if self.version >= _DICTIONARY_FROM:
+            self._write_indexed_hosts(writer)
+        elif self.version >= 2:
+            _write_hosts(writer, self.partitions_by_host, writer.utf)
+        if self.version >= 4:
+            writer.int32(self.error_code)
+        if self.version >= 7:
+            writer.int64(self.next_rebalance_ms)
+        return writer.getvalue()
+
+    def _write_indexed_hosts(self, writer: Writer) -> None:
+        """Topics are numbered as Java's hash set of all partitions lists them and written as its map of topics does."""
+        standby = self.standby_partitions_by_host if self.version >= _STANDBY_HOSTS_FROM else ()
+        partitions = [tp for _, held in (*self.partitions_by_host, *standby) for tp in held]
+        topic_hash = {topic: java_string_hash(topic) for topic in {tp.topic for tp in partitions}}
+        ordered = java_hash_ordered(partitions, lambda tp: 31 * (31 + tp.partition) + topic_hash[tp.topic])
+        numbers = {topic: number for number, topic in enumerate(dict.fromkeys(tp.topic for tp in ordered))}
+        writer.int32(len(numbers))
+        for topic in java_hash_ordered(numbers, topic_hash.__getitem__):
+            writer.int32(numbers[topic])
+            writer.utf(topic)
+
+        def write_topic(topic: str) -> None:
+            writer.int32(numbers[topic])
+
+        _write_hosts(writer, self.partitions_by_host, write_topic)
+        if self.version >= _STANDBY_HOSTS_FROM:
+            _write_hosts(writer, standby, write_topic)
+
+
+def _read_task(reader: Reader, version: int) -> TaskId:
+    subtopology, partition = reader.int32(), reader.int32()
+    return TaskId(subtopology, partition, (reader.utf16() or None) if version >= _NAMES_FROM else None)
+
+
+def _partition_reader(reader: Reader) -> Callable[[], TopicPartition]:
+    return lambda: TopicPartition(reader.utf(), reader.int32())
+
+
+def _indexed_partition_reader(reader: Reader, names: dict[int, str]) -> Callable[[], TopicPartition]:
+    def read() -> TopicPartition:
+        number = reader.int32()
+        if number not in names:
+            raise RemoteProtocolError(f"topic number {number} before byte {reader.position} is not in the dictionary")
+        return TopicPartition(names[number], reader.int32())
+
+    return read
+
+
+def _read_hosts(reader: Reader, partition_bytes: int, read: Callable[[], TopicPartition]) -> ByHost:
+    return reader.array(10, lambda: (HostInfo(reader.utf(), reader.int32()), reader.array(partition_bytes, read)))
+
+
+def _write_task(writer: Writer, version: int, task: TaskId) -> None:
+    if task.topology is not None and version < _NAMES_FROM:
+        raise LocalProtocolError(f"task {task} has a named topology, which needs version {_NAMES_FROM}")
+    writer.int32(task.subtopology)
+    writer.int32(task.partition)
+    if version >= _NAMES_FROM:
+        writer.utf16(task.topology or "")
+
+
+def _write_partitions(writer: Writer, partitions: Partitions, write_topic: Callable[[str], None]) -> None:
+    writer.int32(len(partitions))
+    for topic, partition in partitions:
+        write_topic(topic)
+        writer.int32(partition)
+
+
+def _write_hosts(writer: Writer, hosts: Iterable[tuple[HostInfo, Partitions]], write: Callable[[str], None]) -> None:
+    entries = tuple(hosts)
+    writer.int32(len(entries))
+    for host, partitions in entries:
+        writer.utf(host.host)
+        writer.int32(host.port)
+        _write_partitions(writer, partitions, write)

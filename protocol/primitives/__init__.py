@@ -1,0 +1,20 @@
+"""Readers and writers of Kafka's primitive types, the value types that messages share, and the two kinds of error."""
+
+from bellwether_kafka.protocol.primitives.codec import Reader, Writer, java_hash_ordered, java_sorted, java_string_hash
+from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
+
+__all__ = [
+    "HostInfo",
+    "LocalProtocolError",
+    "ProcessId",
+    "ProtocolError",
+    "Reader",
+    "RemoteProtocolError",
+    "TaskId",
+    "TopicPartition",
+    "Writer",
+    "java_hash_ordered",
+    "java_sorted",
+    "java_string_hash",
+]

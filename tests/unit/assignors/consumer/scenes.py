@@ -1,0 +1,43 @@
+"""Small worlds for assignor tests: clusters with the rack fixture of the reference (§8), groups, and readable plans."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, MemberView
+
+
+def cluster_of(counts: Mapping[str, int], replicas: int = 1, racks: Sequence[str | None] = (None,)) -> ClusterView:
+    """One broker per rack; replica j of the partition with running number i stands on broker (i + j) mod brokers."""
+    start = 0
+    layout: dict[str, list[list[str | None]]] = {}
+    for topic, count in counts.items():
+        layout[topic] = [[racks[(i + j + start) % len(racks)] for j in range(replicas)] for i in range(count)]
+        start += count
+    return ClusterView.of(layout)
+
+
+def members_of(topics: Sequence[Sequence[str]], racks: Sequence[str | None] | None = None) -> list[MemberView]:
+    """Dynamic members consumer1, consumer2, ... in this order."""
+    rack = racks or [None] * len(topics)
+    return [MemberView(f"consumer{i + 1}", None, tuple(t), rack[i]) for i, t in enumerate(topics)]
+
+
+def plan_of(group: GroupView, cluster: ClusterView, owner: IntArray) -> dict[str, str]:
+    """Member id -> "t1-0 t1-1 ..."."""
+    names = [f"{topic}-{p}" for topic, n in zip(cluster.topics, cluster.counts, strict=True) for p in range(n)]
+    return {
+        member.member_id: " ".join(names[f] for f in np.flatnonzero(owner == m))
+        for m, member in enumerate(group.members)
+    }
+
+
+def rack_mismatches(group: GroupView, cluster: ClusterView, owner: IntArray) -> int:
+    """Partitions whose owner has a rack in which no replica stands, counted one by one."""
+    count = 0
+    for flat, m in enumerate(owner.tolist()):
+        if m < 0 or group.members[m].rack is None:
+            continue
+        held = {rack for r, rack in enumerate(cluster.racks) if cluster.signature_racks[cluster.signature[flat], r]}
+        count += group.members[m].rack not in held
+    return count

@@ -1,0 +1,75 @@
+"""The parts that sticky plans are made of: components, claims, pouring."""
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.consumer.derived.claims import UNCLAIMED, compare, current_owner
+from bellwether_kafka.assignors.consumer.derived.components import components
+from bellwether_kafka.assignors.consumer.sticky.filling import shares
+from bellwether_kafka.assignors.shared.model import NOBODY
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, group_of
+
+
+def split(wanted: dict[str, str]) -> list[tuple[set[str], set[str], bool]]:
+    topics = sorted({t for words in wanted.values() for t in words.split()} | {"nobody"})
+    cluster = cluster_of(dict.fromkeys(topics, 1))
+    group = group_of(cluster, {name: Who(words) for name, words in wanted.items()})
+    return [
+        ({group.members[m].member_id for m in c.members}, {cluster.topics[t] for t in c.topics}, c.uniform)
+        for c in components(group, len(cluster.topics))
+    ]
+
+
+def test_components() -> None:
+    assert split({}) == []
+    assert split({"a": ""}) == []
+    assert split({"a": "t u", "b": "t u"}) == [({"a", "b"}, {"t", "u"}, True)]
+    assert split({"a": "t", "b": "u", "c": "", "d": "u"}) == [({"a"}, {"t"}, True), ({"b", "d"}, {"u"}, True)]
+
+
+def test_a_long_chain_is_one_component() -> None:
+    order = np.random.default_rng(3).permutation(200)
+    wanted = {f"m{i}": f"t{order[i]} t{order[i + 1]}" for i in range(199)}
+    (found,) = split(wanted)
+    assert found == (set(wanted), {f"t{i}" for i in range(200)}, False)
+
+
+def test_members_of_a_component_are_in_member_id_order() -> None:
+    cluster = cluster_of({"t": 1})
+    group = group_of(cluster, {name: Who("t") for name in ("c", "a", "b")})
+    (found,) = components(group, 1)
+    assert found.members.tolist() == [1, 2, 0]
+
+
+def test_compare_claims() -> None:
+    claimant = np.array([0, 0, 1, 1, 2, 2], dtype=np.int32)
+    claims = np.array([0, 1, 1, 2, 2, 3], dtype=np.int32)
+    generation = np.array([5, 5, 4, 4, 4, 4], dtype=np.int32)
+    standing = compare(claimant, claims, generation, 5)
+    assert standing.winner.tolist() == [0, 0, NOBODY, 2, NOBODY]
+    assert standing.generation.tolist() == [5, 5, 4, 4, UNCLAIMED]
+    assert standing.tied.tolist() == [False, False, True, False, False]
+
+
+def test_current_owner_of_a_contested_partition_is_nobody() -> None:
+    cluster = cluster_of({"t": 2})
+    group = group_of(cluster, {"a": Who("t", "t-0"), "b": Who("t", "t-0 t-1")})
+    assert current_owner(group, cluster).tolist() == [NOBODY, 1]
+
+
+@pytest.mark.parametrize(
+    ("load", "size", "amount", "wanted", "expected"),
+    [
+        ([0, 0], [1, 1], 3, [0, 0], [2, 1]),
+        ([0, 0], [1, 1], 3, [0, 2], [1, 2]),
+        ([5, 0, 1], [1, 1, 1], 3, [0, 0, 0], [0, 2, 1]),
+        ([0, 0], [3, 1], 8, [0, 0], [6, 2]),
+        ([4, 0], [2, 1], 1, [0, 0], [0, 1]),
+        ([7], [2], 1, [0], [1]),
+        ([3, 3, 3], [1, 1, 1], 2, [0, 0, 1], [1, 0, 1]),
+    ],
+)
+def test_shares(load: list[int], size: list[int], amount: int, wanted: list[int], expected: list[int]) -> None:
+    got = shares(np.array(load), np.array(size), amount, np.array(wanted))
+    assert got.tolist() == expected

@@ -1,0 +1,333 @@
+"""A round from bytes to bytes: groups of many languages, bad members, frozen topics, withheld partitions, memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.consumer.decision import Decision, DecisionError, decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray
+from bellwether_kafka.protocol.bulk.consumer import owner_of
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.consumer.wire import (
+    EMPTY_ASSIGNMENT,
+    LiveMember,
+    given,
+    given_text,
+    java,
+    kafka_go,
+    kafka_python_sticky,
+    live_group,
+    raw_group,
+    sticky_v1,
+    subscription,
+)
+
+KAFKA = Policy("kafka")
+T6 = cluster_of({"t": 6})
+
+
+def tps(topic: str, *partitions: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, p) for p in partitions]
+
+
+def settle(
+    members: Sequence[LiveMember], cluster: ClusterView, memory: Memory, policy: Policy = KAFKA, generation: int = 1
+) -> tuple[Sequence[LiveMember], Decision, list[Decision]]:
+    """Rounds until nothing is withheld; checks on the way that no partition has two consumers."""
+    rounds: list[Decision] = []
+    while not rounds or rounds[-1].followup:
+        assert len(rounds) < 4
+        decision = decide(live_group(members, generation + len(rounds)), cluster, memory, policy, now_ms=0)
+        assert validate(decision.group, decision.cluster, decision.plan) == ()
+        consumer = {tp: m.member_id for m in members if m.cooperative for tp in m.owned}
+        for member, partitions in given(decision).items():
+            assert all(consumer.get(tp, member) == member for tp in partitions)
+        members = [m.after(decision) for m in members]
+        memory = decision.memory
+        rounds.append(decision)
+    return members, rounds[-1], rounds
+
+
+def test_every_member_id_has_an_assignment_and_our_own_is_empty() -> None:
+    raw = raw_group({"us": subscription(0, ["control"], b""), "a": java(["t"]), "b": java(["t"])}, own=["us"])
+    decision = decide(raw, T6, Memory.empty(), KAFKA, now_ms=5)
+    assert [m for m, _ in decision.assignments] == ["us", "a", "b"]
+    assert dict(decision.assignments)["us"] == EMPTY_ASSIGNMENT
+    assert sorted(len(g) for g in given(decision).values()) == [0, 3, 3]
+    assert (decision.decided_at_ms, decision.policy, decision.followup) == (5, "kafka", False)
+
+
+def test_a_group_of_only_ourselves_and_an_empty_one_are_no_error() -> None:
+    alone = decide(raw_group({"us": subscription(0, ["t"], b"")}, own=["us"]), T6, Memory.empty(), KAFKA, 0)
+    assert alone.assignments == (("us", EMPTY_ASSIGNMENT),)
+    nobody = decide(raw_group({}), cluster_of({}), Memory.empty(), Policy("rack-first"), 0)
+    assert nobody.assignments == ()
+
+
+@pytest.mark.parametrize("protocol", ["range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner"])
+@pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn", "rack-first"])
+def test_clients_of_many_languages_in_one_group(protocol: str, policy: str) -> None:
+    members = {
+        "java-eager": java(["t"], generation=4, rack="a"),
+        "java-coop": java(["t"], tps("t", 0), 4),
+        "librdkafka": subscription(3, ["t"], sticky_v1(tps("t", 1), 4), tps("t", 1), 4, "b"),
+        "sarama": subscription(1, ["t"]),
+        "kafka-go": kafka_go(["t"]),
+        "kafka-python": kafka_python_sticky(["t"], tps("t", 2), 4),
+        "broken": b"\x00\x03\x00\x00",
+    }
+    decision = decide(raw_group(members, protocol=protocol, generation=5), T6, Memory.empty(), Policy(policy), 0)
+    assert np.bincount(decision.plan.owner, minlength=7).tolist() == [1, 1, 1, 1, 1, 1, 0]
+    assert [m for m, _ in decision.assignments] == list(members)
+    assert given(decision)["broken"] == ()
+    assert any("broken" in w for w in decision.warnings)
+
+
+def test_sticky_reads_every_dialect_of_user_data() -> None:
+    members = {
+        "java": subscription(3, ["t"], sticky_v1(tps("t", 5, 4), 7), generation=7),
+        "aiokafka": subscription(0, ["t"], sticky_v1(tps("t", 1, 2), -1)),
+        "kafka-python": kafka_python_sticky(["t"], tps("t", 0, 3), 7),
+    }
+    decision = decide(raw_group(members, protocol="sticky", generation=8), T6, Memory.empty(), KAFKA, 0)
+    assert given_text(decision) == {"java": "t-4 t-5", "aiokafka": "t-1 t-2", "kafka-python": "t-0 t-3"}
+    assert decision.moves.kept == 6
+
+
+def test_rack_affinity_reads_the_rack_from_user_data() -> None:
+    cluster = cluster_of({"t": 4}, 1, "ab")
+    members = {"x": kafka_go(["t"], b"b"), "y": kafka_go(["t"], b"a")}
+    decision = decide(raw_group(members, protocol="rack-affinity"), cluster, Memory.empty(), KAFKA, 0)
+    assert given_text(decision) == {"x": "t-1 t-3", "y": "t-0 t-2"}
+    assert decision.score_after.cross_rack == 0
+
+
+def test_a_mangled_member_keeps_what_is_remembered_of_it() -> None:
+    first = decide(raw_group({"a": java(["t"]), "b": java(["t"])}, protocol="range"), T6, Memory.empty(), KAFKA, 0)
+    again = raw_group({"a": java(["t"]), "b": b"\xff"}, protocol="range", generation=2)
+    second = decide(again, T6, first.memory, KAFKA, 0)
+    assert given(second) == given(first)
+    third = decide(replace(again, generation=3), T6, second.memory, KAFKA, 0)
+    assert given(third) == given(first)
+
+
+def test_a_mangled_cooperative_member_is_taken_to_consume_what_it_had() -> None:
+    first = decide(raw_group({"a": java(["t"])}), T6, Memory.empty(), KAFKA, 0)
+    raw = raw_group({"a": b"", "b": java(["t"])}, generation=2)
+    second = decide(raw, T6, first.memory, KAFKA, 0)
+    assert second.followup
+    assert len(given(second)["a"]) == 3
+    assert given(second)["b"] == ()
+
+
+def test_what_moves_waits_one_round_and_then_arrives() -> None:
+    a = LiveMember("a", ("t",))
+    members, first, _ = settle([a], T6, Memory.empty())
+    joined = [*members, LiveMember("b", ("t",))]
+    members, last, rounds = settle(joined, T6, first.memory, generation=2)
+    assert [d.followup for d in rounds] == [True, False]
+    assert rounds[0].moves.moved == 3
+    assert sorted(len(m.owned) for m in members) == [3, 3]
+    calm = decide(live_group(members, 9), T6, last.memory, KAFKA, 0)
+    assert (calm.moves.kept, calm.moves.moved, calm.followup) == (6, 0, False)
+
+
+def test_a_stale_claim_is_withheld_and_not_believed() -> None:
+    members = {"a": java(["t"], tps("t", 0, 1, 2, 3), 9), "b": java(["t"], tps("t", 0, 1), 4)}
+    decision = decide(raw_group(members, generation=10), cluster_of({"t": 4}), Memory.empty(), KAFKA, 0)
+    assert len(given(decision)["a"]) == 2
+    assert given(decision)["b"] == ()
+    assert decision.followup
+
+
+def test_an_eager_member_in_a_cooperative_group_gets_its_share_at_once() -> None:
+    eager = LiveMember("eager", ("t",), cooperative=False)
+    other = LiveMember("other", ("t",))
+    members, first, rounds = settle([eager, other], T6, Memory.empty())
+    assert len(rounds) == 1
+    _, again, rounds = settle(members, T6, first.memory, generation=2)
+    assert len(rounds) == 1
+    assert again.moves.kept == 6
+
+
+@pytest.mark.parametrize("protocol", ["sticky", "cooperative-sticky"])
+def test_members_that_claim_nothing_keep_their_partitions_by_memory(protocol: str) -> None:
+    blobs = {m: subscription(0, ["t"], b"") for m in ("a", "b")}
+    first = decide(raw_group(blobs, protocol=protocol), T6, Memory.empty(), KAFKA, 0)
+    second = decide(raw_group({**blobs, "c": blobs["a"]}, protocol=protocol, generation=2), T6, first.memory, KAFKA, 0)
+    assert second.moves.kept == 4
+    assert [len(g) for g in given(second).values()] == [2, 2, 2]
+
+
+def test_a_restarted_static_member_gets_its_partitions_back() -> None:
+    ids = {"a-1": "ia", "b-1": "ib"}
+    first = decide(raw_group({m: java(["t"]) for m in ids}, instances=ids), T6, Memory.empty(), KAFKA, 0)
+    back = {"b-2": "ib", "a-2": "ia"}
+    second = decide(raw_group({m: java(["t"]) for m in back}, instances=back, generation=2), T6, first.memory, KAFKA, 0)
+    assert given(second)["a-2"] == given(first)["a-1"]
+    assert second.moves.kept == 6
+
+
+def test_an_absent_static_member_still_consumes_what_it_was_given() -> None:
+    ids = {"a": "ia", "b": "ib"}
+    blobs = {m: java(["t"]) for m in ids}
+    first = decide(raw_group(blobs, instances=ids), T6, Memory.empty(), KAFKA, 0)
+    had = given(first)
+    blobs["b"] = java(["t"], had["b"], 1)
+    second = decide(raw_group({**blobs, "c": java(["t"])}, instances=ids, generation=2), T6, first.memory, KAFKA, 0)
+    absent = second.group.claimed_by(0)
+    assert [second.cluster.name(f) for f in absent.tolist()] == list(had["a"])
+    assert given(second)["c"] == ()
+    assert second.followup
+
+
+def test_sarama_gets_its_assignment_echoed_and_nobody_else_does() -> None:
+    sarama = subscription(1, ["t"])
+    members = {"sarama": sarama, "java": java(["t"]), "kafka-python": kafka_python_sticky(["t"], [], -1)}
+    raw = raw_group(members, protocol="sticky", generation=3)
+    first = decide(raw, T6, Memory.empty(), KAFKA, 0)
+    decoded = {m: ConsumerProtocolAssignment.decode(blob) for m, blob in first.assignments}
+    echo = decoded["sarama"].user_data
+    assert echo == sticky_v1(given(first)["sarama"], 3)
+    assert decoded["java"].user_data is decoded["kafka-python"].user_data is None
+
+    members["sarama"] = subscription(1, ["t"], echo)
+    second = decide(raw_group(members, protocol="sticky", generation=4), T6, first.memory, KAFKA, 0)
+    decoded = {m: ConsumerProtocolAssignment.decode(blob) for m, blob in second.assignments}
+    assert decoded["sarama"].user_data == sticky_v1(given(second)["sarama"], 4)
+    assert second.moves.kept == 6
+    ranged = decide(raw_group({"sarama": sarama}, protocol="range"), T6, Memory.empty(), KAFKA, 0)
+    assert ConsumerProtocolAssignment.decode(ranged.assignments[0][1]).user_data is None
+
+
+def test_an_unreadable_topic_keeps_its_owners() -> None:
+    both = cluster_of({"t": 4, "u": 3})
+    blobs = {"a": java(["t", "u"]), "b": java(["t", "u"])}
+    first = decide(raw_group(blobs, protocol="range"), both, Memory.empty(), KAFKA, 0)
+    refused = replace(cluster_of({"t": 4}), unreadable=frozenset({"u"}))
+    second = decide(
+        raw_group({"a": blobs["a"], "c": java(["t"]), "b": blobs["b"]}, protocol="range", generation=2),
+        refused,
+        first.memory,
+        KAFKA,
+        0,
+    )
+    assert [tp for tp in given(second)["a"] if tp.topic == "u"] == [tp for tp in given(first)["a"] if tp.topic == "u"]
+    assert [tp for tp in given(second)["b"] if tp.topic == "u"] == [tp for tp in given(first)["b"] if tp.topic == "u"]
+    assert any("u" in w and "frozen" in w for w in second.warnings)
+
+
+def test_an_unreadable_topic_never_shrinks() -> None:
+    first = decide(raw_group({"a": java(["t"])}, protocol="range"), T6, Memory.empty(), KAFKA, 0)
+    smaller = replace(cluster_of({"t": 2}), unreadable=frozenset({"t"}))
+    second = decide(raw_group({"a": java(["t"])}, protocol="range", generation=2), smaller, first.memory, KAFKA, 0)
+    assert given(second) == given(first)
+
+
+def test_an_unreadable_topic_without_memory_is_known_from_claims() -> None:
+    refused = replace(cluster_of({"t": 1}), unreadable=frozenset({"u"}))
+    raw = raw_group({"a": java(["t", "u"], tps("u", 0, 2), 3), "b": java(["t", "u"], tps("u", 1), 3)}, generation=4)
+    decision = decide(raw, refused, Memory.empty(), KAFKA, 0)
+    assert {"u-0", "u-2"} <= set(given_text(decision)["a"].split())
+    assert "u-1" in given_text(decision)["b"].split()
+
+
+def test_a_hostile_claim_to_an_unreadable_topic_allocates_nothing() -> None:
+    refused = replace(T6, unreadable=frozenset({"u"}))
+    raw = raw_group({"a": java(["t", "u"], tps("u", 2**31 - 1), 3)}, generation=4)
+    assert decide(raw, refused, Memory.empty(), KAFKA, 0).cluster.partition_total == 6
+
+
+def test_an_orphan_of_an_unreadable_topic_goes_to_a_subscriber() -> None:
+    first = decide(raw_group({"a": java(["t"])}, protocol="range"), T6, Memory.empty(), KAFKA, 0)
+    refused = replace(cluster_of({}), unreadable=frozenset({"t"}))
+    second = decide(raw_group({"b": java(["t"])}, protocol="range", generation=2), refused, first.memory, KAFKA, 0)
+    assert len(given(second)["b"]) == 6
+
+
+def test_warnings_name_what_is_odd() -> None:
+    cluster = cluster_of({"t": 6}, 2, "abc")
+    raw = raw_group({"a": java(["t"], rack="a"), "b": java(["t", "missing"]), "c": java([])}, protocol="range")
+    warnings = decide(raw, cluster, Memory.empty(), KAFKA, 0).warnings
+    assert any("no rack" in w and "b" in w for w in warnings)
+    assert any("no topic" in w and w.endswith("member c") for w in warnings)
+    assert any(w.endswith("topic missing") for w in warnings)
+
+
+class Explodes:
+    """A plug-in that fails, lies about the shape, or gives partitions to the wrong member."""
+
+    name = "explodes"
+    cooperative = False
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
+        if self.how == "raises":
+            raise RuntimeError("boom")
+        if self.how == "short":
+            return np.zeros(1, dtype=np.int32)
+        return np.full(cluster.partition_total, {"nobody": -1, "foreign": 2, "absent": 7}[self.how], dtype=np.int32)
+
+
+@pytest.mark.parametrize("how", ["raises", "short", "nobody", "foreign", "absent"])
+def test_a_broken_plug_in_is_replaced_by_sticky_with_a_warning(how: str) -> None:
+    raw = raw_group({"a": java(["t"]), "b": java(["t"]), "c": java([])}, protocol="range")
+    decision = decide(raw, T6, Memory.empty(), Policy("explodes", {"explodes": Explodes(how)}), 0)
+    assert [len(g) for g in given(decision).values()] == [3, 3, 0]
+    assert "sticky was used instead" in decision.warnings[0]
+
+
+def test_a_protocol_that_nobody_knows_is_placed_sticky_with_a_warning() -> None:
+    decision = decide(raw_group({"a": java(["t"])}, protocol="made-up"), T6, Memory.empty(), KAFKA, 0)
+    assert len(given(decision)["a"]) == 6
+    assert "made-up" in decision.warnings[0]
+
+
+def test_a_view_that_contradicts_itself_is_a_decision_error() -> None:
+    broken = replace(T6, topics=("t", "u"))
+    with pytest.raises(DecisionError, match="group"):
+        decide(raw_group({"a": java(["t"])}), broken, Memory.empty(), KAFKA, 0)
+
+
+def test_the_bytes_say_what_the_plan_says() -> None:
+    raw = raw_group({f"m{i}": java(["t"]) for i in range(4)})
+    decision = decide(raw, T6, Memory.empty(), KAFKA, 0)
+    found = owner_of([blob for _, blob in decision.assignments], decision.cluster.topics, decision.cluster.first)
+    assert found.tolist() == decision.plan.sent.tolist()
+
+
+def test_equal_arguments_give_equal_decisions() -> None:
+    raw = raw_group({f"m{i}": java(["t"], rack="ab"[i % 2]) for i in range(4)})
+    cluster = cluster_of({"t": 6}, 1, "ab")
+    one, two = (decide(raw, cluster, Memory.empty(), Policy("rack-first"), 0, seed=3) for _ in range(2))
+    assert one.assignments == two.assignments
+    assert one.stages == two.stages
+
+
+def test_rack_first_reports_what_the_swap_gained() -> None:
+    cluster = cluster_of({"t": 6}, 1, "abc")
+    raw = raw_group({"x": java(["t"], rack="c"), "y": java(["t"], rack="b"), "z": java(["t"], rack="a")})
+    decision = decide(raw, cluster, Memory.empty(), Policy("rack-first"), 0)
+    report = decision.stages[-1]
+    assert report.stage == "rack locality"
+    assert decision.score_after.cross_rack == report.after == 0
+    assert [len(g) for g in given(decision).values()] == [2, 2, 2]
+
+
+@pytest.mark.scale
+def test_two_hundred_members_settle_on_twenty_thousand_partitions() -> None:
+    cluster = cluster_of({f"topic{i:03}": 200 for i in range(100)}, 2, "abc")
+    members = [LiveMember(f"m{i}", cluster.topics, "abc"[i % 3]) for i in range(200)]
+    members, last, _ = settle(members[:-1], cluster, Memory.empty())
+    _, last, rounds = settle([*members, LiveMember("late", cluster.topics, "a")], cluster, last.memory, generation=5)
+    assert last.score_after.spread <= 1
+    assert len(rounds) <= 2

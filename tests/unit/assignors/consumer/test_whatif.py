@@ -1,0 +1,76 @@
+"""What-if: the change is made as said, and the rounds end in what the policy would settle on."""
+
+import pytest
+
+from bellwether_kafka.assignors.consumer.cost import score
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer.whatif import changed, rounds
+from bellwether_kafka.assignors.shared.change import Change, WhatIfError
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+
+CLUSTER = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"]] * 4, "users": [["az1"], ["az2"]]})
+POLICY = Policy("kafka")
+
+
+def group(*racks: str, protocol: str = "cooperative-sticky") -> RawGroup:
+    blobs = [ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode() for rack in racks]
+    return RawGroup("g", 1, protocol, tuple(RawMember(f"m{i}", None, b) for i, b in enumerate(blobs)), frozenset())
+
+
+def settled(raw: RawGroup) -> Memory:
+    return rounds(raw, CLUSTER, Memory.empty(), POLICY, 0)[-1].memory
+
+
+@pytest.mark.parametrize("protocol", ["cooperative-sticky", "sticky", "range"])
+def test_a_member_that_joins_gets_its_share_in_the_end(protocol: str) -> None:
+    before = group("az1", "az2", protocol=protocol)
+    raw, cluster = changed(before, CLUSTER, Change(new_members=("az3", "")))
+    made = rounds(raw, cluster, settled(before), POLICY, 0)
+    last = made[-1]
+    assert not last.followup
+    assert last.group.size == 4
+    assert score(last.group, last.cluster, last.plan.owner).spread <= 1
+    assert not (last.plan.owner[:12] == NOBODY).any()
+    assert (len(made) > 1) == (protocol == "cooperative-sticky"), "cooperative members give up first"
+
+
+def test_a_rack_that_disappears_leaves_everything_to_the_others() -> None:
+    before = group("az1", "az2", "az2")
+    raw, cluster = changed(before, CLUSTER, Change(without_racks=("az2",)))
+    (made,) = rounds(raw, cluster, settled(before), POLICY, 0)
+    assert [m.member_id for m in made.group.members] == ["m0"]
+    assert made.moves.kept + made.moves.new == 12
+    assert made.moves.lost == made.moves.moved == 0
+
+
+def test_a_topic_that_grows_moves_nothing_that_was_there() -> None:
+    before = group("az1", "az2")
+    raw, cluster = changed(before, CLUSTER, Change(topics={"orders": 24}))
+    assert (int(cluster.counts[0]), cluster.partition_total) == (24, 26)
+    assert cluster.signature[cluster.first[0] : cluster.first[0] + 12].tolist() == CLUSTER.signature[:12].tolist()
+    (made,) = rounds(raw, cluster, settled(before), POLICY, 0)
+    assert (made.moves.kept, made.moves.new, made.moves.moved) == (12, 12, 0)
+
+
+def test_nothing_changed_is_one_round_without_moves() -> None:
+    before = group("az1", "az2")
+    (made,) = rounds(before, CLUSTER, settled(before), POLICY, 0)
+    assert (made.moves.moved, made.moves.new) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (Change(without_members=("nobody",)), "no member nobody"),
+        (Change(without_racks=("az9",)), "in rack az9"),
+        (Change(without_members=("m0", "m1")), "Nobody would be left"),
+        (Change(topics={"other": 3}), "topic other"),
+        (Change(topics={"orders": 3}), "Kafka removes none"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(change: Change, sentence: str) -> None:
+    with pytest.raises(WhatIfError, match=sentence):
+        changed(group("az1", "az2"), CLUSTER, change)

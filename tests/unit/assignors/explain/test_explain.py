@@ -1,0 +1,115 @@
+"""Explanations agree with the decision they explain."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether_kafka.assignors.consumer.cost import score
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
+from bellwether_kafka.assignors.explain.explanation import explain_partition, explain_task, lag_of, stage_of
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
+
+RACKS = ("az1", "az2", "az3")
+
+
+def member(name: str, rack: str | None, topics: tuple[str, ...] = ("orders", "users")) -> RawMember:
+    return RawMember(name, None, ConsumerProtocolSubscription(version=3, topics=topics, rack_id=rack).encode())
+
+
+def decided(*members: RawMember, policy: str = "kafka", memory: Memory | None = None, generation: int = 1) -> Decision:
+    cluster = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"], ["az3"]], "users": [["az1"], ["az2"]]})
+    raw = RawGroup("g", generation, "range", members, frozenset())
+    return decide(raw, cluster, memory or Memory.empty(), Policy(policy), now_ms=5)
+
+
+def test_a_partition_that_nobody_had() -> None:
+    found = explain_partition(decided(member("a", "az1"), member("b", None)), 0)
+    assert (found.item, found.before, found.after, found.stage) == ("orders-0", None, "a", "placement by range")
+    assert found.sentence == "orders-0 had no owner and goes to a (placement by range)."
+    assert [(a.owner, a.chosen) for a in found.alternatives] == [("a", True), ("b", False)]
+
+
+def test_a_swap_for_locality_names_its_stage_and_what_staying_would_cost() -> None:
+    first = decided(member("a", "az1"), member("b", "az3"), policy="sticky-min-churn")
+    swapped = decided(member("a", "az3"), member("b", "az1"), policy="rack-first", memory=first.memory, generation=2)
+    moved = np.flatnonzero(swapped.before != swapped.plan.owner)
+    assert len(moved) > 0
+    for flat in moved.tolist():
+        found = explain_partition(swapped, flat)
+        assert found.stage == "rack locality"
+        stay = next(a for a in found.alternatives if a.owner == found.before)
+        assert "stay where it was" in stay.verdict
+    assert any(
+        "read from another rack" in a.verdict for f in moved for a in explain_partition(swapped, int(f)).alternatives
+    )
+
+
+def test_only_subscribers_are_alternatives() -> None:
+    decision = decided(member("a", "az1"), member("b", "az2", ("users",)))
+    orders = explain_partition(decision, 0)
+    assert [a.owner for a in orders.alternatives] == ["a"]
+    nobody = decided(member("b", "az2", ("users",)))
+    assert set(nobody.plan.owner[:4].tolist()) <= {NOBODY}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    racks=st.lists(st.sampled_from((*RACKS, None)), min_size=1, max_size=5),
+    later=st.lists(st.sampled_from((*RACKS, None)), min_size=1, max_size=5),
+    policy=st.sampled_from(POLICIES[:3]),
+)
+def test_the_stage_named_is_the_one_that_moved_it(
+    racks: list[str | None], later: list[str | None], policy: str
+) -> None:
+    first = decided(*(member(f"m{i}", rack) for i, rack in enumerate(racks)))
+    second = decided(
+        *(member(f"m{i}", rack) for i, rack in enumerate(later)), policy=policy, memory=first.memory, generation=2
+    )
+    for flat in range(second.cluster.partition_total):
+        after, named = int(second.plan.owner[flat]), stage_of(second, flat)
+        # Taken away, the stages from the named one on leave it elsewhere; after the named one it is where it is.
+        before_it = NOBODY
+        for stage in second.stages:
+            assert stage.owner is not None
+            if stage.stage == named:
+                assert int(stage.owner[flat]) == after != before_it
+                break
+            before_it = int(stage.owner[flat])
+        for one in explain_partition(second, flat).alternatives:
+            if one.chosen:
+                continue
+            moved = np.array(second.plan.owner)
+            moved[flat] = [m.member_id for m in second.group.members].index(one.owner)
+            was, would = (
+                score(second.group, second.cluster, second.plan.owner),
+                score(second.group, second.cluster, moved),
+            )
+            assert (one.cross_rack, one.spread) == (would.cross_rack - was.cross_rack, would.spread)
+
+
+def test_tasks_of_an_application() -> None:
+    a, b, c = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
+    warm = led(group(a, b), configs=ONE_STANDBY)
+    grown = led(
+        group(a.after(warm), b.after(warm), c, generation=2), configs=ONE_STANDBY, memory=warm.memory, now_ms=NOW_MS + 5
+    )
+    for task in range(grown.view.tasks.size):
+        found = explain_task(grown, task)
+        json.dumps(asdict(found))  # plain values, no scalars of numpy
+        chosen = next(one for one in found.alternatives if one.chosen)
+        assert found.after == chosen.owner
+        assert len(found.alternatives) == grown.view.size
+        for process, view in enumerate(grown.view.processes):
+            one = next(x for x in found.alternatives if x.owner == str(view.process_id))
+            lag = lag_of(grown, task, process)
+            if not one.chosen and grown.view.tasks.stateful[task] and lag > grown.configs.acceptable_recovery_lag:
+                assert f"restore {lag} records" in one.verdict

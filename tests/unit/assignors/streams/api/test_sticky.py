@@ -1,0 +1,173 @@
+"""The sticky assignor through the plug-in API: the scenes of Kafka's CustomStickyTaskAssignorTest, under each strategy.
+
+What can be checked on every answer (each task active once, no standby beside its active task) is checked by `solve`.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+
+from bellwether_kafka.assignors.streams.api.assignor import AssignmentError, TaskAssignor
+from bellwether_kafka.assignors.streams.api.stock import HighAvailabilityTaskAssignor, StickyTaskAssignor
+from bellwether_kafka.assignors.streams.api.validation import validate_task_assignment
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from tests.unit.assignors.streams.api.api_scenes import Application, Process, active_of, process_id, standby_of
+
+STRATEGIES = ("none", "min_traffic", "balance_subtopology")
+THREE = Application(stateless=(3,))
+Placed = dict[int, tuple[list[str], list[str]]]
+
+
+@pytest.fixture(params=STRATEGIES)
+def strategy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def solve(
+    app: Application,
+    crew: Sequence[Process],
+    strategy: str = "none",
+    standbys: int = 0,
+    assignor: TaskAssignor | None = None,
+) -> Placed:
+    """(active tasks, standbys) by process number."""
+    configs = AssignmentConfigs(num_standby_replicas=standbys, rack_aware_assignment_strategy=strategy)
+    state = app.state(*crew, configs=configs)
+    answer = (assignor or StickyTaskAssignor()).assign(state)
+    assert validate_task_assignment(state, answer) is AssignmentError.NONE
+    found = {a.process_id: (active_of(a), standby_of(a)) for a in answer.assignment}
+    return {p.number: found[process_id(p.number)] for p in crew}
+
+
+def fresh(count: int, threads: int = 1) -> tuple[Process, ...]:
+    return tuple(Process(n, threads) for n in range(1, count + 1))
+
+
+def test_each_process_gets_a_task_where_there_are_as_many(strategy: str) -> None:
+    assert [len(active) for active, _ in solve(THREE, fresh(3), strategy).values()] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_subtopologies_spread_evenly(strategy: str, standbys: int) -> None:
+    app = Application(stateful=(3, 3))
+    for active, _ in solve(app, fresh(3, threads=2), strategy, standbys).values():
+        assert sorted(name[0] for name in active) == ["0", "1"]
+
+
+def test_running_tasks_stay_wherever_they_run(strategy: str) -> None:
+    for one, two in (("0_0", "0_1"), ("0_1", "0_0")):
+        placed = solve(THREE, (Process(1, active=(one,)), Process(2, active=(two,))), strategy)
+        assert one in placed[1][0]
+        assert two in placed[2][0]
+
+
+def test_a_new_process_takes_a_task_and_the_rest_stays(strategy: str) -> None:
+    crew = (Process(1, active=("0_0", "0_2")), Process(2, active=("0_1",)), Process(3))
+    placed = solve(THREE, crew, strategy)
+    assert [len(active) for active, _ in placed.values()] == [1, 1, 1]
+    assert placed[2][0] == ["0_1"]
+    assert set(placed[1][0]) < {"0_0", "0_2"}
+
+
+def test_capacity_counts(strategy: str) -> None:
+    assert [len(a) for a, _ in solve(THREE, (Process(1), Process(2, 2)), strategy).values()] == [1, 2]
+    many = Application(stateless=(3, 3, 3, 3))
+    assert [len(a) for a, _ in solve(many, (Process(1), Process(2, 2)), strategy).values()] == [4, 8]
+
+
+def test_unequal_subtopologies_split_evenly_and_only_what_must_move_moves(strategy: str) -> None:
+    app = Application(stateless=(6, 1))
+    every = ("0_0", "0_1", "0_2", "0_3", "0_4", "0_5", "1_0")
+    placed = solve(app, (Process(1, active=every), Process(2)), strategy)
+    assert sorted(len(active) for active, _ in placed.values()) == [3, 4]
+
+
+def test_more_processes_than_tasks_move_nothing(strategy: str) -> None:
+    for owners in (("0_0", "0_2", "0_1", None, None), (None, None, "0_1", "0_0", "0_2")):
+        crew = tuple(Process(n, active=(own,) if own else ()) for n, own in enumerate(owners, 1))
+        placed = solve(THREE, crew, strategy)
+        assert [active for active, _ in placed.values()] == [[own] if own else [] for own in owners]
+
+
+def test_orphans_go_to_their_standbys(strategy: str) -> None:
+    crew = tuple(Process(n, standby=(name,)) for n, name in enumerate(("0_2", "0_1", "0_0"), 1))
+    placed = solve(THREE, crew, strategy)
+    assert [active for active, _ in placed.values()] == [["0_2"], ["0_1"], ["0_0"]]
+
+
+def test_of_two_standbys_the_process_with_more_room_gets_the_task(strategy: str) -> None:
+    crew = (Process(1, active=("0_0",), standby=("0_1",)), Process(2, 2, active=("0_2",), standby=("0_1",)))
+    placed = solve(THREE, crew, strategy)
+    assert [active for active, _ in placed.values()] == [["0_0"], ["0_1", "0_2"]]
+
+
+def test_standbys_are_away_from_their_active_tasks_and_spread(strategy: str) -> None:
+    crew = tuple(Process(n, active=(f"0_{n - 1}",)) for n in range(1, 5))
+    placed = solve(Application(stateful=(4,)), crew, strategy, standbys=1)
+    assert [active for active, _ in placed.values()] == [["0_0"], ["0_1"], ["0_2"], ["0_3"]]
+    assert all(len(standbys) <= 2 for _, standbys in placed.values())
+    assert sum(bool(standbys) for _, standbys in placed.values()) >= 3
+    assert sorted(name for _, standbys in placed.values() for name in standbys) == ["0_0", "0_1", "0_2", "0_3"]
+
+
+def test_every_other_process_has_a_standby_where_two_are_asked_for(strategy: str) -> None:
+    crew = tuple(Process(n, active=(f"0_{n - 1}",)) for n in range(1, 4))
+    placed = solve(Application(stateful=(3,)), crew, strategy, standbys=2)
+    assert placed == {1: (["0_0"], ["0_1", "0_2"]), 2: (["0_1"], ["0_0", "0_2"]), 3: (["0_2"], ["0_0", "0_1"])}
+
+
+def test_a_lone_process_has_no_standby(strategy: str) -> None:
+    placed = solve(Application(stateful=(1,)), (Process(1, active=("0_0",)),), strategy, standbys=2)
+    assert placed == {1: (["0_0"], [])}
+
+
+def test_active_tasks_and_standbys_fill_idle_processes(strategy: str) -> None:
+    placed = solve(Application(stateful=(3,)), fresh(6), strategy, standbys=1)
+    assert all(active or standbys for active, standbys in placed.values())
+    assert sum(len(active) for active, _ in placed.values()) == 3
+    assert sum(len(standbys) for _, standbys in placed.values()) == 3
+
+
+def test_only_stateful_tasks_have_standbys(strategy: str) -> None:
+    app = Application(stateful=(1,), stateless=(2,))
+    placed = solve(app, fresh(4), strategy, standbys=3)
+    holders = [number for number, (_, standbys) in placed.items() if standbys == ["0_0"]]
+    assert len(holders) == 3
+    assert not any("0_0" in placed[number][0] for number in holders)
+
+
+@pytest.mark.parametrize("owned", [((), (), (), ()), (("0_1", "0_2"), ("0_3",), ("0_0",), ())])
+def test_no_two_processes_hold_the_same_tasks(strategy: str, owned: tuple[tuple[str, ...], ...]) -> None:
+    crew = tuple(Process(n, active=mine) for n, mine in enumerate(owned, 1))
+    placed = solve(Application(stateful=(4,)), crew, strategy, standbys=1)
+    for (one, _), (two, _) in combinations([(sorted(a + s), n) for n, (a, s) in placed.items()], 2):
+        assert one != two
+
+
+def test_racks_pull_tasks_only_as_far_as_costs_say(strategy: str) -> None:
+    app = Application(stateful=(2,), racks={"0_0": ("r2",), "0_1": ("r1",)})
+    crew = (Process(1, rack="r1", active=("0_0",)), Process(2, rack="r2", active=("0_1",)))
+    assert solve(app, crew, strategy) == {1: (["0_0"], []), 2: (["0_1"], [])}
+
+
+def test_a_thousand_tasks_on_a_hundred_processes_in_thirty_racks(strategy: str) -> None:
+    racks = {f"{i}_{j}": (f"rack-{(i * j) % 31}",) for i in range(10) for j in range(100)}
+    crew = tuple(Process(n, 50, rack=f"rack-{n % 31}") for n in range(1, 101))
+    placed = solve(Application(stateful=(100,) * 10, racks=racks), crew, strategy, standbys=2)
+    assert sum(len(active) for active, _ in placed.values()) == 1000
+    assert sum(len(standbys) for _, standbys in placed.values()) == 2000
+
+
+def test_high_availability_is_there_too_and_asks_for_a_probing_rebalance() -> None:
+    app = Application(stateful=(2,))
+    crew = (Process(1, active=("0_0", "0_1")), Process(2, lags={}))
+    configs = AssignmentConfigs(acceptable_recovery_lag=10)
+    state = app.state(*crew, configs=configs, now_ms=1000)
+    answer = HighAvailabilityTaskAssignor().assign(state)
+    first, second = answer.assignment
+    assert (active_of(first), standby_of(second)) == (["0_0", "0_1"], ["0_1"])
+    assert first.followup_rebalance_deadline_ms == 1000 + configs.probing_rebalance_interval_ms
+    assert second.followup_rebalance_deadline_ms is None
+    settled = HighAvailabilityTaskAssignor().assign(app.state(Process(1, active=("0_0",)), Process(2, active=("0_1",))))
+    assert [a.followup_rebalance_deadline_ms for a in settled.assignment] == [None, None]

@@ -1,0 +1,73 @@
+"""`load-aware` for Streams tasks: even load per core, nothing moves within the band, `streams-ha` without weights."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer.load_aware import LoadAware
+from bellwether_kafka.assignors.shared.model import ClusterView, IntArray
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsView
+from bellwether_kafka.assignors.streams.policies.assign import assign_streams
+from bellwether_kafka.assignors.streams.policies.load_aware import task_weights
+from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+
+CONFIGS = AssignmentConfigs(max_warmup_replicas=100)
+SIZES = [900.0, 800, 100, 100, 100, 100, 500, 400, 100, 100, 100, 100]
+
+
+def view_of(instances: list[Instance], end_sum: int | None = None) -> StreamsView:
+    view = Application([(12, end_sum)], instances).view()
+    return replace(view, cluster=ClusterView.of({"t0": [[None]] * 12}))
+
+
+def load_of(sizes: list[float]) -> LoadAware:
+    return LoadAware(Weights({TopicPartition("t0", p): size for p, size in enumerate(sizes)}))
+
+
+def imbalance(owner: IntArray, sizes: list[float], capacity: list[float]) -> float:
+    load = np.bincount(owner, sizes, len(capacity)) / np.array(capacity)
+    return float(load.max() / (sum(sizes) / sum(capacity)))
+
+
+def test_stateless_tasks_are_levelled_by_load() -> None:
+    instances = [Instance(process_id(n), active=list(range(4 * n, 4 * n + 4))) for n in range(3)]
+    view = view_of(instances)
+    plan = assign_streams(view, CONFIGS, "load-aware", load=load_of(SIZES))
+    assert validate_plan(view, plan) == ()
+    assert imbalance(plan.active, SIZES, [1, 1, 1]) < 1.1
+    counted = assign_streams(view, CONFIGS, "streams-ha")
+    assert imbalance(counted.active, SIZES, [1, 1, 1]) > 1.3
+
+
+def test_a_process_gets_load_by_its_cores() -> None:
+    tags = [{"cores": "2"}, {"cores": "many"}, {}]
+    instances = [Instance(process_id(n), tags=tags[n]) for n in range(3)]
+    view = view_of(instances)
+    plan = assign_streams(view, CONFIGS, "load-aware", load=load_of([100.0] * 12))
+    assert np.bincount(plan.active).tolist() == [6, 3, 3]
+
+
+def test_stateful_tasks_stay_within_the_band_and_move_through_warmups_beyond_it() -> None:
+    held = [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]]
+    instances = [Instance(process_id(n), active=mine, lags=dict.fromkeys(mine, -2)) for n, mine in enumerate(held)]
+    view = view_of(instances, end_sum=100_000)
+    still = assign_streams(view, CONFIGS, "load-aware", load=load_of([100.0 + n % 5 for n in range(12)]))
+    assert still.active.tolist() == [0, 1, 2] * 4
+    assert not still.probing
+    sizes = [1_000.0 if t in (0, 3) else 100.0 for t in range(12)]
+    moving = assign_streams(view, CONFIGS, "load-aware", load=load_of(sizes))
+    assert moving.active.tolist() == [0, 1, 2] * 4
+    assert moving.probing
+    assert moving.warmup.any()
+
+
+def test_without_weights_it_is_streams_ha() -> None:
+    instances = [Instance(process_id(n)) for n in range(3)]
+    view = view_of(instances, end_sum=10)
+    plain = assign_streams(view, CONFIGS, "streams-ha")
+    assert assign_streams(view, CONFIGS, "load-aware").active.tolist() == plain.active.tolist()
+    assert task_weights(view, LoadAware())[1].startswith("weights of 0 of 12")
+    assert task_weights(replace(view, cluster=None), load_of(SIZES))[0] is None

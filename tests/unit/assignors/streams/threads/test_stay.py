@@ -1,0 +1,80 @@
+"""Tasks stay on the threads that run them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.streams.application.model import StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.threads.spread import spread
+from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+
+
+def view_of(capacities: list[int], running_on: list[int], stateful: int = 0) -> StreamsView:
+    """`stateful` tasks, then stateless ones; `running_on` has the thread of every task."""
+    application = Application([(stateful, 100), (len(running_on) - stateful, None)])
+    application.instances = [Instance(process_id(n), capacity) for n, capacity in enumerate(capacities, start=1)]
+    return replace(application.view(), running_on=np.array(running_on, dtype=np.int32))
+
+
+def threads(view: StreamsView, active: list[int]) -> list[int]:
+    plan = replace(StreamsPlan.of_active(np.array(active, dtype=np.int32)), stays=True)
+    return spread(view, plan).active.tolist()
+
+
+def test_tasks_stay_on_their_threads() -> None:
+    assert threads(view_of([2], [1, 1, 0, 0]), [0] * 4) == [1, 1, 0, 0]
+
+
+def test_kafka_would_deal_them_anew() -> None:
+    view = view_of([2], [1, 1, 0, 0])
+    assert spread(view, StreamsPlan.of_active(np.zeros(4, dtype=np.int32))).active.tolist() != [1, 1, 0, 0]
+
+
+def test_a_task_that_comes_goes_to_the_thread_with_the_least_active_tasks() -> None:
+    assert threads(view_of([2, 1], [0, 0, 1, 2]), [0, 0, 0, 0]) == [0, 0, 1, 1]
+
+
+def test_as_few_go_to_another_thread_as_make_it_even() -> None:
+    assert threads(view_of([2], [0, 0, 0, 0, 1]), [0] * 5) == [0, 0, 0, 1, 1]
+    assert threads(view_of([3], [0] * 6), [0] * 6) == [0, 0, 2, 1, 2, 1]
+
+
+def test_stateful_tasks_weigh_too_and_do_not_move() -> None:
+    assert threads(view_of([2], [0, 1, 0, 0, 0, NOBODY], stateful=2), [0] * 6) == [0, 1, 0, 0, 1, 1]
+
+
+def test_stateful_tasks_stay_too_though_their_lags_change() -> None:
+    """Seen in a restart: two that were being restored exchanged threads, and neither ran for a second."""
+    view = view_of([2], [1, 0, 1, 0], stateful=4)
+    assert threads(view, [0] * 4) == [1, 0, 1, 0]
+
+
+def test_stateful_tasks_are_even_among_themselves() -> None:
+    found = threads(view_of([2], [0, 0, 0, 0, 1, 1, 1, 1], stateful=4), [0] * 8)
+    assert sorted(found[:4]) == [0, 0, 1, 1]
+    assert sorted(found) == [0] * 4 + [1] * 4
+    assert sum(a == b for a, b in zip(found, [0, 0, 0, 0, 1, 1, 1, 1], strict=True)) == 4
+
+
+def test_where_nothing_stays_it_is_dealt_as_in_kafka() -> None:
+    view = view_of([2], [NOBODY] * 4)
+    assert threads(view, [0] * 4) == spread(view, StreamsPlan.of_active(np.zeros(4, dtype=np.int32))).active.tolist()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_nothing_is_lost_and_threads_are_even(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    capacities = random.integers(1, 5, size=random.integers(1, 5)).tolist()
+    count = int(random.integers(1, 40))
+    stateful = int(random.integers(0, count + 1))
+    view = view_of(capacities, random.integers(NOBODY, sum(capacities), size=count).tolist(), stateful)
+    active = random.integers(0, len(capacities), size=count)
+    found = np.array(threads(view, active.tolist()))
+    process = np.repeat(np.arange(len(capacities)), capacities)
+    assert (process[found] == active).all()
+    tasks = np.bincount(found, minlength=sum(capacities))
+    for p in range(len(capacities)):
+        assert np.ptp(tasks[process == p]) <= 1
+        assert np.ptp(np.bincount(found[:stateful], minlength=sum(capacities))[process == p]) <= 1

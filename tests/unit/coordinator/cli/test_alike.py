@@ -1,0 +1,144 @@
+"""What holds of every command: an exit code that is documented, --output, a completion, a help text, a page."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.cli.output import EPILOG, EXIT_CODES, Exit, Output
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.paths import DOCS
+
+RUNNER = CliRunner()
+NOT_PRINTING = {"run"}  # a service: what it writes are logs, as JSON with log_format
+BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
+TOPOLOGY = """Topologies:
+   Sub-topology: 0
+    Source: in (topics: [orders])
+      --> out
+    Sink: out (topic: done)
+      <-- in
+"""
+
+
+def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command that can be run, by its words."""
+    command = command or typer.main.get_command(app)
+    for name, one in sorted(getattr(command, "commands", {}).items()):
+        if getattr(one, "commands", None):
+            yield from commands(one, (*path, name))
+        else:
+            yield " ".join((*path, name)), one
+
+
+ALL = dict(commands())
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_every_command_explains_itself_and_prints_json(name: str) -> None:
+    command = ALL[name]
+    assert command.help, name
+    if name in NOT_PRINTING:
+        return
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {"--output", "-o"} <= options, f"{name} has {sorted(options)}"
+    (output,) = [parameter for parameter in command.params if "--output" in parameter.opts]
+    assert isinstance(output.default, Output)
+
+
+def test_exit_codes_are_told() -> None:
+    told = " ".join(RUNNER.invoke(app, ["--help"]).stdout.split())
+    for code in Exit:
+        assert f"{int(code)} {EXIT_CODES[code]}" in EPILOG
+        assert EXIT_CODES[code] in told
+
+
+def test_a_word_that_is_no_command_is_bad_input() -> None:
+    ended = RUNNER.invoke(app, ["describee"])
+    assert ended.exit_code == Exit.INPUT
+
+
+def test_every_word_of_a_command_is_documented() -> None:
+    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    for name, command in ALL.items():
+        assert f"`bellwether {name}`" in page, name
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert f"`{parameter.opts[0]}`" in page, f"{name} {parameter.opts[0]}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["version"],
+        ["decode", "ConsumerProtocolSubscription", BLOB],
+        ["topology", "parse", "{file}", "--application-id", "shop"],
+    ],
+    ids=lambda a: a[0],
+)
+def test_what_needs_no_broker_prints_one_json_document(arguments: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "topology.txt"
+    file.write_text(TOPOLOGY)
+    ended = RUNNER.invoke(app, [*(a.format(file=file) for a in arguments), "--output", "json"])
+    assert ended.exit_code == Exit.DONE, ended.output
+    assert json.loads(ended.stdout)
+
+
+def test_a_topology_as_json_is_a_topology_file_too(tmp_path: Path) -> None:
+    text = tmp_path / "described.txt"
+    text.write_text(TOPOLOGY)
+    parsed = RUNNER.invoke(app, ["topology", "parse", str(text), "--application-id", "shop", "-o", "json"])
+    file = tmp_path / "topology.yml"
+    file.write_text(parsed.stdout)
+    shown = RUNNER.invoke(app, ["topology", "show", str(file), "--output", "json"])
+    assert shown.exit_code == Exit.DONE, shown.output
+    document = json.loads(shown.stdout)
+    assert document["application"] == "shop"
+    assert [s["sources"] for s in document["subtopologies"]] == [["orders"]]
+
+
+def completed(*words: str) -> list[str]:
+    """What bash would offer after these words; the last one is being typed."""
+    environ = {
+        **os.environ,
+        "_BELLWETHER_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("bellwether", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-m", "bellwether_kafka"], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("desc",), {"describe"}),
+        (("topology", "l"), {"learn"}),
+        (("plan", "orders", "--det"), {"--detailed-exitcode"}),
+        (("plan", "orders", "--output", "j"), {"json"}),
+        (("evac",), {"evacuate"}),
+    ],
+)
+def test_the_shell_completes_commands_options_and_values(words: tuple[str, ...], offered: set[str]) -> None:
+    assert set(completed(*words)) == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_told_how_to_complete(shell: str) -> None:
+    environ = {**os.environ, "_BELLWETHER_COMPLETE": f"source_{shell}"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "bellwether_kafka"], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "_BELLWETHER_COMPLETE" in ended.stdout

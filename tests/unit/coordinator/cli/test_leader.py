@@ -1,0 +1,81 @@
+"""What `plan` and `simulate` go by is what the leader goes by: capacities, weights, standing orders, stages."""
+
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.plugins import UnknownNameError
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.coordinator.cli.leader import Leader, configured, rules_of
+from bellwether_kafka.coordinator.control.records import Order, OrderKind, PlacementKind, PlacementOrder
+from bellwether_kafka.coordinator.settings.process import Settings, load
+from bellwether_kafka.coordinator.topology.file import write_topology
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.streams.world import SHOP, Thread, group, led
+from tests.unit.coordinator.web.test_picture import CLUSTER, decided, member
+
+NOW_MS = 1_000
+PAIR = (member("a-1", None), member("b-1", None))
+
+
+def settings(folder: Path, text: str) -> Settings:
+    file = folder / "bellwether.toml"
+    file.write_text(f'[kafka]\n"bootstrap.servers" = "127.0.0.1:1"\n[[groups]]\n{text}')
+    return load(file, environ={})
+
+
+def placed(leader: Leader) -> dict[str, int]:
+    """Partition -> position of its owner, by what the leader would send to two members that hold nothing."""
+    raw = decided(*PAIR).raw
+    decision: Decision = decide(raw, CLUSTER, Memory.empty(), leader.policy, NOW_MS)
+    return {"-".join(map(str, CLUSTER.name(flat))): int(owner) for flat, owner in enumerate(decision.plan.owner)}
+
+
+def pin(target: str, item: str, where: str, expires_ms: int) -> PlacementOrder:
+    return PlacementOrder(PlacementKind.PIN, target, item, where, "me", 0, expires_ms)
+
+
+def test_weights_and_capacities_count(tmp_path: Path) -> None:
+    by_load = settings(tmp_path, 'name = "g"\npolicy = "load-aware"\ncapacity = { a = 3.0, b = 1.0 }')
+    heavy = Weights({TopicPartition("orders", p): w for p, w in enumerate((8.0, 8.0, 8.0, 8.0))})
+    weighed = placed(configured(by_load, "g", weights=heavy))
+    assert sorted(weighed.values()) == [0, 0, 0, 1], "three quarters of the load for three quarters of the capacity"
+    assert sorted(placed(configured(settings(tmp_path, 'name = "g"'), "g")).values()) == [0, 0, 1, 1]
+
+
+def test_standing_orders_are_heeded_under_any_policy(tmp_path: Path) -> None:
+    plain = settings(tmp_path, 'name = "g"')
+    rules = (Rule("ban", "*", "member:a-1"),)
+    for name in (None, "rack-first", "load-aware"):
+        assert set(placed(configured(plain, "g", name, rules=rules)).values()) == {1}
+        assert set(placed(configured(plain, "g", name)).values()) == {0, 1}
+    with pytest.raises(UnknownNameError, match="nonsense"):
+        configured(plain, "g", "nonsense")
+
+
+def test_orders_of_others_and_those_that_ended_do_not_count() -> None:
+    paused = Order(OrderKind.PAUSE, "g", "me", 0, 10 * NOW_MS)
+    orders = (
+        pin("g", "orders-0", "rack:az1", 2 * NOW_MS),
+        pin("g", "orders-1", "rack:az1", NOW_MS),
+        pin("other", "orders-2", "rack:az1", 2 * NOW_MS),
+    )
+    records = {record.key: record for record in (*orders, paused)}
+    assert rules_of(records, "g", NOW_MS) == (Rule("pin", "orders-0", "rack:az1"),)
+
+
+@pytest.mark.parametrize(("policy", "heeded"), [("streams-ha", True), ("kafka", False)])
+def test_an_application_is_planned_under_orders_where_its_leader_heeds_them(
+    tmp_path: Path, policy: str, heeded: bool
+) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(write_topology(SHOP))
+    text = f'name = "shop"\nkind = "streams"\ntopology = "{file}"\npolicy = "{policy}"'
+    leader = configured(settings(tmp_path, text), "shop", rules=(Rule("ban", "*", "rack:az1"),))
+    assert leader.application is not None
+    threads = group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"))
+    decision = led(threads, assignors=leader.application.assignors, policy=policy)
+    assert (set(decision.plan.active.tolist()) == {1}) is heeded

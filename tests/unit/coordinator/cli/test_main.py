@@ -1,0 +1,150 @@
+"""The command line: exit codes, one sentence per mistake, and a service that starts, serves and stops."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+
+COMMAND = [sys.executable, "-m", "bellwether_kafka"]
+BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
+KIND = "ConsumerProtocolSubscription"
+
+
+def bellwether(*arguments: str, text: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("BELLWETHER_")} | environ
+    return subprocess.run(
+        [*COMMAND, *arguments], input=text, capture_output=True, text=True, timeout=60, env=env, check=False
+    )
+
+
+def complaint(*arguments: str, text: str = "", **environ: str) -> str:
+    """Standard error of a user's mistake: exit code 2 and no traceback."""
+    ended = bellwether(*arguments, text=text, **environ)
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended.stderr.strip()
+
+
+def test_help_lists_commands_and_exit_codes() -> None:
+    ended = bellwether("--help", COLUMNS="200")
+    assert ended.returncode == 0
+    for word in ("run", "decode", "version", "Exit codes: 0 ended as asked", "3 fenced"):
+        assert word in ended.stdout
+
+
+def test_version() -> None:
+    ended = bellwether("version")
+    assert ended.returncode == 0
+    assert re.fullmatch(r"bellwether \S.*\n", ended.stdout)
+
+
+@pytest.mark.parametrize("given", [BLOB, BLOB.upper(), f"0x{BLOB}", ":".join(re.findall("..", BLOB))])
+def test_decode_prints_json(given: str) -> None:
+    ended = bellwether("decode", KIND, given)
+    assert ended.returncode == 0, ended.stderr
+    assert '"orders"' in ended.stdout
+
+
+def test_decode_reads_standard_input() -> None:
+    assert '"orders"' in bellwether("decode", KIND, "-", text=f"{BLOB}\n").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("decode", "nonsense", "00"), "Unknown kind 'nonsense': use one of ConsumerProtocolSubscription"),
+        (("decode", KIND, "xyz"), "HEX is not an even number of hex digits"),
+        (("decode", KIND, "000"), "HEX is not an even number of hex digits"),
+        (("decode", KIND, BLOB[:-6]), f"These {len(BLOB) // 2 - 3} bytes are no {KIND}: "),
+        (("run",), "bootstrap.servers is not set"),
+        (("run", "--bootstrap", "b:1"), "groups is empty"),
+        (("run", "--config", "/nowhere.toml"), "check --config"),
+        (("run", "--bootstrap", "x:y", "--group", "g"), "bootstrap.servers"),
+        (("run", "--bootstrap", "127.0.0.1:1", "--group", "g"), "bootstrap.servers (127.0.0.1:1)"),
+    ],
+)
+def test_a_mistake_is_one_sentence(arguments: tuple[str, ...], said: str) -> None:
+    error = complaint(*arguments, BELLWETHER_HTTP_ADDRESS="")
+    assert said in error
+    assert len(error.splitlines()) == 1
+
+
+def test_an_unknown_policy_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "b.toml"
+    file.write_text(
+        'http_address = ""\n[kafka]\n"bootstrap.servers" = "127.0.0.1:1"\n[[groups]]\nname = "g"\npolicy = "x"\n'
+    )
+    assert "The setting policy cannot be used: unknown plug-in 'x'" in complaint("run", "--config", str(file))
+
+
+def test_a_taken_port_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        error = complaint("run", "--bootstrap", "127.0.0.1:1", "--group", "g", BELLWETHER_HTTP_ADDRESS=address)
+    assert "change http_address" in error
+
+
+@pytest.fixture
+def running() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A service on embedded brokers, with the address of its HTTP server."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with EmbeddedCluster() as brokers:
+        env = {
+            **os.environ,
+            "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": brokers.bootstrap,
+            "BELLWETHER_KAFKA_BELLWETHER_EMBEDDED_BROKERS": "true",
+            "BELLWETHER_GROUPS": '[{"name": "orders", "mode": "lead"}, {"name": "seen"}]',
+            "BELLWETHER_HTTP_ADDRESS": address,
+        }
+        process = subprocess.Popen([*COMMAND, "run"], env=env, text=True, stderr=subprocess.PIPE)
+        try:
+            yield process, address
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate(timeout=10)
+
+
+def fetched(address: str, path: str) -> str:
+    connection = http.client.HTTPConnection(address, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    except OSError:
+        return ""
+    finally:
+        connection.close()
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_leads_serves_metrics_and_stops(
+    running: tuple[subprocess.Popen[str], str], number: signal.Signals
+) -> None:
+    process, address = running
+    deadline = time.monotonic() + 30
+    while 'bellwether_leading{group="orders"} 1.0' not in fetched(address, "/metrics"):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.1)
+    assert fetched(address, "/livez") == "ok\n"
+    assert fetched(address, "/readyz") == "ok\n"
+    while 'bellwether_observed_members{group="seen"} 0.0' not in fetched(address, "/metrics"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors

@@ -1,0 +1,134 @@
+"""Rounds of applications that were recorded whole: today's code decides the same from them, another policy may not."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.decide import stock
+from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.coordinator.cli.main import app as command
+from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_planner import PlannedTasks, StreamsPlanner
+from bellwether_kafka.coordinator.planning.task_plan import TaskRequest
+from bellwether_kafka.coordinator.telemetry.event_records import streams_events
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.pipeline.records.history import write_history, write_json_lines
+from tests.unit.assignors.streams.world import NOW_MS, Thread
+from tests.unit.coordinator.planning.applications import App
+
+RUNNER = CliRunner()
+SCHEMAS = SchemaSet.load()
+SIZES = (1, 2, 2, 3, 3, 2, 2)
+POLICIES = ("kafka", "streams-ha")
+RULES = (Rule("ban", "*", "rack:b"),)
+
+
+async def rounds_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedTasks]:
+    """An application that grows and shrinks, led from the beginning on."""
+    app = App()
+    config = StreamsConfig(
+        "shop",
+        topology=Path("gone.yaml"),
+        policy=policy,
+        configs=AssignmentConfigs(num_standby_replicas=1, acceptable_recovery_lag=0),
+        stages=StageConfigs(host_affinity_ms=60_000) if policy == "streams-ha" else StageConfigs(),
+    )
+    parts = (app.cluster, app.log, app.known, stock(config.stages))
+    planner = StreamsPlanner("shop", config, *parts, wall_clock=lambda: app.at_s)
+    threads = [Thread(f"m{n}", n + 1, rack="abc"[n]) for n in range(max(SIZES))]
+    found = []
+    for number, size in enumerate(SIZES, 1):
+        if number == 3:
+            planner.rule(rules)
+        app.at_s = NOW_MS / 1000 + 400 * number
+        order = app.order(number, *threads[:size], deadline=time.monotonic() + 60)
+        planned = await planner.plan(order)
+        delivered = planner.delivered(number)
+        assert delivered is not None
+        found.append(delivered)
+        threads = [t.after(planned.chosen.decision) if i < size else t for i, t in enumerate(threads)]
+    return found
+
+
+def recorded(policy: str, rules: tuple[Rule, ...] = ()) -> Iterator[bytes]:
+    for planned in asyncio.run(rounds_of(policy, rules)):
+        yield from (SCHEMAS.encode(event, record) for event, record in streams_events(planned))
+
+
+def replayed(path: Path, *more: str) -> tuple[int, list[dict[str, object]]]:
+    ended = RUNNER.invoke(command, ["replay", str(path), *more, "--output", "json"])
+    assert ended.exit_code in (Exit.DONE, Exit.DIFFERS), ended.output
+    return ended.exit_code, json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("rules", [(), RULES])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("write", [write_history, write_json_lines])
+def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, rules: tuple[Rule, ...], write: object) -> None:
+    write(tmp_path / "h", recorded(policy, rules))  # type: ignore[operator]  # one of two functions
+    code, found = replayed(tmp_path / "h")
+    assert [(one["generation"], one["failed"], one["differences"]) for one in found] == [
+        (n, "", []) for n in range(1, len(SIZES) + 1)
+    ]
+    assert code == Exit.DONE
+    assert all(one["now"] == one["recorded"] for one in found)
+    assert sum(one["recorded"]["moved"] for one in found) > 0  # type: ignore[index]  # JSON
+
+
+def test_another_policy_shows_what_it_would_place_otherwise(tmp_path: Path) -> None:
+    """The operator's rules hold under `streams-ha` only, so `kafka` gives the banned process its tasks back."""
+    write_history(tmp_path / "h", recorded("streams-ha", RULES))
+    code, found = replayed(tmp_path / "h", "--policy", "kafka")
+    assert code == Exit.DIFFERS
+    assert {(one["policy"], one["recorded_policy"]) for one in found} == {("kafka", "streams-ha")}
+    assert any(one["differs"] for one in found)
+    told = RUNNER.invoke(command, ["replay", str(tmp_path / "h"), "--policy", "kafka"])
+    assert "streams-ha then, kafka now" in told.stdout
+
+
+def test_a_recording_without_plans_is_told(tmp_path: Path) -> None:
+    values = list(recorded("kafka"))
+    only = [value for value in values if SCHEMAS.decode(value)[0] == "round"]
+    write_history(tmp_path / "h", only)
+    ended = RUNNER.invoke(command, ["replay", str(tmp_path / "h")])
+    assert (ended.exit_code, "holds no plan" in ended.stderr) == (Exit.INPUT, True)
+    ended = RUNNER.invoke(command, ["simulate", "--history", str(tmp_path / "h")])
+    assert (ended.exit_code, "holds no consumer group" in ended.stderr) == (Exit.INPUT, True), ended.output
+
+
+def request() -> TaskRequest:
+    asked = asyncio.run(rounds_of("streams-ha", RULES))[-1].inputs
+    assert isinstance(asked, TaskRequest)
+    return asked
+
+
+def test_a_round_goes_there_and_back() -> None:
+    asked = request()
+    again = unpack(pack(asked))
+    assert pack(again) == pack(asked)
+    assert again.world.raw == asked.world.raw
+    assert again.config == asked.config
+    assert again.memory.plan.owner.tolist() == asked.memory.plan.owner.tolist()
+
+
+@given(st.binary(max_size=200), st.integers(0, 2_000))
+def test_what_is_no_round_is_said_so(junk: bytes, at: int) -> None:
+    data = PACKED[:at] + junk + PACKED[at + len(junk) :]
+    if data == PACKED:
+        return
+    with pytest.raises(UnreadableRoundError, match=r"another version|is no round"):
+        unpack(data)
+
+
+PACKED = pack(request())

@@ -1,0 +1,79 @@
+"""What an imagined round restores, in bytes, as far as brokers tell sizes; what rounds cost, by weights and a price."""
+
+import re
+
+import pytest
+
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer.whatif import changed, rounds
+from bellwether_kafka.assignors.shared.change import Change
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
+from bellwether_kafka.coordinator.cli.simulate import Imagined, draw_rounds, task_bytes
+from bellwether_kafka.coordinator.observation.observation import Cost
+from bellwether_kafka.coordinator.settings.pipeline import CostSettings
+from bellwether_kafka.coordinator.web.picture import consumers_of
+from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
+from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.unit.assignors.streams.world import Thread, group, led
+
+CLUSTER = ClusterView.of({"t": [["az1"], ["az1"], ["az2"], ["az2"]]})  # 1 MB/s in each
+WEIGHTS = Weights({TopicPartition("t", p): 1e6 for p in range(4)})
+PRICE = CostSettings(price_per_gb=0.02, currency="EUR")
+
+
+def imagined(change: Change) -> tuple[Decision, tuple[Decision, ...]]:
+    """A group with a member in each rack, each with what is led there, and what the change causes."""
+    members = [LiveMember("a", ("t",), "az1"), LiveMember("b", ("t",), "az2")]
+    first = decide(live_group(members, 1, "range"), CLUSTER, Memory.empty(), Policy("rack-first"), 0)
+    now = decide(live_group([m.after(first) for m in members], 2, "range"), CLUSTER, first.memory, Policy(), 0)
+    raw, cluster = changed(now.raw, now.cluster, change)
+    return now, rounds(raw, cluster, now.memory, Policy("rack-first"), 0)
+
+
+def test_a_task_is_as_large_as_its_changelogs_on_disk() -> None:
+    decision = led(group(Thread("a", 1)))
+    sizes = {("shop-totals-changelog", partition): 1_000 + partition for partition in range(3)}
+    assert task_bytes(decision, sizes) == {
+        **{TaskId(0, partition): 0 for partition in range(4)},
+        **{TaskId(1, partition): 1_000 + partition for partition in range(3)},
+    }, "nothing is known of 1_3, and 0 has no state"
+
+
+def test_a_lost_rack_costs_what_is_read_from_it_then() -> None:
+    now, made = imagined(Change(without_racks=("az2",)))
+    (cost,) = costs_of(Scales(WEIGHTS, PRICE, near=False), now, made)
+    assert (cost["present"]["bytes_per_s"], cost["present"]["cost_per_hour"]) == (0.0, 0.0)
+    assert (cost["planned"]["bytes_per_s"], cost["planned"]["total_bytes_per_s"]) == (2e6, 4e6)
+    assert (cost["planned"]["cost_per_hour"], cost["planned"]["currency"]) == (0.144, "EUR")
+    assert cost["planned"]["by_racks"] == [
+        {"from": "az2", "to": "az1", "bytes_per_s": 2e6, "cost_per_hour": 0.144, "currency": "EUR"}
+    ]
+
+
+def test_each_round_begins_where_the_one_before_it_ends() -> None:
+    now, made = imagined(Change(new_members=("az1", "az2"), topics={"t": 8}))
+    costs = costs_of(Scales(WEIGHTS, None, near=None), now, [*made, *made])
+    assert len(costs) >= 2
+    assert [c["present"] for c in costs[1:]] == [c["planned"] for c in costs[:-1]]
+    assert "cost_per_hour" not in costs[0]["planned"], "bytes without a price"
+    assert (costs[-1]["planned"]["weighed"], costs[-1]["planned"]["owned"]) == (4, 8), "new partitions have no weight"
+
+
+def test_cost_is_drawn_once_something_is_weighed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    now, made = imagined(Change(without_racks=("az2",)))
+    found = [Imagined(one, consumers_of(one, now), {}) for one in made]
+    draw_rounds(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), Cost(0, 3, 0))
+    drawn = capsys.readouterr().out
+    assert "now, reading from leaders: 0.0 B/s of 4.00 MB/s cross racks, 0.0000 EUR per hour" in drawn
+    assert "afterwards, reading from leaders: 2.00 MB/s of 4.00 MB/s cross racks, 0.1440 EUR per hour" in drawn
+    assert "2.00 MB/s, 0.1440 EUR per hour │" in drawn, "of each round"
+    assert re.search(r"│ now +│.*│ 3 +│ 0 +│ 0.0 B/s, 0.0000 EUR per hour +│", drawn), "and before the first"
+    draw_rounds(found, [], Cost(0, 3, 0))
+    assert "across racks" not in capsys.readouterr().out

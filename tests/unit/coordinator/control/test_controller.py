@@ -1,0 +1,305 @@
+"""The control topic and the desk behind it, with real clients on the embedded brokers; and the commands that order."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.coordinator.control.controller import ControlDesk, ControlReport
+from bellwether_kafka.coordinator.control.records import (
+    Beat,
+    ControlSettings,
+    Order,
+    OrderKind,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+    encode,
+)
+from bellwether_kafka.coordinator.control.topic import (
+    ControlTopic,
+    ControlTopicError,
+    ensure_topic,
+    read_all,
+    write_now,
+)
+from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
+from bellwether_kafka.coordinator.membership.commands import Fatal
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.events import Event, OrdersStand, TurnChanged
+from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
+from tests.unit.coordinator.membership.playbook import Play
+
+pytestmark = pytest.mark.embedded
+
+LIMIT_S = 30.0
+BEAT_S = 0.5  # three silent beats must not pass on a busy machine
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(brokers: EmbeddedCluster, request: pytest.FixtureRequest) -> str:
+    name = f"control-{request.node.name}"
+    brokers.create_topic(name, 1)
+    return name
+
+
+def kafka(brokers: EmbeddedCluster) -> dict[str, str]:
+    return {"bootstrap.servers": brokers.bootstrap}
+
+
+def order(kind: OrderKind = OrderKind.LEAVE, seconds: float = 600, target: str = "orders") -> Order:
+    now_ms = int(time.time() * 1000)
+    return Order(kind, target, "eve", now_ms, now_ms + int(seconds * 1000))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in other threads and on brokers
+            await asyncio.sleep(0.01)
+
+
+class Group:
+    """One group of a sidecar: a membership that is told what the desk posts."""
+
+    def __init__(self, *, standby: bool) -> None:
+        self.membership = GroupMembership(MembershipConfig("orders", instance_id="bellwether", standby=standby))
+        self.posted: list[Event] = []
+        self.rules: tuple[Rule, ...] = ()
+        self.fatal: Fatal | None = None
+
+    def post(self, event: Event) -> None:
+        self.posted.append(event)
+        self.membership.handle(event, 0.0)
+
+    def rule(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
+
+    def lead(self) -> None:
+        """As if the broker had said so."""
+        play = Play(instance_id="bellwether").deciding().planned().synced()
+        self.membership = play.machine
+
+    def stands(self) -> OrdersStand | None:
+        return next((event for event in reversed(self.posted) if isinstance(event, OrdersStand)), None)
+
+    def turn(self) -> str:
+        return next((e.reason for e in reversed(self.posted) if isinstance(e, TurnChanged) and e.ours), "")
+
+
+class Sidecar:
+    """A desk with one group."""
+
+    def __init__(self, brokers: EmbeddedCluster, topic: str, name: str, *, standby: bool = True) -> None:
+        self.group = Group(standby=standby)
+        settings = ControlSettings(topic, name, standby)
+        self.reports: list[ControlReport] = []
+        self.desk = ControlDesk(
+            ControlTopic(kafka(brokers), topic),
+            settings,
+            {"orders": self.group},
+            on_control=(self.reports.append,),
+            beat_s=BEAT_S,
+        )
+        self._running = asyncio.create_task(self.desk.run())
+
+    async def die(self) -> None:
+        """Without a word to the others."""
+        self._running.cancel()
+        await self.desk._topic.close()
+
+    async def close(self) -> None:
+        self._running.cancel()
+        await self.desk.close()
+
+
+def story(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+def test_what_is_written_is_heard_by_everybody_and_what_makes_no_sense_is_not(
+    brokers: EmbeddedCluster, topic: str
+) -> None:
+    async def run() -> None:
+        heard: list[tuple[str, Record | None]] = []
+        caught_up = asyncio.Event()
+        write_now(kafka(brokers), topic, b"leave/x", b"nonsense")
+        write_now(kafka(brokers), topic, *encode(order()))
+        control = ControlTopic(kafka(brokers), topic)
+        control.start(lambda key, record: heard.append((key, record)), caught_up.set)
+        await asyncio.wait_for(caught_up.wait(), LIMIT_S)
+        assert [key for key, _ in heard] == ["leave/orders"]
+        control.write(Beat("pod-1"))
+        control.withdraw("leave/orders")
+        await until(lambda: len(heard) == 3)
+        assert heard[1:] == [("beat/pod-1", Beat("pod-1")), ("leave/orders", None)]
+        await control.close()
+        assert read_all(kafka(brokers), topic, LIMIT_S) == {"beat/pod-1": Beat("pod-1")}
+
+    story(run())
+
+
+def test_orders_reach_a_sidecar_that_comes_later_and_end_when_they_expire(brokers: EmbeddedCluster, topic: str) -> None:
+    async def run() -> None:
+        write_now(kafka(brokers), topic, *encode(order(OrderKind.PAUSE, seconds=600)))
+        write_now(kafka(brokers), topic, *encode(order(OrderKind.LEAVE, seconds=3)))
+        sidecar = Sidecar(brokers, topic, "a", standby=False)
+        await until(lambda: sidecar.group.stands() is not None)
+        stands = sidecar.group.stands()
+        assert stands is not None
+        assert "eve has ordered pause" in stands.pause
+        await until(lambda: [o.kind for o in sidecar.reports[-1].orders] == [OrderKind.LEAVE, OrderKind.PAUSE])
+        await until(lambda: (last := sidecar.group.stands()) is not None and not last.leave and bool(last.pause))
+        await sidecar.close()
+
+    story(run())
+
+
+def test_of_two_sidecars_one_is_told_to_lead_and_when_it_dies_the_other(brokers: EmbeddedCluster, topic: str) -> None:
+    async def run() -> None:
+        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        await until(lambda: bool(first.group.turn()))
+        await asyncio.sleep(5 * BEAT_S)
+        # With such quick beats both may claim at once; then the second has made way by now.
+        assert (first.group.membership.our_turn, second.group.membership.our_turn) == (True, False)
+        assert second.reports[-1].living == 1
+        await first.die()
+        await until(lambda: second.group.turn() == "the beat of a has stopped")
+        await until(lambda: second.reports[-1].living == 0)
+        await second.close()
+        assert not [key for key in read_all(kafka(brokers), topic, LIMIT_S) if key == "beat/b"]
+
+    story(run())
+
+
+def test_a_sidecar_that_stops_in_good_order_is_followed_at_once(brokers: EmbeddedCluster, topic: str) -> None:
+    async def run() -> None:
+        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        await until(lambda: bool(first.group.turn()))
+        await asyncio.sleep(5 * BEAT_S)
+        await first.desk.hand_all_over()
+        await first.close()
+        await until(lambda: second.group.turn() == "no sidecar leads it")
+        await second.close()
+
+    story(run())
+
+
+def test_a_group_that_one_sidecar_has_given_up_is_taken_by_another(brokers: EmbeddedCluster, topic: str) -> None:
+    async def run() -> None:
+        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        await until(lambda: bool(first.group.turn()))
+        await asyncio.sleep(5 * BEAT_S)
+        first.group.fatal = Fatal("an error of ours ended it", 1)
+        await until(lambda: second.group.membership.our_turn)
+        await asyncio.sleep(5 * BEAT_S)
+        assert second.group.membership.our_turn, "the first, which lives on, does not want it back"
+        await first.close()
+        await second.close()
+
+    story(run())
+
+
+def test_a_membership_that_is_broken_is_relieved_by_a_standby_if_there_is_one(
+    brokers: EmbeddedCluster, topic: str
+) -> None:
+    async def run() -> None:
+        first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
+        await until(lambda: bool(first.group.turn()))
+        await asyncio.sleep(5 * BEAT_S)
+        assert not await first.desk.relieve("orders", "a bug"), "it does not lead"
+        first.group.lead()
+        relieved = asyncio.create_task(first.desk.relieve("orders", "a bug"))
+        await until(lambda: second.group.turn() == "a hands it over")
+        second.group.lead()
+        second.desk.review()
+        assert await relieved
+        await second.die()
+        await until(lambda: first.reports[-1].living == 0)
+        assert not await first.desk.relieve("orders", "a bug"), "nobody is left"
+        await first.close()
+
+    story(run())
+
+
+def test_without_the_topic_silence_grows_and_what_was_read_still_stands(topic: str) -> None:
+    async def run() -> None:
+        with EmbeddedCluster(brokers=1) as mortal:
+            mortal.create_topic(topic, 1)
+            write_now(kafka(mortal), topic, *encode(order(OrderKind.PAUSE)))
+            sidecar = Sidecar(mortal, topic, "a", standby=False)
+            await until(lambda: sidecar.group.stands() is not None)
+            await until(lambda: sidecar.reports[-1].silence_s < 5 * BEAT_S)
+            mortal.set_broker_down(1)
+            await until(lambda: sidecar.reports[-1].silence_s > 10 * BEAT_S)
+            stands = sidecar.group.stands()
+            assert stands is not None
+            assert stands.pause
+            await sidecar.close()
+
+    story(run())
+
+
+def test_orders_sidecars_and_silence_are_metrics() -> None:
+    registry = CollectorRegistry()
+    metrics = ControlMetrics(registry)
+    labels = {"group": "orders", "kind": "leave"}
+    pins = tuple(PlacementOrder(PlacementKind.PIN, "orders", f"t-{n}", "rack:az1", "eve", 0, 1) for n in (1, 2))
+    metrics.on_control(ControlReport((order(), *pins), 2, 0.5))
+    assert registry.get_sample_value("bellwether_orders", {"group": "orders", "kind": "pin"}) == 2
+    assert registry.get_sample_value("bellwether_orders", labels) == 1
+    assert registry.get_sample_value("bellwether_sidecars") == 3
+    assert registry.get_sample_value("bellwether_control_topic_silence_seconds") == 0.5
+    metrics.on_control(ControlReport((), 0, 9.0))
+    assert registry.get_sample_value("bellwether_orders", labels) is None, "an order that stands no more is not shown"
+
+
+def test_a_topic_with_two_partitions_is_refused(brokers: EmbeddedCluster) -> None:
+    brokers.create_topic("control-wide", 2)
+    with pytest.raises(ControlTopicError, match="has 2 partitions, but order matters"):
+        ensure_topic(kafka(brokers), "control-wide")
+
+
+def bellwether(brokers: EmbeddedCluster, topic: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bellwether_kafka", *arguments, "--bootstrap", brokers.bootstrap, "--topic", topic]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_command_line_orders_lists_and_withdraws(brokers: EmbeddedCluster, topic: str) -> None:
+    ended = bellwether(brokers, topic, "leave", "orders", "--for", "30m", "--reason", "reset")
+    assert ended.returncode == 0, ended.stderr
+    assert "stays out for 30m" in ended.stdout
+    assert "no sidecar that looks after orders has been heard" in ended.stderr
+    found = read_all(kafka(brokers), topic, LIMIT_S)["leave/orders"]
+    assert isinstance(found, Order)
+    assert found.expires_ms - found.at_ms == 30 * 60_000
+    assert found.reason == "reset"
+    assert "ordered leave of 'orders' (reset), until " in bellwether(brokers, topic, "orders").stdout
+    assert bellwether(brokers, topic, "resume", "orders").returncode == 0
+    assert read_all(kafka(brokers), topic, LIMIT_S) == {}
+
+
+def test_an_order_that_nobody_carries_out_is_said_to_be_so(brokers: EmbeddedCluster, topic: str) -> None:
+    ended = bellwether(brokers, topic, "rebalance", "orders", "--wait", "1")
+    assert ended.returncode == 2
+    assert "No sidecar has taken the order within 1 s" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("text", ["soon", "0m", "10", "-1h"])
+def test_a_duration_that_is_none_is_a_sentence(brokers: EmbeddedCluster, topic: str, text: str) -> None:
+    ended = bellwether(brokers, topic, "pause", "orders", f"--for={text}")
+    assert ended.returncode == 2
+    assert f"--for is '{text}'" in ended.stderr

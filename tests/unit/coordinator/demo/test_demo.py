@@ -1,0 +1,69 @@
+"""The demo ends well by itself, and says so in one sentence where it does not."""
+
+import asyncio
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from bellwether_kafka.coordinator.demo import __main__ as demo
+
+pytestmark = pytest.mark.embedded
+
+
+def children() -> set[str]:
+    """Demo members of whatever parent, by command line."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    return {
+        line.split(None, 1)[0] for line in listed.splitlines() if f" {os.getpid()} " in line and "demo_member" in line
+    }
+
+
+def test_the_demo_ends_well_by_itself() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "bellwether_kafka.coordinator.demo"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={**os.environ, "TERM": "dumb"},
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stderr == ""
+    text = ended.stdout
+    for expected in (
+        "protocol range",
+        "protocol cooperative-sticky",
+        "first plan, for 3 members",
+        "c4 joined",
+        "c2 left or died",
+        "topic refunds appeared with 4 partitions",
+        "in the next round, once the former owner has let go",
+        "Every partition is owned by exactly one member in both groups.",
+    ):
+        assert expected in text
+    assert max(map(len, text.splitlines())) <= demo.WIDTH
+    assert "\x1b" not in text
+
+
+def test_a_demo_that_does_not_hold_is_one_sentence_and_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "SCENE_SECONDS", 1.0)
+    out = io.StringIO()
+    assert asyncio.run(demo.perform(Console(file=out, width=demo.WIDTH))) == 1
+    assert "After 1 s" in out.getvalue()
+    assert "Traceback" not in out.getvalue()
+    assert children() == set()
+
+
+def test_an_end_of_the_service_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ends_at_once(self: object, *, handle_signals: bool = True) -> demo.Outcome:
+        return demo.Outcome(2, ("The group is not ours.",))
+
+    monkeypatch.setattr(demo.Service, "run", ends_at_once)
+    out = io.StringIO()
+    assert asyncio.run(demo.perform(Console(file=out, width=demo.WIDTH))) == 1
+    assert "Bellwether has ended: The group is not ours." in out.getvalue()

@@ -1,0 +1,130 @@
+"""Can a group be converted, and is its round wedged: from what DescribeGroups and our own requests say."""
+
+from bellwether_kafka.coordinator.ghosts.coexistence import WEDGED_S, Conversion, WedgeFinder, conversion
+from bellwether_kafka.coordinator.ghosts.coexistence_watch import ConversionWatch
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership.rules import NOT_TO_BE_CONVERTED, with_own
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+SUBSCRIBED = ConsumerProtocolSubscription(topics=("orders",)).encode()
+
+
+def member(name: str, user_data: bytes | None = None, metadata: bytes = SUBSCRIBED) -> DescribedMember:
+    assignment = ConsumerProtocolAssignment(user_data=user_data).encode()
+    return DescribedMember(name, None, metadata, assignment, client_id=name, client_host="/10.0.0.1")
+
+
+def group(
+    *members: DescribedMember, state: str = "Stable", kind: str = "consumer", protocol: str = "range", error: int = 0
+) -> DescribeAnswer:
+    return DescribeAnswer(0, error, state, kind, protocol, members)
+
+
+def obstacles(found: Conversion | None) -> str:
+    assert found is not None
+    assert not found.ready
+    return "; ".join(found.obstacles)
+
+
+def test_plain_consumers_can_be_converted() -> None:
+    assert conversion(group(member("a"), member("b", b""))) == Conversion(())
+
+
+def test_who_carries_user_data_is_named() -> None:
+    said = obstacles(conversion(group(member("a"), member("b", b"state"), member("c", b"state"))))
+    assert "b (/10.0.0.1), c (/10.0.0.1)" in said
+    assert "userData" in said
+
+
+def test_many_are_counted() -> None:
+    assert "and 2 more" in obstacles(conversion(group(*(member(f"m{n}", b"x") for n in range(7)))))
+
+
+def test_what_does_not_parse_is_named() -> None:
+    assert "broken" in obstacles(conversion(group(member("a"), member("broken", metadata=b"\0\1\x7f"))))
+
+
+def test_groups_of_other_types_cannot_be_converted() -> None:
+    assert "'connect'" in obstacles(conversion(group(member("a"), kind="connect")))
+
+
+def test_streams_applications_are_named_as_what_they_are() -> None:
+    assert "Streams" in obstacles(conversion(group(member("a", b"x"), protocol="stream")))
+
+
+def test_an_unfinished_round_says_nothing() -> None:
+    assert conversion(group(member("a"), state="PreparingRebalance")) is None
+    assert conversion(group(error=15)) is None
+
+
+def test_only_changes_are_told() -> None:
+    told: list[tuple[str, bool]] = []
+    watch = ConversionWatch(lambda name, found: told.append((name, found.ready)))
+    for seen in (group(member("a")), group(member("a")), group(state="Dead"), group(member("a", b"x"))):
+        watch.on_seen("orders", seen)
+    assert told == [("orders", True), ("orders", False)]
+
+
+def test_blocking_puts_user_data_into_our_own_assignment_alone() -> None:
+    assignments = (("me", b"mine"), ("a", b"theirs"))
+    blocked = MembershipConfig("orders", online_conversion="block")
+    (mine, own), theirs = with_own(assignments, "me", blocked)
+    assert mine == "me"
+    assert ConsumerProtocolAssignment.decode(own) == ConsumerProtocolAssignment(user_data=NOT_TO_BE_CONVERTED)
+    assert theirs == ("a", b"theirs")
+    assert with_own(assignments, "me", MembershipConfig("orders")) == assignments
+    assert with_own((), "me", blocked) == ()
+
+
+# ---- KAFKA-20570 -----------------------------------------------------------------------------------------------------
+
+
+def preparing(*names: str) -> DescribeAnswer:
+    return group(*(DescribedMember(n, None, client_host="/10.0.0.1") for n in names), state="PreparingRebalance")
+
+
+def test_a_wedge_names_who_came_since_the_group_rested() -> None:
+    finder = WedgeFinder()
+    assert finder.look(group(member("a"), member("b")), None, 0.0) is None
+    assert finder.look(preparing("a", "b", "bad"), 1.0, 2.0) is None, "a broker may be starting"
+    wedged = finder.look(preparing("a", "b", "bad"), 1.0, 1.0 + WEDGED_S)
+    assert wedged is not None
+    assert [m.member_id for m in wedged.suspects] == ["bad"]
+    assert "KAFKA-20570" in wedged.reason
+    assert "bad (/10.0.0.1)" in wedged.reason
+    assert "b (" not in wedged.reason.replace("bad (", "")
+
+
+def test_waiting_for_a_ghost_is_no_wedge() -> None:
+    finder = WedgeFinder()
+    finder.look(group(member("a")), None, 0.0)
+    assert finder.look(preparing("a", "b"), None, 100.0) is None
+
+
+def test_without_a_newcomer_nobody_is_suspected() -> None:
+    finder = WedgeFinder()
+    finder.look(group(member("a")), None, 0.0)
+    wedged = finder.look(preparing("a"), 0.0, 10.0)
+    assert wedged is not None
+    assert wedged.suspects == ()
+    assert "changed its subscription" in wedged.reason
+    assert finder.to_evict(wedged, 10.0) is None
+
+
+def test_a_group_never_seen_at_rest_has_no_suspects() -> None:
+    wedged = WedgeFinder().look(preparing("a", "bad"), 0.0, 10.0)
+    assert wedged is not None
+    assert wedged.suspects == ()
+
+
+def test_suspects_are_evicted_one_at_a_time() -> None:
+    finder = WedgeFinder()
+    finder.look(group(member("a")), None, 0.0)
+    wedged = finder.look(preparing("a", "x", "y"), 0.0, 10.0)
+    assert wedged is not None
+    first = finder.to_evict(wedged, 10.0)
+    assert first is not None
+    assert first.member_id == "x"
+    assert finder.to_evict(wedged, 10.5) is None
+    assert finder.to_evict(wedged, 13.0) is not None

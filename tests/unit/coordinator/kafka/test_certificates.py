@@ -1,0 +1,79 @@
+"""Certificates that are put into their files anew while a client lives."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Delegate, Renewed
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> dict[str, str]:
+    """Properties of a client, with files that exist."""
+    names = {"ssl.certificate.location": "own.pem", "ssl.key.location": "own.key"}
+    for name in names.values():
+        (tmp_path / name).write_text("first")
+    return {"bootstrap.servers": "127.0.0.1:9", **{key: str(tmp_path / name) for key, name in names.items()}}
+
+
+def put(properties: dict[str, str], name: str, text: str) -> None:
+    """As those do who write certificates: another file, put in its place."""
+    path = Path(properties[name])
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+class Maker:
+    """Makes strings instead of clients; fails as librdkafka does while `refuses`."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.refuses = False
+
+    def __call__(self) -> str:
+        if self.refuses:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "the key does not fit the certificate"))
+        self.made += 1
+        return f"client {self.made}"
+
+
+def test_a_client_whose_certificate_is_renewed_on_disk_is_made_anew_once(named: dict[str, str]) -> None:
+    renewed = Renewed(Maker(), named)
+    assert not renewed.look()
+    put(named, "ssl.certificate.location", "second")
+    assert renewed.look()
+    assert renewed.client == "client 2"
+    assert not renewed.look()
+
+
+def test_a_certificate_whose_key_is_not_there_yet_is_taken_when_it_is(named: dict[str, str]) -> None:
+    make = Maker()
+    renewed = Renewed(make, named)
+    put(named, "ssl.certificate.location", "second")
+    make.refuses = True
+    assert not renewed.look()
+    assert renewed.client == "client 1", "the old one still serves"
+    put(named, "ssl.key.location", "second")
+    make.refuses = False
+    assert renewed.look()
+
+
+def test_a_file_that_is_gone_for_a_moment_is_a_change_too(named: dict[str, str]) -> None:
+    files = CertificateFiles(named)
+    Path(named["ssl.key.location"]).unlink()
+    assert files.changed()
+
+
+def test_without_certificates_nothing_is_ever_renewed() -> None:
+    renewed = Renewed(Maker(), {"bootstrap.servers": "127.0.0.1:9"})
+    assert not renewed.look()
+
+
+def test_who_holds_a_delegate_speaks_to_the_newest_client(named: dict[str, str]) -> None:
+    renewed = Renewed(Maker(), named)
+    delegate = Delegate(renewed)
+    put(named, "ssl.key.location", "second")
+    renewed.look()
+    assert delegate.upper() == "CLIENT 2"

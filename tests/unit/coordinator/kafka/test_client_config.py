@@ -1,0 +1,92 @@
+"""librdkafka's properties as kafka-python's arguments, and a clear word about each one that cannot be used."""
+
+import pytest
+
+from bellwether_kafka.coordinator.kafka.client_config import ClientConfigError, client_config, librdkafka_properties
+
+KEY = "k"
+BROKER = {"bootstrap.servers": "b1:9092, b2:9093"}
+LOGIN = {"security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u"}
+
+
+def test_addresses_and_the_receive_limit() -> None:
+    config = client_config(BROKER)
+    assert config["bootstrap_servers"] == ["b1:9092", "b2:9093"]
+    assert config["receive_message_max_bytes"] == 100_000_000
+    assert client_config({**BROKER, "receive.message.max.bytes": "5"})["receive_message_max_bytes"] == 5
+
+
+@pytest.mark.parametrize("servers", ["host", "[::1]:9092", "host:9092"])
+def test_addresses_that_are_fine(servers: str) -> None:
+    assert client_config({"bootstrap.servers": servers})["bootstrap_servers"] == [servers]
+
+
+def test_security_in_full() -> None:
+    config = client_config(
+        {
+            **BROKER,
+            **LOGIN,
+            "sasl.password": "p",
+            "ssl.ca.location": "/ca.pem",
+            "ssl.certificate.location": "/cert.pem",
+            "ssl.key.location": "/key.pem",
+            "ssl.key.password": KEY,
+            "ssl.endpoint.identification.algorithm": "none",
+        }
+    )
+    assert config["security_protocol"] == "SASL_SSL"
+    assert config["sasl_mechanism"] == "SCRAM-SHA-512"
+    assert (config["sasl_plain_username"], config["sasl_plain_password"]) == ("u", "p")
+    assert (config["ssl_cafile"], config["ssl_certfile"], config["ssl_keyfile"]) == ("/ca.pem", "/cert.pem", "/key.pem")
+    assert config["ssl_password"] == KEY
+    assert config["ssl_check_hostname"] is False
+
+
+def test_kerberos_needs_no_password() -> None:
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
+    assert client_config({**BROKER, **login})["sasl_kerberos_service_name"] == "kafka"
+
+
+def test_a_pinned_version() -> None:
+    assert client_config({**BROKER, "bellwether.api.version": "2.3"})["api_version"] == (2, 3)
+
+
+def test_what_concerns_only_the_other_client_is_passed_over() -> None:
+    assert client_config({**BROKER, "log_level": "0"}) == client_config(BROKER)
+
+
+def test_our_own_properties_never_reach_librdkafka() -> None:
+    assert librdkafka_properties({**BROKER, "bellwether.embedded.brokers": "true"}) == BROKER
+
+
+@pytest.mark.parametrize(
+    ("properties", "name"),
+    [
+        ({}, "bootstrap.servers"),
+        ({"bootstrap.servers": " , "}, "bootstrap.servers"),
+        ({"bootstrap.servers": "host:port"}, "bootstrap.servers"),
+        ({"bootstrap.servers": "host:70000"}, "bootstrap.servers"),
+        ({**BROKER, "group.id": "g"}, "group.id"),
+        ({**BROKER, "ssl.keystore.location": "x"}, "ssl.keystore.location"),
+        ({**BROKER, "security.protocol": "TLS"}, "security.protocol"),
+        ({**BROKER, "reconnect.backoff.ms": "soon"}, "reconnect.backoff.ms"),
+        ({**BROKER, "enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification"),
+        ({**BROKER, "ssl.endpoint.identification.algorithm": "maybe"}, "ssl.endpoint.identification.algorithm"),
+        ({**BROKER, "bellwether.api.version": "new"}, "bellwether.api.version"),
+        ({**BROKER, **LOGIN}, "sasl.password"),
+        ({**BROKER, **LOGIN, "sasl.mechanism": "OAUTHBEARER", "sasl.password": "p"}, "sasl.mechanism"),
+        ({**BROKER, "security.protocol": "SASL_SSL"}, "sasl.mechanism"),
+        ({**BROKER, "sasl.mechanism": "PLAIN"}, "security.protocol"),
+    ],
+)
+def test_what_cannot_be_used_is_named_in_one_sentence(properties: dict[str, str], name: str) -> None:
+    with pytest.raises(ClientConfigError) as error:
+        client_config(properties)
+    assert name in str(error.value)
+    assert str(error.value).endswith(".")
+
+
+def test_a_secret_is_never_in_the_message() -> None:
+    with pytest.raises(ClientConfigError) as error:
+        client_config({**BROKER, "sasl.mechanism": "PLAIN", "sasl.password": "hunter2"})
+    assert "hunter2" not in str(error.value)

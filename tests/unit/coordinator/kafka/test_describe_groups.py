@@ -1,0 +1,94 @@
+"""Describe calls that the client library does not know: layouts of ours, through the library's own codec."""
+
+import uuid
+from typing import Any
+
+from bellwether_kafka.coordinator.kafka.describe_groups import (
+    ConsumerGroupDescribeResponse,
+    DescribeByBroker,
+    StreamsGroupDescribeResponse,
+    describe_message,
+    described_by_broker,
+)
+from bellwether_kafka.coordinator.membership.events import Node
+
+NODE = Node(1, "b", 9092)
+
+
+def asked(protocol: Any) -> DescribeByBroker:
+    return DescribeByBroker(7, NODE, "g", protocol, 1_000)
+
+
+def test_requests_are_as_on_the_wire() -> None:
+    # COMPACT_ARRAY of one COMPACT_STRING "g", false, no tagged fields.
+    for protocol, key in (("consumer", 69), ("streams", 89)):
+        message = describe_message(asked(protocol))
+        assert key == message.API_KEY
+        assert bytes(message.encode(version=0)) == bytes.fromhex("02" + "0267" + "00" + "00")
+
+
+def test_a_consumer_group_is_read() -> None:
+    group = ConsumerGroupDescribeResponse.DescribedGroup
+    member = group.Member
+    held = member.Assignment
+    partitions = held.TopicPartitions(topic_id=uuid.UUID(int=5), topic_name="t", partitions=[0, 2])
+    sent = ConsumerGroupDescribeResponse(
+        throttle_time_ms=0,
+        groups=[
+            group(
+                error_code=0,
+                error_message=None,
+                group_id="g",
+                group_state="Stable",
+                group_epoch=3,
+                assignment_epoch=2,
+                assignor_name="uniform",
+                members=[
+                    member(
+                        member_id="m",
+                        instance_id=None,
+                        rack_id="az1",
+                        member_epoch=2,
+                        client_id="c",
+                        client_host="/h",
+                        subscribed_topic_names=["t"],
+                        subscribed_topic_regex=None,
+                        assignment=held(topic_partitions=[partitions]),
+                        target_assignment=held(topic_partitions=[]),
+                        member_type=1,
+                    )
+                ],
+                authorized_operations=0,
+            )
+        ],
+    )
+    for version in (0, 1):
+        data = bytes(sent.encode(version=version))
+        found = described_by_broker(asked("consumer"), ConsumerGroupDescribeResponse.decode(data, version=version))
+        (read,) = found.members
+        assert (found.state, found.epoch, found.assignor) == ("Stable", 2, "uniform")
+        assert (read.rack, read.topics, read.assigned) == ("az1", ("t",), (("t", (0, 2)),))
+
+
+def test_a_streams_group_without_topology_is_read() -> None:
+    group = StreamsGroupDescribeResponse.DescribedGroup
+    sent = StreamsGroupDescribeResponse(
+        throttle_time_ms=0,
+        groups=[
+            group(
+                error_code=0,
+                error_message=None,
+                group_id="g",
+                group_state="NotReady",
+                group_epoch=1,
+                assignment_epoch=0,
+                topology=None,
+                members=[],
+                authorized_operations=0,
+            )
+        ],
+    )
+    found = described_by_broker(
+        asked("streams"), StreamsGroupDescribeResponse.decode(bytes(sent.encode(version=0)), version=0)
+    )
+    assert (found.state, found.subtopologies, found.members) == ("NotReady", (), ())

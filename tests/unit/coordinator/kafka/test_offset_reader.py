@@ -1,0 +1,172 @@
+"""End offsets and committed offsets, read from embedded brokers: values, ages, failures that are sentences."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
+
+from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
+from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
+from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
+from bellwether_kafka.coordinator.kafka.offset_requests import (
+    FetchedOffsets,
+    FetchOffsets,
+    offsets_answer,
+    offsets_message,
+)
+from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError
+from bellwether_kafka.coordinator.membership.events import Failure, Node
+
+pytestmark = pytest.mark.embedded
+Answer = TypeVar("Answer")
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("store", 3)
+        cluster.create_topic("input", 2)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        for partition, records in ((0, 5), (2, 7)):
+            for _ in range(records):
+                producer.produce("store", b"x", partition=partition)
+        assert producer.flush(20) == 0
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "app", "log_level": 0})
+        consumer.commit(offsets=[TopicPartition("input", 1, 42)], asynchronous=False)
+        consumer.close()
+        yield cluster
+
+
+@pytest.fixture
+def reader(brokers: EmbeddedCluster) -> Iterator[OffsetReader]:
+    cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
+    reader = OffsetReader(cluster.admin, Groups())
+    yield reader
+    reader.close()
+    cluster.close()
+
+
+class Groups:
+    """Answers in the transport's place for a group that has committed 42 for the last partition of everything."""
+
+    def __init__(self, error: int = 0, trouble: Exception | None = None) -> None:
+        self.error = error
+        self.trouble = trouble
+
+    async def committed(self, group_id: str, topics: Mapping[str, int], timeout_ms: int = 5_000) -> FetchedOffsets:
+        if self.trouble is not None:
+            raise self.trouble
+        at = "input-0" if self.error else ""
+        return FetchedOffsets({t: [-1] * (n - 1) + [42] for t, n in topics.items()}, self.error, at)
+
+
+def test_the_transport_fetches_committed_offsets(brokers: EmbeddedCluster) -> None:
+    async def fetch() -> FetchedOffsets:
+        transport = Transport({"bootstrap.servers": brokers.bootstrap, "bellwether.embedded.brokers": "true"})
+        await transport.start()
+        try:
+            return await transport.committed("app", {"input": 2, "store": 1})
+        finally:
+            await transport.close()
+
+    assert run(fetch()) == FetchedOffsets({"input": [-1, 42], "store": [-1]})
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        (Groups(error=30), "committed offsets of app: GROUP_AUTHORIZATION_FAILED for input-0"),
+        (Groups(trouble=TransportError(Failure.DISCONNECTED, "gone")), "committed offsets of app: gone"),
+        (Groups(trouble=TimeoutError()), "committed offsets of app: no answer in time"),
+    ],
+)
+def test_trouble_with_the_group_is_a_sentence(brokers: EmbeddedCluster, groups: Groups, said: str) -> None:
+    cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap})
+    reader = OffsetReader(cluster.admin, groups)
+    found = run(reader.end_offsets("app", {}, {"input": 1}, 1.0))
+    assert found.failure == said
+    reader.close()
+    cluster.close()
+
+
+@pytest.mark.parametrize("version", range(1, 10))
+def test_offsets_in_every_version(version: int) -> None:
+    command = FetchOffsets(0, Node(1, "b", 1), "app", {"input": 2}, 1_000)
+    asked = OffsetFetchRequest.decode(offsets_message(command).encode(version=version), version=version)
+    group = asked.groups[0] if version >= 8 else asked
+    assert (group.group_id, group.topics[0].name, list(group.topics[0].partition_indexes)) == ("app", "input", [0, 1])
+    top, nested = OffsetFetchResponse, OffsetFetchResponse.OffsetFetchResponseGroup
+    for error, expected in (
+        (0, FetchedOffsets({"input": [-1, 42]})),
+        (3, FetchedOffsets({"input": [-1, -1]}, 3, "input-1")),
+    ):
+        fields = {"partition_index": 1, "committed_offset": 42, "metadata": "", "error_code": error}
+        old = top.OffsetFetchResponseTopic
+        new = nested.OffsetFetchResponseTopics
+        sent = top(
+            topics=[old(name="input", partitions=[old.OffsetFetchResponsePartition(**fields)])],
+            groups=[
+                nested(
+                    group_id="app",
+                    topics=[new(name="input", partitions=[new.OffsetFetchResponsePartitions(**fields)])],
+                )
+            ],
+        )
+        assert offsets_answer(command, top.decode(sent.encode(version=version), version=version)) == expected
+
+
+def run(work: Coroutine[Any, Any, Answer]) -> Answer:
+    async def bounded() -> Answer:
+        return await asyncio.wait_for(work, 30)
+
+    return asyncio.run(bounded())
+
+
+def test_ends_and_committed_offsets_by_topic(reader: OffsetReader) -> None:
+    assert run(reader.ends({"store": 3}, 10.0))["store"].tolist() == [5, 0, 7]
+    assert run(reader.committed("app", {"input": 2}, 10.0))["input"].tolist() == [-1, 42]
+    assert run(reader.ends({}, 10.0)) == {}
+
+
+def test_a_source_changelog_ends_at_its_committed_offsets(reader: OffsetReader) -> None:
+    found = run(reader.end_offsets("app", {"store": 3}, {"input": 2}, 10.0))
+    assert found.failure is None
+    assert found.read_at_ms > 1_600_000_000_000
+    assert {topic: ends.tolist() for topic, ends in found.ends.items()} == {"store": [5, 0, 7], "input": [0, 42]}
+
+
+def test_a_topic_that_is_not_there_is_a_failure_that_names_it(reader: OffsetReader) -> None:
+    found = run(reader.end_offsets("app", {"nowhere": 1}, {}, 5.0))
+    assert found.failure is not None
+    assert "end offset of nowhere-0" in found.failure
+
+
+def test_silence_is_a_failure_within_the_limit() -> None:
+    cluster = ClusterReader({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"})
+    reader = OffsetReader(cluster.admin, Groups())
+    found = run(reader.end_offsets("app", {"store": 1}, {}, 0.5))
+    assert found.failure is not None
+    reader.close()
+    cluster.close()
+
+
+def test_ends_are_as_young_as_the_reports_that_they_are_compared_with(brokers: EmbeddedCluster) -> None:
+    """Rounds may follow one another within a tenth of a second; an end from before the last one makes standbys that are
+    ahead of it count as lost."""
+    now = [100.0]
+    cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
+    reader = OffsetReader(cluster.admin, Groups(), clock=lambda: now[0], wall_clock=lambda: now[0])
+
+    async def reads() -> list[int]:
+        found = []
+        for later in (0.0, 0.25, 0.5):
+            now[0] += later
+            found.append((await reader.end_offsets("app", {"store": 3}, {}, 10.0)).read_at_ms)
+        return found
+
+    assert run(reads()) == [100_000, 100_250, 100_750]
+    reader.close()
+    cluster.close()

@@ -1,0 +1,238 @@
+"""Messages in every version that brokers speak, failures by kind, and what happens where no broker is."""
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pytest
+from kafka import errors
+from kafka.protocol.admin.groups import DescribeGroupsResponse
+from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
+from bellwether_kafka.coordinator.kafka.transport import Transport, UnreachableError
+from bellwether_kafka.coordinator.membership.commands import Describe, FindCoordinator, Heartbeat, Join, Leave
+from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, JoinedMember, Node, RequestFailed
+
+NODE = Node(1, "127.0.0.1", 9092)
+JOIN = Join(1, NODE, "orders", "bw-1", "bw", (("range", b"me"), ("sticky", b"me")), "why", 10_000, 15_000, 305_000)
+LEAVE = Leave(1, NODE, "orders", "bw-1", "bw", "bye", 1_000)
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_join_in_every_version(version: int) -> None:
+    request = message(JOIN)
+    read = JoinGroupRequest.decode(request.encode(version=version), version=version)
+    assert (read.group_id, read.member_id, read.session_timeout_ms) == ("orders", "bw-1", 10_000)
+    assert [(p.name, bytes(p.metadata)) for p in read.protocols] == [("range", b"me"), ("sticky", b"me")]
+    if version >= 5:
+        assert read.group_instance_id == "bw"
+    if version >= 8:
+        assert read.reason == "why"
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_join_answer_in_every_version(version: int) -> None:
+    entry = JoinGroupResponse.JoinGroupResponseMember(member_id="a", group_instance_id="i", metadata=b"blob")
+    sent = JoinGroupResponse(
+        error_code=0,
+        generation_id=7,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader="bw-1",
+        skip_assignment=True,
+        member_id="bw-1",
+        members=[entry],
+    )
+    read = answer(JOIN, JoinGroupResponse.decode(sent.encode(version=version), version=version))
+    expected = JoinedMember("a", "i" if version >= 5 else None, b"blob")
+    assert read.members == (expected,)
+    assert (read.generation, read.protocol, read.leader) == (7, "range", "bw-1")
+    assert read.skip_assignment == (version >= 9)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_leave_in_every_version(version: int) -> None:
+    read = LeaveGroupRequest.decode(message(LEAVE).encode(version=version), version=version)
+    if version < 3:
+        assert read.member_id == "bw-1"
+    else:
+        assert [(m.member_id, m.group_instance_id) for m in read.members] == [("bw-1", "bw")]
+
+
+@pytest.mark.parametrize("version", [2, 4, 5])
+def test_a_leave_answer_tells_the_members_error(version: int) -> None:
+    entry = LeaveGroupResponse.MemberResponse(member_id="bw-1", group_instance_id=None, error_code=25)
+    sent = LeaveGroupResponse(error_code=0, members=[entry])
+    read = answer(LEAVE, LeaveGroupResponse.decode(sent.encode(version=version), version=version))
+    assert read.error == (25 if version >= 3 else 0)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_finding_the_coordinator_in_every_version(version: int) -> None:
+    command = FindCoordinator(5, "orders", 1_000)
+    read = FindCoordinatorRequest.decode(message(command).encode(version=version), version=version)
+    assert (read.coordinator_keys if version >= 4 else [read.key]) == ["orders"]
+    if version >= 1:
+        assert read.key_type == 0
+    entry = FindCoordinatorResponse.Coordinator(key="orders", node_id=1, host="127.0.0.1", port=9092, error_code=0)
+    sent = FindCoordinatorResponse(node_id=1, host="127.0.0.1", port=9092, error_code=0, coordinators=[entry])
+    received = FindCoordinatorResponse.decode(sent.encode(version=version), version=version)
+    assert answer(command, received) == CoordinatorAnswer(5, 0, NODE)
+
+
+def test_a_coordinator_that_is_not_there_yet() -> None:
+    sent = FindCoordinatorResponse(node_id=-1, host="", port=-1, error_code=15)
+    received = FindCoordinatorResponse.decode(sent.encode(version=3), version=3)
+    assert answer(FindCoordinator(5, "orders", 1_000), received) == CoordinatorAnswer(5, 15)
+
+
+def test_a_description_tells_what_kind_of_group_it_is_not() -> None:
+    group = DescribeGroupsResponse.DescribedGroup(
+        error_code=69, error_message="Group orders is not a classic group.", group_id="orders", group_state="Dead",
+        protocol_type="", protocol_data="", members=[],
+    )  # fmt: skip
+    received = DescribeGroupsResponse.decode(DescribeGroupsResponse(groups=[group]).encode(version=6), version=6)
+    read = answer(Describe(1, NODE, "orders", 1_000), received)
+    assert (read.error, read.message) == (69, "Group orders is not a classic group.")
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (errors.SaslAuthenticationFailedError("x"), Failure.AUTHENTICATION),
+        (errors.UnsupportedSaslMechanismError("x"), Failure.AUTHENTICATION),
+        (errors.KafkaConnectionError("Handshake failed: certificate"), Failure.AUTHENTICATION),
+        # How a broker's refusal of our certificate comes back in TLS 1.3: after the handshake, as a lost connection.
+        (
+            errors.KafkaConnectionError("[SSL: SSLV3_ALERT_CERTIFICATE_EXPIRED] ssl/tls alert (_ssl.c:2580)"),
+            Failure.AUTHENTICATION,
+        ),
+        (
+            errors.KafkaConnectionError("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred (_ssl.c:2580)"),
+            Failure.DISCONNECTED,
+        ),
+        (errors.IncompatibleBrokerVersion("x"), Failure.UNSUPPORTED),
+        (errors.KafkaTimeoutError("x"), Failure.TIMED_OUT),
+        (errors.RequestTimedOutError("x"), Failure.TIMED_OUT),
+        (errors.KafkaConnectionError("x"), Failure.DISCONNECTED),
+        (errors.NodeNotReadyError("x"), Failure.DISCONNECTED),
+        (ConnectionResetError(), Failure.DISCONNECTED),
+        (errors.InvalidReceiveError("x"), Failure.MALFORMED),
+        (IndexError(), Failure.MALFORMED),
+        (RuntimeError("x"), Failure.DISCONNECTED),
+    ],
+)
+def test_errors_of_the_library_by_kind(error: Exception, failure: Failure) -> None:
+    assert failure_of(error) is failure
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+
+    async def story() -> None:
+        transport = Transport({"bootstrap.servers": address})
+        try:
+            with pytest.raises(UnreachableError, match=rf"bootstrap.servers \({address}\)"):
+                await transport.start(3_000)
+            failed = await transport.request(Heartbeat(9, Node(1, "127.0.0.1", 1), "orders", "m", None, 1, 500))
+            assert failed == RequestFailed(9, Failure.DISCONNECTED, failed.reason)
+        finally:
+            await transport.close()
+            await transport.close()
+
+    asyncio.run(story())
+
+
+class Mute:
+    """Answers ApiVersions, then never again: a half-open connection. `connections` counts who came."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = self._socket.getsockname()
+        self.connections = 0
+        self.closed = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            first = connection.recv(65_536)
+            (correlation,) = struct.unpack_from(">i", first, 8)
+            # ApiVersions v2: no error, JoinGroup 0-5, Heartbeat 0-3, ApiVersions 0-2, not throttled
+            keys = struct.pack(">i" + "hhh" * 3, 3, 11, 0, 5, 12, 0, 3, 18, 0, 2)
+            body = struct.pack(">ih", correlation, 0) + keys + struct.pack(">i", 0)
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            while connection.recv(65_536):
+                pass
+            self.closed.set()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def mute() -> Iterator[Mute]:
+    broker = Mute()
+    yield broker
+    broker.close()
+
+
+def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mute) -> None:
+    node = Node(1, *mute.address)
+    properties = {"bootstrap.servers": f"127.0.0.1:{mute.address[1]}", "bellwether.api.version": "2.3"}
+
+    async def story() -> None:
+        transport = Transport(properties)
+        await transport.start(1_000)
+        parked = asyncio.create_task(transport.request(Join(1, node, "g", "", None, (), "", 1, 1, 60_000)))
+        other = asyncio.create_task(transport.request(Join(2, node, "h", "", None, (), "", 1, 1, 60_000)))
+        late = await transport.request(Heartbeat(3, node, "g", "m", None, 1, 300))
+        assert late == RequestFailed(3, Failure.TIMED_OUT, late.reason)
+        assert mute.connections == 4, "bootstrap, control and one per group"
+        assert not parked.done()
+        mute.closed.clear()
+        transport.abandon("g")
+        failed = await asyncio.wait_for(parked, 5)
+        assert failed == RequestFailed(1, Failure.DISCONNECTED, failed.reason)
+        assert await asyncio.to_thread(mute.closed.wait, 5)
+        assert not other.done(), "the other group's join stays where it is"
+        other.cancel()
+        await transport.close()
+
+    asyncio.run(story())
+
+
+def test_the_next_search_asks_the_next_bootstrap_server(mute: Mute) -> None:
+    other = Mute()
+    servers = f"127.0.0.1:{mute.address[1]},127.0.0.1:{other.address[1]}"
+
+    async def story() -> None:
+        transport = Transport({"bootstrap.servers": servers, "bellwether.api.version": "2.3"})
+        try:
+            await transport.start(500)
+            assert sorted((mute.connections, other.connections)) == [0, 1], "the library shuffles them"
+            await transport.request(FindCoordinator(1, "g", 300, attempt=1))
+            assert (mute.connections, other.connections) == (1, 1)
+            await transport.request(FindCoordinator(2, "g", 300, attempt=2))
+            assert (mute.connections, other.connections) == (1, 1), "round and round"
+        finally:
+            await transport.close()
+
+    try:
+        asyncio.run(story())
+    finally:
+        other.close()

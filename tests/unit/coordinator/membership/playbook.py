@@ -1,0 +1,157 @@
+"""A small language for stories about `GroupMembership`: events go in, the commands that come out are looked at.
+
+A `Play` has a clock that only the story moves. Answers are addressed to the last request of their kind by themselves.
+"""
+
+from typing import TypeVar
+
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.member import State
+
+NODE = e.Node(1, "broker1", 9092)
+OTHER_NODE = e.Node(2, "broker2", 9092)
+ME = "bw-1"
+C = TypeVar("C", bound=c.Command)
+
+
+def member(member_id: str, instance_id: str | None = None) -> e.JoinedMember:
+    return e.JoinedMember(member_id, instance_id, b"metadata of " + member_id.encode())
+
+
+def seen(member_id: str, instance_id: str | None = None) -> e.DescribedMember:
+    return e.DescribedMember(member_id, instance_id)
+
+
+class Play:
+    def __init__(self, **settings: object) -> None:
+        self.config = MembershipConfig(group_id="orders", **settings)
+        self.machine = GroupMembership(self.config)
+        self.now = 100.0
+        self.seen: list[c.Command] = []
+        self.requests: dict[type, int] = {}
+        self.last = self._take(self.machine.start(self.now))
+
+    # ---- what happens ----
+
+    def tell(self, event: e.Event) -> "Play":
+        self.last = self._take(self.machine.handle(event, self.now))
+        return self
+
+    def later(self, seconds: float) -> "Play":
+        """Time passes without anything being told: the process was paused."""
+        self.now += seconds
+        return self
+
+    def wake(self) -> "Play":
+        """On to the next deadline."""
+        deadline = self.machine.deadline()
+        assert deadline is not None, "nothing is due ever"
+        self.now = max(self.now, deadline)
+        return self.tell(e.Wake())
+
+    def run(self, seconds: float, heartbeats: int | None = 0) -> list[c.Command]:
+        """Lives through this time, with every heartbeat answered by `heartbeats` (None: not at all)."""
+        end, out = self.now + seconds, list[c.Command]()
+        while (deadline := self.machine.deadline()) is not None and deadline <= end:
+            self.wake()
+            out += self.last
+            while heartbeats is not None and any(isinstance(command, c.Heartbeat) for command in self.last):
+                self.heartbeat(heartbeats)
+                out += self.last
+        self.now = end
+        return out
+
+    def until_join(self, counts: list[int | None]) -> float:
+        """Lives on until a Join comes and returns how long that took. Heartbeats are answered with 27, head counts with
+        these numbers of members (the last one again and again), None for a broker that describes no groups."""
+        began, looks, todo = self.now, 0, list(self.last)
+        for _ in range(500):
+            match todo.pop(0) if todo else None:
+                case None:
+                    self.wake()
+                case c.Join():
+                    return self.now - began
+                case c.Heartbeat():
+                    self.heartbeat(27)
+                case c.Describe():
+                    count = counts[min(looks, len(counts) - 1)]
+                    looks += 1
+                    people = [seen(str(i)) for i in range(count or 0)]
+                    self.described("PreparingRebalance", *people, error=69 if count is None else 0)
+                case _:
+                    continue
+            todo += self.last
+        raise AssertionError("it never came back")
+
+    def found(self, node: e.Node | None = NODE, error: int = 0) -> "Play":
+        return self.tell(e.CoordinatorAnswer(self.requests[c.FindCoordinator], error, node if not error else None))
+
+    def described(self, state: str = "Empty", *members: e.DescribedMember, **more: object) -> "Play":
+        answer = {"error": 0, "protocol_type": "consumer" if members else "", **more}
+        return self.tell(e.DescribeAnswer(self.requests[c.Describe], state=state, members=members, **answer))
+
+    def joined(self, *members: e.JoinedMember, generation: int = 1, leader: str = ME, **more: object) -> "Play":
+        answer = {"error": 0, "protocol": "range", "member_id": ME, "members": members, **more}
+        return self.tell(e.JoinAnswer(self.requests[c.Join], generation=generation, leader=leader, **answer))
+
+    def refused(self, error: int, **more: str) -> "Play":
+        return self.tell(e.JoinAnswer(self.requests[c.Join], error, **more))
+
+    def planned(self, generation: int = 1, *, withheld: bool = False, topics: tuple[str, ...] = ("t",)) -> "Play":
+        return self.tell(e.DecisionReady(generation, (("a", b"plan of a"), (ME, b"nothing")), withheld, topics))
+
+    def synced(self, error: int = 0) -> "Play":
+        return self.tell(e.SyncAnswer(self.requests[c.Sync], error))
+
+    def heartbeat(self, error: int = 0) -> "Play":
+        return self.tell(e.HeartbeatAnswer(self.requests[c.Heartbeat], error))
+
+    def left(self, error: int = 0) -> "Play":
+        return self.tell(e.LeaveAnswer(self.requests[c.Leave], error))
+
+    def failed(self, kind: type[c.Request], failure: e.Failure = e.Failure.DISCONNECTED, reason: str = "x") -> "Play":
+        return self.tell(e.RequestFailed(self.requests[kind], failure, reason))
+
+    # ---- beginnings ----
+
+    def joining(self) -> "Play":
+        return self.found().described()
+
+    def deciding(self, generation: int = 1, *others: str) -> "Play":
+        members = [member(ME), *map(member, others or ("a",))]
+        return self.joining().joined(*members, generation=generation)
+
+    def stable(self) -> "Play":
+        """Leads member "a" in generation 1."""
+        return self.deciding().planned().synced()
+
+    def stable_alone(self) -> "Play":
+        return self.joining().joined(member(ME)).synced()
+
+    # ---- what came of it ----
+
+    @property
+    def state(self) -> State:
+        return self.machine.state
+
+    def sent(self, kind: type[C]) -> C:
+        """The one command of this kind in the last answer."""
+        (command,) = [command for command in self.last if isinstance(command, kind)]
+        return command
+
+    def kinds(self) -> list[str]:
+        """The last answer without its notes."""
+        return [type(command).__name__ for command in self.last if not isinstance(command, c.Note)]
+
+    def notes(self) -> list[tuple[c.NoteKind, str]]:
+        return [(command.kind, command.reason) for command in self.seen if isinstance(command, c.Note)]
+
+    def _take(self, commands: tuple[c.Command, ...]) -> tuple[c.Command, ...]:
+        for command in commands:
+            self.seen.append(command)
+            if isinstance(command, c.Request):
+                self.requests[type(command)] = command.request_id
+        return commands

@@ -1,0 +1,77 @@
+"""A group that somebody else leads, and a membership on its way into it: what the stories of taking over begin with."""
+
+from itertools import islice
+
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.broker_order import spread_hash
+from tests.unit.coordinator.membership.playbook import Play, member
+
+REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27
+GROUP_MAX_SIZE_REACHED = 81
+
+
+def ids(bucket: int, count: int, *, prefix: str = "m") -> list[str]:
+    """Ids in this bucket of any table of up to 256, whatever the order: their hashes are small and positive."""
+    found = (f"{prefix}-{i}" for i in range(100_000) if spread_hash(f"{prefix}-{i}") & 255 == bucket)
+    return list(islice(found, count))
+
+
+GOOD, (BAD, ALSO_BAD, WORSE) = ids(0, 1, prefix="bellwether")[0], ids(15, 3, prefix="bellwether")
+LEADER, OTHER, THIRD = ids(3, 1)[0], ids(7, 1)[0], ids(11, 1)[0]
+
+
+def client(member_id: str, name: str, instance: str | None = None) -> e.DescribedMember:
+    return e.DescribedMember(member_id, instance, b"m", b"a", name, "/127.0.0.1")
+
+
+GROUP = (client(LEADER, "leader"), client(OTHER, "other"), client(THIRD, "third"))
+
+COOPERATIVE = "cooperative-sticky"
+
+
+def stable(play: Play, *members: e.DescribedMember, protocol: str = "range") -> Play:
+    return play.described("Stable", *(members or GROUP), protocol=protocol)
+
+
+def seeing(protocol: str = "range", **settings: object) -> Play:
+    return stable(Play(adopt="take-over", **settings).found(), protocol=protocol)
+
+
+def rehearsed(protocol: str = "range", **settings: object) -> Play:
+    return seeing(protocol, **settings).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+
+
+def evicted(play: Play, error: int = 0) -> Play:
+    return play.tell(e.LeaveAnswer(play.requests[c.Evict], error))
+
+
+def given(play: Play, member_id: str) -> Play:
+    return play.refused(REQUIRED, member_id=member_id)
+
+
+def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5, protocol: str = "range") -> Play:
+    members = [member(member_id), member(OTHER)] if leader == member_id else []
+    return play.joined(*members, generation=generation, leader=leader, member_id=member_id, protocol=protocol)
+
+
+def dynamic_until_named(**settings: object) -> Play:
+    """Parked with a good id when the round ends and names the old leader, whose assignment then stands."""
+    return answered(given(rehearsed(**settings), GOOD), LEADER).synced()
+
+
+def evictions(play: Play) -> list[tuple[tuple[str, ...], int | None]]:
+    """Who is removed by the last answer, and on which lane."""
+    return [(command.member_ids, command.lane) for command in play.last if isinstance(command, c.Evict)]
+
+
+def parked(**settings: object) -> Play:
+    """With a barrier, the first static id in the round of cooperative members, and an id to open the next with."""
+    play = rehearsed(COOPERATIVE, instance_id="bellwether", **settings)
+    assert play.sent(c.Join).instance_id is None
+    own, opener = (command for command in given(play, "barrier").last if isinstance(command, c.Join))
+    assert (own.instance_id, own.lane, opener.instance_id, opener.lane) == ("bellwether", 0, None, 1)
+    given(play, "opener")
+    play.requests[c.Join] = own.request_id  # the other one has been answered
+    return play

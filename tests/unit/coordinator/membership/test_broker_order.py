@@ -1,0 +1,74 @@
+"""The two hash orders, from member ids alone. What brokers really do is tried in tests/interop/succession."""
+
+import random
+import uuid
+
+import pytest
+
+from bellwether_kafka.coordinator.membership.broker_order import (
+    Order,
+    Table,
+    buckets_for,
+    rivals,
+    sorts_first,
+    spread_hash,
+    tables,
+    unavoidable,
+)
+
+JAVA16, SCALA16 = Table(Order.JAVA, 16), Table(Order.SCALA, 16)
+
+
+def id_in(bucket: int, buckets: int, seed: int, *, negative: bool | None = None) -> str:
+    draw = random.Random(seed)
+    while True:
+        found = f"m-{uuid.UUID(int=draw.getrandbits(128))}"
+        value = spread_hash(found)
+        if value % buckets == bucket and negative in (None, value >= 1 << 31):
+            return found
+
+
+def test_the_spread_hash_is_that_of_java() -> None:
+
+    assert spread_hash("Hello") == 69609650 ^ 69609650 >> 16
+    assert spread_hash("a") == 97
+
+
+@pytest.mark.parametrize(
+    ("members", "java", "scala"), [(1, 16, 16), (11, 16, 16), (12, 16, 32), (13, 32, 32), (24, 32, 64), (100, 256, 256)]
+)
+def test_tables_grow_at_three_quarters(members: int, java: int, scala: int) -> None:
+    assert buckets_for(members, Order.JAVA) == java
+    assert buckets_for(members, Order.SCALA) == scala
+
+
+def test_a_listing_tells_the_table() -> None:
+    draw = random.Random(1)
+    ids = [f"m-{uuid.UUID(int=draw.getrandbits(128))}" for _ in range(40)]
+    listing = sorted(ids, key=lambda m: spread_hash(m) & 63)
+    assert tables(listing) == (Table(Order.JAVA, 64),)
+    assert tables(ids) == ()
+
+
+def test_a_broker_with_another_order_is_recognized() -> None:
+    draw = random.Random(2)
+    known = sum(bool(tables([f"m-{draw.random()}" for _ in range(8)])) for _ in range(200))
+    assert known <= 2
+
+
+def test_who_comes_before_a_new_id() -> None:
+    first, second, late = id_in(0, 16, 1), id_in(5, 16, 2), id_in(9, 16, 3)
+    mine = id_in(3, 16, 4)
+    assert rivals([first, second, late], mine, JAVA16) == (first,)
+    assert sorts_first([second, late], mine, [JAVA16, SCALA16])
+    assert sorts_first([first, second], mine, [JAVA16]), "nobody can pass the first bucket's first"
+    assert not sorts_first([second, late], id_in(7, 16, 5), [JAVA16])
+
+
+def test_in_the_same_bucket_java_keeps_the_order_of_arrival_and_scala_sorts_by_hash() -> None:
+    there = id_in(0, 16, 1, negative=False)
+    lower = id_in(0, 16, 2, negative=True)
+    assert rivals([there], lower, JAVA16) == (there,)
+    assert rivals([there], lower, SCALA16) == ()
+    assert unavoidable([there], JAVA16) == (there,)
+    assert unavoidable([there], SCALA16) == ()

@@ -1,0 +1,89 @@
+"""What doctor says of versions, topologies and the arithmetic of sessions; the faults of live groups are found in
+tests/interop/test_plan_and_doctor.py."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict, examine, worst
+from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of, shadow_of_tasks
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.assignors.streams.world import Thread, group, led
+from tests.unit.coordinator.web.test_picture import decided, member
+
+LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
+SHOP = StreamsConfig("shop", topology=Path("shop.yaml"), topology_attested=True)
+
+
+def consumers(*versions: int) -> Facts:
+    """Of members that speak these versions of the subscription."""
+    members = [
+        replace(member(f"m{n}", None), metadata=ConsumerProtocolSubscription(version=v, topics=("orders",)).encode())
+        for n, v in enumerate(versions)
+    ]
+    seen = Observation("g", "classic", "Stable", "range", 0, (), shadow=shadow_of(decided(*members)))
+    return Facts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3))
+
+
+def application(streams: StreamsConfig | None) -> Facts:
+    decision = led(group(Thread("a", 1), Thread("b", 2)))
+    seen = Observation(
+        "shop", "classic", "Stable", STREAMS_PROTOCOL, 0, (), shadow=shadow_of_tasks(decision, decision.memory)
+    )
+    config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,))
+    return Facts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams)
+
+
+def check(facts: Facts, name: str) -> Check:
+    (found,) = [one for one in examine(facts) if one.name == name]
+    return found
+
+
+def test_versions_of_members_are_told_and_mixed_ones_explained() -> None:
+    assert check(consumers(3, 3), "versions").said == "Members speak subscriptions v3."
+    mixed = check(consumers(1, 3), "versions")
+    assert (mixed.verdict, mixed.said) == (
+        Verdict.PASS,
+        "Members speak subscriptions v1, v3; everybody is told in the lowest, as in a rolling upgrade.",
+    )
+    assert check(application(SHOP), "versions").said == "Members speak subscription data of Streams v11."
+
+
+def test_members_that_are_newer_than_we_are_get_a_remedy() -> None:
+    facts = consumers(3, 3)
+    assert facts.seen.shadow is not None
+    decision = facts.seen.shadow.decision
+    newer = replace(member("m9", None), metadata=b"\x00\x09" + decision.raw.members[0].metadata[2:])
+    raw = replace(decision.raw, members=(*decision.raw.members, newer))
+    shadow = replace(facts.seen.shadow, decision=replace(decision, raw=raw))
+    found = check(replace(facts, seen=replace(facts.seen, shadow=shadow)), "versions")
+    assert (found.verdict, "m9" in found.said, "upgrade Bellwether" in found.remedy) == (Verdict.WARN, True, True)
+
+
+def test_brokers_that_nobody_has_tried_are_a_warning() -> None:
+    facts = consumers(3)
+    assert check(facts, "broker version").verdict is Verdict.PASS
+    for version, said in (((2, 8), "Kafka 2.8"), ((), "cannot be told")):
+        found = check(replace(facts, broker_version=version), "broker version")
+        assert (found.verdict, said in found.said) == (Verdict.WARN, True)
+
+
+def test_a_topology_is_as_good_as_whoever_vouches_for_it() -> None:
+    attested = check(application(SHOP), "topology")
+    assert attested.verdict is Verdict.PASS
+    assert attested.said.startswith("2 subtopologies, digest ")
+    doubtful = check(application(replace(SHOP, topology_attested=False)), "topology")
+    assert (doubtful.verdict, "topology_attested" in doubtful.remedy) == (Verdict.WARN, True)
+    learned = check(application(None), "topology")
+    assert (learned.verdict, "topology learn" in learned.remedy) == (Verdict.WARN, True)
+    assert not [one for one in examine(consumers(3)) if one.name == "topology"], "consumers have none"
+
+
+def test_the_arithmetic_of_our_own_session_is_checked() -> None:
+    facts = consumers(3)
+    assert check(facts, "session timeout").verdict is Verdict.PASS
+    late = replace(facts, config=replace(facts.config, decision_deadline_ms=facts.config.session_timeout_ms))
+    found = check(late, "session timeout")
+    assert (found.verdict, "decision_deadline_ms" in found.said) == (Verdict.FAIL, True)
+    assert worst(examine(late)) is Verdict.FAIL

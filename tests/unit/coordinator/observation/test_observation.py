@@ -1,0 +1,202 @@
+"""What is made of Describe answers: members, lags, costs, and groups of brokers in the classic form."""
+
+import asyncio
+import json
+import math
+import time
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer.views import recall
+from bellwether_kafka.assignors.shared.group import DescribedMember as Stored
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.cli.groups import as_document
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, BrokerSubtopology
+from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.membership.rules import subscription, without_sidecars
+from bellwether_kafka.coordinator.observation.broker_assigned import classic_view, topology_of
+from bellwether_kafka.coordinator.observation.observation import (
+    Shadow,
+    lags_of,
+    member_lag,
+    observation,
+    shadow_of,
+    shadow_of_tasks,
+)
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
+from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
+from tests.unit.assignors.streams.world import Thread
+from tests.unit.coordinator.planning.applications import App
+
+PROCESS = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
+
+
+def tp(*names: str) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(name.rsplit("-", 1)[0], int(name.rsplit("-", 1)[1])) for name in names)
+
+
+def classic(member_id: str, *owned: str, rack: str | None = None) -> DescribedMember:
+    metadata = ConsumerProtocolSubscription(3, ("t",), None, (), 1, rack).encode()
+    return DescribedMember(
+        member_id, None, metadata, ConsumerProtocolAssignment(0, tp(*owned)).encode(), "client", "/127.0.0.1"
+    )
+
+
+def answer(*members: DescribedMember, protocol: str = "range") -> DescribeAnswer:
+    return DescribeAnswer(0, 0, "Stable", "consumer", protocol, members)
+
+
+def test_members_show_what_they_were_given() -> None:
+    seen = observation("g", "classic", answer(classic("a", "t-0", "t-2", rack="az1"), classic("b", "t-1")), 7)
+    assert [m.owned for m in seen.members] == [tp("t-0", "t-2"), tp("t-1")]
+    assert (seen.members[0].rack, seen.members[0].topics, seen.can_be_led) == ("az1", ("t",), True)
+
+
+def test_bytes_that_cannot_be_read_are_one_members_trouble() -> None:
+    seen = observation("g", "classic", answer(DescribedMember("bad", None, b"\0"), classic("b", "t-1")), 7)
+    assert seen.members[0].trouble
+    assert not seen.members[1].trouble
+
+
+def test_a_group_that_is_not_at_rest_shows_members_without_bytes() -> None:
+    (member,) = observation("g", "classic", answer(DescribedMember("a", None)), 7).members
+    assert (member.owned, member.trouble) == ((), "")
+
+
+def test_lags_are_known_where_something_is_committed() -> None:
+    lags = lags_of({"t": [5, -1, 9]}, {"t": [8, 4, 9]})
+    assert lags == {"t": (3, None, 0)}
+    seen = observation("g", "classic", answer(classic("a", "t-0", "t-2"), classic("b", "t-1")), 7)
+    assert [member_lag(m, lags) for m in seen.members] == [3, None]
+
+
+def test_a_shadow_compares_what_is_with_what_we_would_do() -> None:
+    members = [classic("a", "t-0", "t-1", "t-2"), classic("b")]
+    cluster = ClusterView.of({"t": [(), (), ()]})
+    stored = [Stored(m.member_id, None, m.metadata, m.assignment) for m in members]
+    memory = recall(9, "sticky", cluster, stored)
+    raw = RawGroup("g", 9, "sticky", tuple(RawMember(m.member_id, None, m.metadata) for m in members))
+    shadow = shadow_of(decide(raw, cluster, memory, Policy(), 0, 0))
+    assert (shadow.current.spread, shadow.planned.spread, shadow.moves.moved) == (3, 1, 1)
+    assert shadow.current.unowned == 0
+    assert memory is not Memory.empty()
+
+
+def consumer_group(assignor: str = "uniform") -> BrokerGroup:
+    member = BrokerMember("m1", "i1", "az2", "c", "/h", (), (("t", (0, 2)),))
+    return BrokerGroup("g", "consumer", 0, "", "Stable", 5, assignor, (member,))
+
+
+@pytest.mark.parametrize(("assignor", "protocol"), [("uniform", "cooperative-sticky"), ("range", "range")])
+def test_a_consumer_group_of_the_broker_looks_like_a_classic_one(assignor: str, protocol: str) -> None:
+    view = classic_view(consumer_group(assignor))
+    (member,) = observation("g", "consumer", view, 1, obstacle="no").members
+    assert (member.owned, member.rack, member.topics) == (tp("t-0", "t-2"), "az2", ("t",))
+    assert view.protocol == protocol
+    said = ConsumerProtocolSubscription.decode(view.members[0].metadata)
+    assert (said.owned_partitions, said.generation_id) == (tp("t-0", "t-2"), 5)
+
+
+def streams_group() -> BrokerGroup:
+    subtopologies = (
+        BrokerSubtopology("0", ("in",), (), ()),
+        BrokerSubtopology("1", (), ("app-rep",), ("app-store-changelog",)),
+    )
+    member = BrokerMember(
+        "m1",
+        None,
+        "az1",
+        "c",
+        "/h",
+        (),
+        (("0", (0,)), ("1", (1,))),
+        standby=(("1", (0,)),),
+        process_id=PROCESS,
+        offsets=(("1", 0, 42),),
+    )
+    return BrokerGroup("app", "streams", 0, "", "Stable", 3, "", (member,), subtopologies)
+
+
+def test_a_streams_group_of_the_broker_looks_like_a_classic_one() -> None:
+    view = classic_view(streams_group())
+    (member,) = observation("app", "streams", view, 1, obstacle="no").members
+    assert (member.active, member.standby) == (("1_1", "0_0"), ("1_0",))
+    assert member.owned == tp("app-rep-1", "in-0")
+    said = ConsumerProtocolSubscription.decode(view.members[0].metadata)
+    info = SubscriptionInfo.decode(said.user_data or b"")
+    assert str(info.process_id) == PROCESS
+    assert dict(info.task_offset_sums) == {TaskId(1, 0): 42, TaskId(1, 1): LATEST_OFFSET}, "state only, as Java reports"
+    given = ConsumerProtocolAssignment.decode(view.members[0].assignment)
+    assert len(AssignmentInfo.decode(given.user_data or b"").active_tasks) == len(given.partitions)
+
+
+def test_its_topology_is_what_it_told_its_broker() -> None:
+    topology = topology_of(streams_group())
+    assert topology.source_topics == ("app-rep", "in")
+    assert [s.stateful for s in topology.subtopologies] == [False, True]
+    assert topology.changelogs == ("app-store-changelog",)
+
+
+def test_a_sidecar_that_leads_an_application_is_no_process_of_it() -> None:
+    """A plan made from outside gave tasks to it."""
+    threads = [DescribedMember(m.member_id, None, m.metadata, b"") for m in (Thread("a", 1).raw, Thread("b", 2).raw)]
+    sidecar = DescribedMember("bellwether-1", "bellwether", subscription(("t",), streams=True), b"")
+    unread = DescribedMember("c", None, b"\x00\x03", b"")
+    seen = without_sidecars(answer(threads[0], sidecar, threads[1], unread, protocol="stream"))
+    assert seen.members == (*threads, unread)
+
+
+def test_metrics_are_a_projection() -> None:
+    metrics = Metrics()
+    watch = ObservedMetrics(metrics)
+    seen = observation("g", "consumer", answer(classic("a", "t-0")), 9_000, obstacle="its broker assigns")
+    watch.on_observation(replace(seen, lags={"t": (3, None, 4)}))
+    value = metrics.registry.get_sample_value
+    assert value("bellwether_observed_members", {"group": "g"}) == 1
+    assert value("bellwether_observed_can_be_led", {"group": "g"}) == 0
+    assert value("bellwether_observed_lag_records", {"group": "g"}) == 7
+    assert math.isnan(value("bellwether_observed_spread", {"group": "g", "plan": "shadow"}) or 0.0)
+
+
+def test_a_document_holds_everything_but_bytes() -> None:
+    seen = observation("g", "classic", answer(classic("a", "t-0", rack="az1")), 9_000)
+    document = json.loads(json.dumps(as_document(seen)))
+    assert document["members"][0]["owned"] == [["t", 0]]
+    assert (document["can_be_led"], document["shadow"]) == (True, None)
+
+
+def test_an_application_runs_what_the_broker_shows_and_not_what_threads_said_when_they_joined() -> None:
+    first, second = Thread("a", 1), Thread("b", 2)
+    app = App(attested=True)
+
+    async def shadow() -> Shadow:
+        planned = await app.planner.plan(app.order(1, first, second, deadline=time.monotonic() + 5))
+        given = dict(planned.chosen.decision.assignments)
+        raw = [first.raw, second.raw]  # as they were before they had anything
+        described = DescribeAnswer(
+            0,
+            0,
+            "Stable",
+            "consumer",
+            "stream",
+            tuple(DescribedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in raw),
+        )
+        members = tuple(JoinedMember(m.member_id, None, m.metadata) for m in raw)
+        planner = App(attested=True).planner
+        await planner.rebuild(RebuildMemory(9, "stream", members), described, "")
+        compared = await planner.compare(Decide(9, "stream", members, "", time.monotonic() + 5, dry=True))
+        return shadow_of_tasks(compared.decision, planner.memory)
+
+    seen = asyncio.run(shadow())
+    assert seen.current.unowned == seen.planned.unowned == 0
+    assert (seen.moves.new, seen.moves.lost) == (0, 0)

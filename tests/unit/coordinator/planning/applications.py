@@ -1,0 +1,132 @@
+"""Where a Streams planner gets its facts from, in tests: a cluster, offsets and a topology that the test holds."""
+
+import asyncio
+from collections.abc import Mapping
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared.group import DescribedMember, RawMember
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.decide import Assignors
+from bellwether_kafka.coordinator.kafka.offset_reader import Offsets, OffsetsError
+from bellwether_kafka.coordinator.membership.commands import Decide
+from bellwether_kafka.coordinator.membership.events import JoinedMember
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_planner import StreamsPlanner
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
+
+
+class Cluster:
+    """Topics with partitions. `trouble` is raised instead of an answer."""
+
+    def __init__(self, counts: Mapping[str, int] = SHOP_COUNTS) -> None:
+        self.counts = dict(counts)
+        self.unreadable: frozenset[str] = frozenset()
+        self.trouble: Exception | None = None
+        self.fresh_takes_s = 0.0
+        self.asked: list[tuple[str, ...]] = []
+
+    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
+        self.asked.append(topics)
+        if self.trouble is not None:
+            raise self.trouble
+        if age_ms_max <= 1_000:
+            await asyncio.sleep(self.fresh_takes_s)
+        view = cluster_of({t: n for t, n in self.counts.items() if t in topics})
+        return ClusterView.of(
+            {t: [["a"]] * int(view.counts[i]) for i, t in enumerate(view.topics)}, unreadable=self.unreadable
+        )
+
+
+class Log:
+    """Log ends and committed offsets, the same for every partition unless told otherwise."""
+
+    def __init__(self, end: int = 1000, committed: int = 1000) -> None:
+        self.end = end
+        self.done = committed
+        self.failure: str | None = None
+        self.asked: list[tuple[str, ...]] = []
+
+    async def end_offsets(
+        self,
+        group_id: str,
+        latest: Mapping[str, int],
+        committed: Mapping[str, int],
+        limit_s: float,
+    ) -> EndOffsets:
+        self.asked.append(tuple(sorted([*latest, *committed])))
+        if self.failure is not None:
+            return EndOffsets.failed(self.failure)
+        return EndOffsets({**await self.ends(latest, limit_s), **await self.ends(committed, limit_s)}, NOW_MS)
+
+    async def ends(self, topics: Mapping[str, int], limit_s: float) -> Offsets:
+        if self.failure is not None:
+            raise OffsetsError(self.failure)
+        return {t: np.full(n, self.end, dtype=np.int64) for t, n in topics.items()}
+
+    async def committed(self, group_id: str, topics: Mapping[str, int], limit_s: float) -> Offsets:
+        return {t: np.full(n, self.done, dtype=np.int64) for t, n in topics.items()}
+
+
+class Known:
+    """A topology that is known, and internal topics that `cluster` gets when they are asked for."""
+
+    def __init__(self, topology: Topology | None = SHOP, creates: Mapping[str, int] | None = None) -> None:
+        self.topology = topology
+        self.creates = dict(creates or {})
+        self.mismatch = ""
+        self.witnesses: frozenset[str] = frozenset()
+        self.observed: list[tuple[DescribedMember, ...]] = []
+        self.completed: list[Topology] = []
+        self.cluster: Cluster | None = None
+
+    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+        self.observed.append(members)
+
+    def settle(self, topology: Topology) -> None:
+        self.topology = topology
+
+    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
+        self.completed.append(topology)
+        missing = {t: n for t, n in self.creates.items() if t not in cluster.index}
+        if self.cluster is not None:
+            self.cluster.counts |= missing
+        return frozenset(missing) if missing else None
+
+
+class App:
+    """A planner with everything it asks. Time stands still until a test moves it (`at_s`)."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster | None = None,
+        log: Log | None = None,
+        known: Known | None = None,
+        attested: bool = False,
+        standby_lag_max: int | None = None,
+        assignors: Assignors = SIMPLE,
+        **configs: int,
+    ) -> None:
+        self.cluster, self.log, self.known = cluster or Cluster(), log or Log(), known or Known()
+        self.known.cluster = self.cluster
+        self.at_s = NOW_MS / 1000
+        config = StreamsConfig(
+            "shop",
+            topology_attested=attested,
+            configs=AssignmentConfigs(**configs),
+            task_stall_ms=60_000,
+            standby_lag_max=standby_lag_max,
+        )
+        self.planner = StreamsPlanner(
+            "shop", config, self.cluster, self.log, self.known, assignors, wall_clock=lambda: self.at_s
+        )
+
+    def order(self, generation: int, *threads: Thread | RawMember, deadline: float) -> Decide:
+        raw = [t.raw if isinstance(t, Thread) else t for t in threads]
+        members = [JoinedMember(m.member_id, m.instance_id, m.metadata) for m in raw]
+        return Decide(generation, "stream", (*members, JoinedMember(OWN, None, b"")), OWN, deadline)

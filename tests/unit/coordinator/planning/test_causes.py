@@ -1,0 +1,99 @@
+"""Why a round happened, told by comparing two decisions."""
+
+import pytest
+
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.planning.causes import Kind, cause
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+
+Members = dict[str, tuple[str, ...]]
+TWO = {"orders": 2}
+
+
+def decided(
+    members: Members,
+    topics: dict[str, int],
+    *,
+    protocol: str = "range",
+    owned: dict[str, tuple[TopicPartition, ...]] | None = None,
+    statics: bool = False,
+    suffix: str = "",
+) -> Decision:
+    raw = RawGroup(
+        group_id="g",
+        generation=5,
+        protocol=protocol,
+        members=tuple(
+            RawMember(
+                name + suffix,
+                name if statics else None,
+                ConsumerProtocolSubscription(
+                    version=3, topics=subscribed, owned_partitions=(owned or {}).get(name, ()), generation_id=4
+                ).encode(),
+            )
+            for name, subscribed in members.items()
+        ),
+    )
+    cluster = ClusterView.of({topic: [["az1"]] * count for topic, count in topics.items()})
+    return decide(raw, cluster, Memory.empty(), Policy(), now_ms=0)
+
+
+A, B = {"a": ("orders",)}, {"b": ("orders",)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind", "sentence"),
+    [
+        (A, A | B, Kind.JOINED, "b joined"),
+        (A | B, A, Kind.LEFT, "b left or died"),
+        (A, B, Kind.EXCHANGED, "b joined, a left or died"),
+        (A, {"a": ("orders", "x")}, Kind.SUBSCRIPTIONS, "a changed the subscription"),
+        (A, A, Kind.AGAIN, "a member asked again, nothing changed"),
+    ],
+)
+def test_members(before: Members, after: Members, kind: Kind, sentence: str) -> None:
+    found = cause(decided(before, TWO), decided(after, TWO))
+    assert (found.kind, found.sentence) == (kind, sentence)
+    assert set(found.members) == before.keys() ^ after.keys()
+
+
+def test_the_first_plan() -> None:
+    assert cause(None, decided(A, TWO)).sentence == "first plan, for 1 member"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ({"orders": 2}, {"orders": 4}, "topic orders went from 2 to 4 partitions"),
+        ({}, {"orders": 1}, "topic orders appeared with 1 partition"),
+        ({"orders": 2}, {}, "topic orders is gone"),
+    ],
+)
+def test_topics(before: dict[str, int], after: dict[str, int], sentence: str) -> None:
+    found = cause(decided(A, before), decided(A, after))
+    assert (found.kind, found.sentence) == (Kind.METADATA, sentence)
+
+
+def test_a_static_member_that_restarted_is_the_same_member() -> None:
+    found = cause(decided(A, TWO, statics=True), decided(A, TWO, statics=True, suffix="-2"))
+    assert found.kind is Kind.AGAIN
+
+
+def test_withheld_partitions_are_the_reason_of_the_next_round() -> None:
+    held = {"a": (TopicPartition("orders", 0), TopicPartition("orders", 1))}
+    first = decided(A | B, TWO, protocol="cooperative-sticky", owned=held)
+    assert first.followup
+    found = cause(first, decided(A | B, TWO, protocol="cooperative-sticky"))
+    assert found.kind is Kind.WITHHELD
+    assert found.sentence == "1 partition given up by the former owner can be handed out"
+
+
+def test_members_are_called_by_their_names_and_many_are_counted() -> None:
+    many: Members = {f"m{i}": ("orders",) for i in range(9)}
+    found = cause(decided(A, TWO), decided(A | many, TWO), name=str.upper)
+    assert found.sentence == "M0, M1, M2, M3 and 5 more joined"

@@ -1,0 +1,281 @@
+"""The decision path: plan, cheaper plan, previous plan, nothing; what is remembered; a plan that hangs harms nobody."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bellwether_kafka.assignors.consumer.chain import Problem
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, Plan
+from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.planning.causes import Kind
+from bellwether_kafka.coordinator.planning.consumer_planner import Planner
+from bellwether_kafka.coordinator.planning.fallback import Source
+from bellwether_kafka.coordinator.planning.planner import RUNNING_PLANS_MAX, PlanError, in_thread
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+
+CLUSTER = ClusterView.of({"t": [["a"]] * 4})
+OWN = "bw-1"
+
+
+class Reader:
+    """Stands where the cluster reader stands; `trouble` is raised instead of an answer, `delay_s` comes before it."""
+
+    def __init__(self, cluster: ClusterView = CLUSTER) -> None:
+        self.cluster = cluster
+        self.trouble: Exception | None = None
+        self.delay_s = 0.0
+        self.asked: list[tuple[str, ...]] = []
+
+    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
+        self.asked.append(topics)
+        await asyncio.sleep(self.delay_s)
+        if self.trouble is not None:
+            raise self.trouble
+        return self.cluster
+
+
+class Hanging:
+    """An assignor that waits until the test lets it go."""
+
+    name = "hanging"
+    cooperative = False
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
+        self.release.wait(20)
+        return (
+            Policy().chain("range")[0].apply(Problem(group, cluster, group.remembered), Plan.of(group.remembered)).owner
+        )
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def joined(member_id: str, *topics: str) -> JoinedMember:
+    return JoinedMember(member_id, None, ConsumerProtocolSubscription(1, topics).encode())
+
+
+MEMBERS = (joined(OWN), joined("a", "t"), joined("b", "t"))
+
+
+def order(generation: int = 1, seconds: float = 5.0, members: tuple[JoinedMember, ...] = MEMBERS) -> Decide:
+    return Decide(generation, "range", members, OWN, time.monotonic() + seconds)
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    assignor = Hanging()
+    yield assignor
+    assignor.release.set()
+
+
+def test_the_plan_names_its_topics_and_how_long_it_took() -> None:
+    reader = Reader()
+    planned = run(Planner("orders", reader, Policy()).plan(order()))
+    assert planned.chosen.source is Source.PLAN
+    assert planned.chosen.reasons == ()
+    assert planned.topics == ("t",)
+    assert reader.asked == [("t",)]
+    assert {member for member, _ in planned.chosen.decision.assignments} == {OWN, "a", "b"}
+    assert 0 <= planned.timings.plan_s < 5
+
+
+def test_the_cause_of_a_round_is_told_from_what_was_delivered_before() -> None:
+    planner = Planner("orders", Reader(), Policy())
+    run(planner.plan(order(1)))
+    first = planner.delivered(1)
+    run(planner.plan(order(2)))  # never delivered
+    run(planner.plan(order(3)))
+    third = planner.delivered(3)
+    assert first is not None
+    assert third is not None
+    assert (first.previous, first.cause.kind) == (None, Kind.FIRST)
+    assert third.previous is first.chosen.decision
+    assert third.cause.kind is Kind.AGAIN
+    planner.forget()
+    run(planner.plan(order(4)))
+    fourth = planner.delivered(4)
+    assert fourth is not None
+    assert fourth.cause.kind is Kind.FIRST, "others have decided meanwhile"
+
+
+def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:
+    planner = Planner("orders", Reader(), Policy())
+    run(planner.plan(order(1)))
+    assert planner.memory.generation == -1
+    assert planner.delivered(2) is None, "another generation"
+    run(planner.plan(order(3)))
+    assert planner.delivered(3) is not None
+    assert planner.memory.generation == 3
+    planner.forget()
+    assert planner.memory.generation == -1
+
+
+def test_a_plan_that_hangs_is_replaced_by_a_cheap_one_in_time(hanging: Hanging) -> None:
+    policy = Policy(name="hanging", assignors={"hanging": hanging})
+    planner = Planner("orders", Reader(), policy)
+    command = order(seconds=2.0)
+    planned = run(planner.plan(command))
+    assert time.monotonic() < command.deadline
+    assert planned.chosen.source is Source.CHEAP
+    assert planned.chosen.reasons == ("plan: not ready in time",)
+
+
+def test_plans_that_hang_do_not_pile_up(hanging: Hanging) -> None:
+    policy = Policy(name="hanging", assignors={"hanging": hanging})
+
+    async def story() -> None:
+        planner = Planner("orders", Reader(), policy)
+        for _ in range(RUNNING_PLANS_MAX):
+            assert (await planner.plan(order(seconds=1.0))).chosen.reasons == ("plan: not ready in time",)
+        (reason,) = (await planner.plan(order(seconds=1.0))).chosen.reasons
+        assert reason == f"plan: {RUNNING_PLANS_MAX} earlier plans still run"
+        hanging.release.set()
+        await asyncio.sleep(0.5)
+        assert (await planner.plan(order())).chosen.source is Source.PLAN
+
+    run(story())
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_without_metadata_the_previous_plan_serves_the_same_members(slow: bool) -> None:
+    async def story() -> None:
+        reader = Reader()
+        planner = Planner("orders", reader, Policy())
+        first = await planner.plan(order(1))
+        planner.delivered(1)
+        if slow:
+            reader.delay_s = 10
+        else:
+            reader.trouble = OSError("no broker")
+        again = await planner.plan(order(2, seconds=1.0))
+        assert again.chosen.source is Source.PREVIOUS
+        assert again.chosen.decision.assignments == first.chosen.decision.assignments
+        planner.delivered(2)
+        assert planner.memory.generation == 2
+        with pytest.raises(PlanError, match="no metadata"):
+            await planner.plan(order(3, seconds=1.0, members=(*MEMBERS, joined("c", "t"))))
+
+    run(story())
+
+
+def test_what_the_guard_refuses_is_not_sent() -> None:
+    planner = Planner("orders", Reader(), Policy(), message_bytes_max=500)
+    with pytest.raises(PlanError, match="plan: the group's record would have"):
+        run(planner.plan(order()))
+
+
+def test_a_dry_plan_tells_whether_a_move_is_worth_it() -> None:
+    async def story() -> None:
+        planner = Planner("orders", Reader(), Policy())
+        blobs = {
+            "a": ConsumerProtocolAssignment(1, (TopicPartition("t", 0), TopicPartition("t", 1))).encode(),
+            "b": ConsumerProtocolAssignment(1, (TopicPartition("t", 2), TopicPartition("t", 3))).encode(),
+        }
+        for lost, expected in [("", ""), ("b", "2 partitions have no owner")]:
+            empty = ConsumerProtocolAssignment(1).encode()
+            described = DescribeAnswer(
+                0,
+                0,
+                "Stable",
+                members=tuple(
+                    DescribedMember(
+                        m.member_id, None, m.metadata, empty if m.member_id == lost else blobs.get(m.member_id, empty)
+                    )
+                    for m in MEMBERS
+                ),
+            )
+            await planner.rebuild(RebuildMemory(4, "range", MEMBERS), described, OWN)
+            assert planner.memory.generation == 4
+            comparison = await planner.compare(replace(order(4), dry=True))
+            assert comparison.reason == expected
+
+    run(story())
+
+
+def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_takes_over_in_a_round() -> None:
+    """Members of `range` claim nothing: without this the successor of a dead leader would shuffle everything."""
+
+    def at_rest(holders: dict[str, tuple[int, ...]], state: str = "Stable") -> DescribeAnswer:
+        given = {
+            member: ConsumerProtocolAssignment(partitions=tuple(TopicPartition("t", p) for p in held)).encode()
+            for member, held in holders.items()
+        }
+        seat = DescribedMember("bw-old", "bellwether", MEMBERS[0].metadata, b"")
+        others = [DescribedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in MEMBERS[1:]]
+        return DescribeAnswer(1, 0, state, "consumer", "range", (seat, *others))
+
+    async def story() -> None:
+        planner = Planner("orders", Reader(), Policy("sticky-min-churn"))
+        await planner.observed(at_rest({"a": (0, 2), "b": (1, 3)}, state="PreparingRebalance"), "bellwether")
+        assert planner.memory.index == {}, "in a round nobody says who holds what"
+        await planner.observed(at_rest({"a": (0, 2), "b": (1, 3)}), "bellwether")
+        await planner.observed(at_rest({"a": (0, 3), "b": (1, 2)}), "bellwether")
+        assert sorted(planner.memory.index) == ["a", "b"], "our seat is no member that holds anything"
+        planned = await planner.plan(order(8))
+        given = dict(planned.chosen.decision.assignments)
+        held = {m: [p for _, p in ConsumerProtocolAssignment.decode(given[m]).partitions] for m in ("a", "b")}
+        assert held == {"a": [0, 3], "b": [1, 2]}
+
+    run(story())
+
+
+def test_a_leader_that_made_way_for_us_gets_back_what_it_had_under_its_new_id() -> None:
+    """Found by taking groups over: it comes back without claims, and another member got one of its partitions."""
+    old, new, other, third = (f"{name}-{'0' * 35}{n}" for n, name in enumerate(("led", "led", "b", "c")))
+    held = {old: (0, 1, 2), other: (3, 4, 5), third: (6, 7)}
+    cluster = ClusterView.of({"t": [["a"]] * 8})
+
+    def given(member: str) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition("t", p) for p in held.get(member, ()))
+
+    def subscription(member: str) -> bytes:
+        return ConsumerProtocolSubscription(1, ("t",), None, given(member)).encode()
+
+    async def story() -> None:
+        planner = Planner("orders", Reader(cluster), Policy())
+        seen = tuple(
+            DescribedMember(m, None, subscription(m), ConsumerProtocolAssignment(0, given(m)).encode()) for m in held
+        )
+        protocol = "cooperative-sticky"
+        await planner.observed(DescribeAnswer(1, 0, "Stable", "consumer", protocol, seen), "bellwether")
+        back = tuple(JoinedMember(m, None, subscription(m)) for m in (new, other, third))
+        members = (JoinedMember(OWN, None, ConsumerProtocolSubscription(1, ()).encode()), *back)
+        planned = await planner.plan(Decide(8, protocol, members, OWN, time.monotonic() + 5, removed=(old,)))
+        sent = dict(planned.chosen.decision.assignments)
+        assert {p for _, p in ConsumerProtocolAssignment.decode(sent[new]).partitions} == {0, 1, 2}
+
+    run(story())
+
+
+def test_a_dry_plan_without_metadata_is_no_plan() -> None:
+    reader = Reader()
+    reader.trouble = OSError("no broker")
+    with pytest.raises(PlanError, match="no broker"):
+        run(Planner("orders", reader, Policy()).compare(order()))
+
+
+def test_threads_hand_back_values_and_errors() -> None:
+    async def story() -> None:
+        ended: list[int] = []
+        assert await in_thread(lambda: 7, lambda: ended.append(1)) == 7
+
+        def fail() -> int:
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no"):
+            await in_thread(fail, lambda: ended.append(2))
+        assert ended == [1, 2]
+
+    run(story())

@@ -1,0 +1,265 @@
+"""Stateful members that are not Streams, planned like one: what they say, round by round, and what they get for it."""
+
+import asyncio
+import time
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
+from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.decide import stock
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
+from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.observation.observation import shadow_of_tasks
+from bellwether_kafka.coordinator.planning.planner import PlanError
+from bellwether_kafka.coordinator.planning.stateful_planner import StatefulPlanner
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.stateful import (
+    PROTOCOL,
+    StatefulAssignment,
+    StatefulSubscription,
+    Task,
+    TaskState,
+)
+from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from tests.unit.assignors.streams.world import OWN
+from tests.unit.coordinator.planning.applications import Cluster
+
+TOPICS = ("clicks", "orders")
+COUNTS = {"clicks": 2, "orders": 4}
+END = 50_000
+EVERYTHING = [Task(0, number) for number in range(4)]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member that is a process of its own; what it says follows from what it was sent. An eager one names no
+    partitions when it joins again."""
+
+    name: str
+    process: int
+    capacity: int = 1
+    topics: tuple[str, ...] = TOPICS
+    positions: Mapping[Task, int] = field(default_factory=dict)
+    running: frozenset[Task] = frozenset()
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int = -1
+    eager: bool = False
+
+    @property
+    def metadata(self) -> bytes:
+        tasks = [TaskState(task, at, END, running=task in self.running) for task, at in self.positions.items()]
+        info = StatefulSubscription(ProcessId(0, self.process), "az1", self.capacity, (), tuple(tasks))
+        owned = () if self.eager else self.owned
+        return ConsumerProtocolSubscription(3, self.topics, info.encode(), owned, self.generation).encode()
+
+    def after(self, sent: Mapping[str, bytes], generation: int) -> "Member":
+        """It runs what it was given, whole, and has caught up with every copy."""
+        partitions, given = read(sent[self.name])
+        whole = dict.fromkeys((*given.active, *given.standby, *given.warmup), END)
+        return replace(
+            self,
+            positions={**self.positions, **whole},
+            running=frozenset(given.active),
+            owned=partitions,
+            generation=generation,
+        )
+
+
+def read(blob: bytes) -> tuple[tuple[TopicPartition, ...], StatefulAssignment]:
+    assignment = ConsumerProtocolAssignment.decode(blob)
+    return assignment.partitions, StatefulAssignment.decode(assignment.user_data or b"")
+
+
+class Group:
+    """A planner and its members, generation after generation."""
+
+    def __init__(self, *, declared: Topology | None = None, stages: StageConfigs | None = None, **configs: int) -> None:
+        self.cluster = Cluster(COUNTS)
+        config = StreamsConfig("group", policy=STREAMS_HA, configs=AssignmentConfigs(**configs), stateful=True)
+        assignors = stock(stages or StageConfigs(capacity_tag="capacity"))
+        self.planner = StatefulPlanner("group", config, self.cluster, declared, assignors)
+        self.generation = 0
+
+    def order(self, *members: Member | JoinedMember) -> Decide:
+        self.generation += 1
+        joined = [m if isinstance(m, JoinedMember) else JoinedMember(m.name, None, m.metadata) for m in members]
+        own = JoinedMember(OWN, None, b"")
+        return Decide(self.generation, PROTOCOL, (*joined, own), OWN, time.monotonic() + 5)
+
+    async def round(self, *members: Member | JoinedMember) -> dict[str, bytes]:
+        await self.planner.plan(self.order(*members))
+        delivered = self.planner.delivered(self.generation)
+        assert delivered is not None
+        return dict(delivered.chosen.decision.assignments)
+
+    async def settle(self, *members: Member, rounds: int = 6) -> list[Member]:
+        for _ in range(rounds):
+            sent = await self.round(*members)
+            members = tuple(member.after(sent, self.generation) for member in members)
+        return list(members)
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def test_a_fresh_group_gets_every_task_once_with_all_its_partitions() -> None:
+    async def story() -> None:
+        sent = await Group(num_standby_replicas=1).round(Member("a", 1), Member("b", 2))
+        given = {name: read(blob) for name, blob in sent.items()}
+        assert sorted([*given["a"][1].active, *given["b"][1].active]) == EVERYTHING
+        for partitions, data in (given["a"], given["b"]):
+            wanted = {(topic, t.partition) for t in data.active for topic in TOPICS if t.partition < COUNTS[topic]}
+            assert set(partitions) == wanted
+            assert sorted([*data.active, *data.standby]) == EVERYTHING
+            assert data.groups == ((0, TOPICS),)
+        assert given[OWN] == ((), StatefulAssignment())
+
+    run(story())
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_cold_member_warms_up_before_it_works(eager: bool) -> None:
+    async def story() -> None:
+        group = Group()
+        (a,) = await group.settle(Member("a", 1, eager=eager))
+        sent = await group.round(a, Member("b", 2, eager=eager))
+        _, cold = read(sent["b"])
+        assert (len(cold.active), len(cold.warmup)) == (0, 2)
+        assert list(read(sent["a"])[1].active) == EVERYTHING, "it goes on with everything meanwhile"
+        b = Member("b", 2, eager=eager).after(sent, group.generation)
+        a, b = await group.settle(a.after(sent, group.generation), b)
+        assert sorted(b.running) == sorted(cold.warmup), "what it warmed up for it works on"
+        assert sorted([*a.running, *b.running]) == EVERYTHING
+
+    run(story())
+
+
+def test_a_task_goes_to_the_standby_of_a_member_that_died() -> None:
+    async def story() -> None:
+        group = Group(num_standby_replicas=1)
+        a, b, c = await group.settle(Member("a", 1), Member("b", 2), Member("c", 3))
+        kept = {m.name: set(m.positions) - m.running for m in (b, c)}
+        sent = await group.round(b, c)
+        for member in (b, c):
+            taken = set(read(sent[member.name])[1].active) - member.running
+            assert taken <= kept[member.name]
+        assert sorted(t for m in (b, c) for t in read(sent[m.name])[1].active) == EVERYTHING
+        assert a.running
+
+    run(story())
+
+
+def test_nothing_moves_where_nothing_has_changed() -> None:
+    async def story() -> None:
+        group = Group(num_standby_replicas=1)
+        settled = await group.settle(Member("a", 1), Member("b", 2, eager=True), Member("c", 3))
+        again = await group.settle(*settled, rounds=2)
+        assert [m.running for m in again] == [m.running for m in settled]
+
+    run(story())
+
+
+def test_capacity_weighs() -> None:
+    async def story() -> None:
+        members = await Group().settle(Member("a", 1, capacity=3), Member("b", 2))
+        assert [len(member.running) for member in members] == [3, 1]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"",
+        b"\xff",
+        ConsumerProtocolSubscription(1, TOPICS, b"not ours").encode(),
+        ConsumerProtocolSubscription(0, TOPICS, None).encode(),
+    ],
+)
+def test_a_member_that_cannot_be_read_gets_no_task_but_bytes_that_it_can_read(metadata: bytes) -> None:
+    async def story() -> None:
+        group = Group()
+        sent = await group.round(Member("a", 1), JoinedMember("odd", None, metadata))
+        assert list(read(sent["a"])[1].active) == EVERYTHING
+        assert read(sent["odd"]) == ((), StatefulAssignment())
+
+    run(story())
+
+
+def test_claims_of_tasks_that_do_not_exist_or_run_elsewhere_mean_nothing() -> None:
+    async def story() -> None:
+        group = Group()
+        (a,) = await group.settle(Member("a", 1))
+        strange = {Task(0, 99): 5, Task(7, 0): 5, Task(0, 0): END}
+        liar = Member("b", 2, positions=strange, running=frozenset(strange), owned=(TopicPartition("orders", 3),))
+        sent = await group.round(a, liar)
+        given = [t for name in "ab" for t in read(sent[name])[1].active]
+        assert len(given) == len(set(given))
+        assert set(given) <= set(EVERYTHING)
+
+    run(story())
+
+
+def test_a_topology_file_makes_topic_groups_of_their_own() -> None:
+    async def story() -> None:
+        declared = Topology("group", (Subtopology(0, ("orders",)), Subtopology(4, ("clicks",))), "file")
+        sent = await Group(declared=declared).round(Member("a", 1))
+        partitions, data = read(sent["a"])
+        assert len(partitions) == 6
+        assert list(data.active) == [*EVERYTHING, Task(4, 0), Task(4, 1)]
+        assert data.groups == ((0, ("orders",)), (4, ("clicks",)))
+
+    run(story())
+
+
+def test_members_that_subscribe_differently_are_left_to_themselves() -> None:
+    async def story() -> None:
+        group = Group()
+        with pytest.raises(PlanError, match="topic clicks of subtopology 0 is not subscribed"):
+            await group.planner.plan(group.order(Member("a", 1), Member("b", 2, topics=("orders",))))
+
+    run(story())
+
+
+def test_without_metadata_there_is_no_plan() -> None:
+    async def story() -> None:
+        group = Group()
+        group.cluster.trouble = OSError("broker down")
+        with pytest.raises(PlanError, match="no metadata: broker down"):
+            await group.planner.plan(group.order(Member("a", 1)))
+
+    run(story())
+
+
+def test_a_leader_that_returns_remembers_what_members_hold() -> None:
+    async def story() -> None:
+        group = Group()
+        a, b = await group.settle(Member("a", 1), Member("b", 2))
+        sent = await group.round(a, b)
+        described = DescribeAnswer(
+            1,
+            0,
+            "Stable",
+            "consumer",
+            PROTOCOL,
+            tuple(DescribedMember(m.name, None, m.metadata, sent[m.name]) for m in (a, b)),
+        )
+        fresh = Group()
+        await fresh.planner.rebuild(RebuildMemory(7, PROTOCOL, ()), described, OWN)
+        assert fresh.planner.memory.generation == 7
+        assert {fresh.planner.memory.threads[m].process_id for m in "ab"} == {ProcessId(0, 1), ProcessId(0, 2)}
+        fresh.generation = 7
+        comparison = await fresh.planner.compare(fresh.order(a, b))
+        assert comparison.reason == ""
+        await fresh.planner.observed(described, None)
+        assert shadow_of_tasks(comparison.decision, fresh.planner.memory).moves.moved == 0
+
+    run(story())

@@ -1,0 +1,482 @@
+"""The decision path of a Streams application: what is read, what is planned, what makes it stand aside."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bellwether_kafka.assignors.shared.group import RawMember
+from bellwether_kafka.assignors.streams.decide import STOCK, Assignors
+from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
+from bellwether_kafka.coordinator.planning.fallback import Source
+from bellwether_kafka.coordinator.planning.guard import RECORD_SHARE, record_bytes
+from bellwether_kafka.coordinator.planning.planner import PlanError
+from bellwether_kafka.coordinator.planning.solver import Solver
+from bellwether_kafka.coordinator.planning.streams_planner import OFFSETS_FAILURES_MAX, PlannedTasks
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
+from tests.unit.coordinator.planning.applications import App, Cluster, Known
+
+A, B, C = Thread("a", 1), Thread("b", 2), Thread("c", 3)
+CHANGELOG = "shop-totals-changelog"
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def order(app: App, generation: int, *threads: Thread | RawMember, seconds: float = 5.0) -> Decide:
+    return app.order(generation, *threads, deadline=time.monotonic() + seconds)
+
+
+async def lead(app: App, generation: int, *threads: Thread) -> PlannedTasks:
+    planned = await app.planner.plan(order(app, generation, *threads))
+    assert (told := app.planner.delivered(generation)) is not None
+    assert told.chosen is planned.chosen
+    return planned
+
+
+def after(planned: PlannedTasks, *threads: Thread) -> list[Thread]:
+    return [thread.after(planned.chosen.decision) for thread in threads]
+
+
+def test_it_plans_with_fresh_metadata_and_the_ends_of_changelogs() -> None:
+    app = App()
+    planned = run(lead(app, 1, A, B))
+    assert planned.chosen.source is Source.PLAN
+    assert planned.topics == SHOP.source_topics
+    assert planned.watched == (CHANGELOG,)
+    assert planned.objection is not None
+    assert "needs 9" in planned.objection(cluster_of({**SHOP_COUNTS, "orders": 9}))
+    assert app.cluster.asked == [tuple(sorted(SHOP_COUNTS))]
+    assert app.log.asked == [(CHANGELOG,)]
+    assert {member for member, _ in planned.chosen.decision.assignments} == {"a", "b", OWN}
+    assert app.planner.memory.generation == 1
+    app.planner.forget()
+    assert app.planner.memory.generation == -1
+
+
+def test_without_a_topology_a_java_member_leads() -> None:
+    with pytest.raises(PlanError, match="its topology is not known"):
+        run(lead(App(known=Known(None)), 1, A))
+
+
+def test_missing_internal_topics_are_created_where_they_are_described_and_begin_empty() -> None:
+    counts = {"orders": 4}
+    internal = {t: n for t, n in SHOP_COUNTS.items() if t not in counts}
+    app = App(cluster=Cluster(counts), known=Known(creates=internal))
+    planned = run(lead(app, 1, A))
+    assert planned.chosen.decision.view.tasks.end_sum.tolist() == [0] * 8
+    assert app.log.asked == [()], "topics made a moment ago have no ends to ask for"
+    with pytest.raises(PlanError, match="internal topics do not exist"):
+        run(lead(App(cluster=Cluster(counts)), 1, A))
+
+
+def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_finds() -> None:
+    """They were left to a Java leader for ever: its first generation was never ours."""
+    zero, one = SHOP.subtopologies
+    by_pattern = replace(SHOP, subtopologies=(replace(zero, sources=()), one), patterns=((0, "ord.*"),))
+    internal = {t: n for t, n in SHOP_COUNTS.items() if t != "orders"}
+    app = App(cluster=Cluster({"orders": 4}), known=Known(by_pattern, creates=internal), attested=True)
+    run(app.planner.prepare(1.0))
+    assert app.cluster.counts == {"orders": 4}, "nobody knows yet how many partitions they need"
+    planned = run(lead(app, 1, replace(A, topics=("orders",))))
+    assert planned.chosen.decision.view.tasks.size == 8
+    (asked,) = app.known.completed
+    assert asked.source_topics == SHOP.source_topics
+
+
+def test_it_makes_internal_topics_before_anybody_comes() -> None:
+    app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS), attested=True)
+    run(app.planner.prepare(1.0))
+    assert app.cluster.counts == SHOP_COUNTS
+
+
+def test_by_a_file_that_nobody_vouches_for_nothing_is_made_before_a_member_has_come() -> None:
+    """With a wrong source topic in it a repartition topic got too few partitions, and the application died of that."""
+    app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
+    run(app.planner.prepare(1.0))
+    assert app.cluster.counts == {"orders": 4}
+
+
+def test_no_topics_are_made_for_members_of_another_topology() -> None:
+    counts = {"orders": 4, "clicks": 4}
+    app = App(cluster=Cluster(counts), known=Known(creates={t: n for t, n in SHOP_COUNTS.items() if t != "orders"}))
+    for topics in ((*A.topics, "clicks"), ("clicks",)):
+        with pytest.raises(PlanError):
+            run(lead(app, 1, replace(A, topics=topics)))
+        assert app.cluster.counts == counts
+
+
+def test_unknown_ends_are_borne_for_a_while() -> None:
+    async def story() -> None:
+        app = App()
+        app.log.failure = "brokers are busy"
+        for generation in range(OFFSETS_FAILURES_MAX):
+            planned = await lead(app, generation, A)
+            assert not planned.chosen.decision.lags_known
+        with pytest.raises(PlanError, match=r"lags were not known 4 times in a row: brokers are busy"):
+            await lead(app, 9, A)
+        app.log.failure = None
+        assert (await lead(app, 10, A)).chosen.decision.lags_known
+
+    run(story())
+
+
+def test_another_topology_than_the_members_have_is_not_led() -> None:
+    with pytest.raises(PlanError, match="topic clicks belongs to no subtopology"):
+        run(lead(App(), 1, replace(A, topics=(*A.topics, "clicks"))))
+
+
+def test_a_topic_that_may_not_be_read_names_the_acl() -> None:
+    app = App()
+    app.cluster.unreadable = frozenset({"orders"})
+    with pytest.raises(PlanError, match="grant our principal the ACL DESCRIBE on Topic 'orders'"):
+        run(lead(app, 1, A))
+
+
+def test_metadata_of_a_moment_ago_serves_where_fresh_ones_take_too_long() -> None:
+    app = App()
+    app.cluster.fresh_takes_s = 10.0
+    planned = run(app.planner.plan(order(app, 1, A, seconds=1.5)))
+    assert planned.chosen.source is Source.PLAN
+    assert len(app.cluster.asked) == 2
+
+
+def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_anew() -> None:
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, B)
+        app.cluster.trouble = OSError("no broker")
+        again = await lead(app, 2, A, B)
+        assert again.chosen.source is Source.PREVIOUS
+        assert again.chosen.decision.assignments == first.chosen.decision.assignments
+        assert app.planner.memory.generation == 2
+        with pytest.raises(PlanError, match="no metadata: no broker"):
+            await lead(app, 3, *after(first, A, B))
+
+    run(story())
+
+
+# ---- trust -----------------------------------------------------------------------------------------------------------
+
+
+async def grown(app: App, *newcomers: Thread) -> PlannedTasks:
+    """Leads a and b, then a, b and the newcomers."""
+    first = await lead(app, 1, A, B)
+    return await lead(app, 2, *after(first, A, B), *newcomers)
+
+
+def test_a_new_process_is_led_when_nobody_has_gone() -> None:
+    planned = run(grown(App(), C))
+    assert planned.chosen.decision.view.size == 3
+    assert planned.chosen.decision.followup
+
+
+RETURNED = Thread("b-again", 2)
+
+
+@pytest.mark.parametrize(
+    "app",
+    [App(attested=True), App()],
+    ids=["the operator says so", "the process carries the digest"],
+)
+def test_a_restarted_process_is_led_where_the_topology_is_attested(app: App) -> None:
+    tags = () if app.planner.config.topology_attested else ((TAG, tag_value(SHOP.digest)),)
+
+    async def story() -> PlannedTasks:
+        first = await lead(app, 1, A, B)
+        return await lead(app, 2, *after(first, A), replace(RETURNED, tags=tags))
+
+    assert run(story()).chosen.decision.view.size == 2
+
+
+def test_a_restarted_process_that_nobody_vouches_for_is_left_to_java() -> None:
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, B)
+        with pytest.raises(PlanError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
+            await lead(app, 2, *after(first, A), RETURNED)
+
+    run(story())
+
+
+def test_a_static_member_that_restarted_is_found_by_its_member_id() -> None:
+    static, returned = replace(B, instance_id="i"), replace(RETURNED, instance_id="i")
+
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, static)
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(app, 2, *after(first, A), returned)
+
+    run(story())
+
+
+@pytest.mark.parametrize("order_of_events", ["old one goes first", "new one comes first"])
+def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order_of_events: str) -> None:
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, B)
+        between = [A, C] if order_of_events == "new one comes first" else [A]
+        joined = after(first, A) + ([*after(first, B), C] if len(between) == 2 else [])
+        second = await lead(app, 2, *joined)
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(app, 3, *after(second, A), *(after(second, C) if len(between) == 2 else [C]))
+
+    run(story())
+
+
+@pytest.mark.parametrize("process", [2, None], ids=["with its id on disk", "with a new id each time"])
+def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) -> None:
+    """A wrong topology that the operator attested killed the application after every start, for ever."""
+
+    beside = [A] if process is not None else []
+
+    def life(number: int) -> Thread:
+        return Thread(f"b-{number}", process or 100 + number)
+
+    async def lives(app: App, *, apart_s: float) -> None:
+        planned = await lead(app, 1, *beside, life(0))
+        for number in range(1, 5):
+            app.at_s += apart_s
+            planned = await lead(app, number + 1, *after(planned, *beside), life(number))
+
+    with pytest.raises(PlanError, match=r"has restarted 3 times within 5 minutes.*Topology\.describe"):
+        run(lives(App(attested=True), apart_s=20.0))
+    run(lives(App(attested=True), apart_s=200.0))
+
+
+def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
+    async def story() -> None:
+        app = App(attested=True)
+        planned = await lead(app, 1, A)
+        for number in range(1, 6):
+            app.at_s += 1.0
+            strangers = [Thread(f"x-{number}", 100 + number)] if number % 2 else []
+            planned = await lead(app, number + 1, *after(planned, A), *strangers)
+
+    run(story())
+
+
+def test_a_process_that_attests_another_topology_is_never_led() -> None:
+    with pytest.raises(PlanError, match="attests the topology 0123456789abcdef"):
+        run(lead(App(attested=True), 1, replace(A, tags=((TAG, "0123456789abcdef"),))))
+
+
+# ---- coming back -----------------------------------------------------------------------------------------------------
+
+
+def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
+    async def story() -> None:
+        app = App()
+        first = await lead(app, 1, A, B)
+        blobs = dict(first.chosen.decision.assignments)
+        described = DescribeAnswer(
+            0,
+            0,
+            "Stable",
+            members=tuple(
+                DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in after(first, A, B)
+            ),
+        )
+        fresh = App()
+        await fresh.planner.rebuild(RebuildMemory(1, "stream", ()), described, OWN)
+        assert fresh.planner.memory.plan.find("a") is not None
+        assert len(fresh.planner.memory.threads) == 2
+        command = replace(order(fresh, 1, *after(first, A, B)), dry=True)
+        comparison = await fresh.planner.compare(command)
+        assert comparison.reason == ""
+        assert comparison.topics == SHOP.source_topics
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(fresh, 2, *after(first, A), RETURNED)
+
+    run(story())
+
+
+async def returned(first: PlannedTasks, *threads: Thread, assignors: Assignors = SIMPLE, **configs: int) -> str:
+    """Why a leader that comes back to these threads, with the bytes of their first join, would rebalance."""
+    blobs = dict(first.chosen.decision.assignments)
+    members = tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
+    fresh = App(assignors=assignors, **configs)
+    await fresh.planner.rebuild(RebuildMemory(1, "stream", ()), DescribeAnswer(0, 0, "Stable", members=members), OWN)
+    return str((await fresh.planner.compare(replace(order(fresh, 1, *threads), dry=True))).reason)
+
+
+def test_what_threads_said_before_their_first_tasks_is_no_reason_to_rebalance() -> None:
+    first = run(lead(App(), 1, A, B))
+    assert run(returned(first, A, B)) == ""
+
+
+def test_tasks_without_an_owner_are_worth_a_rebalance() -> None:
+    first = run(lead(App(), 1, A, B))
+    assert run(returned(first, A)) == "4 tasks have no owner"
+
+
+def test_warmups_that_nobody_promoted_are_worth_a_rebalance() -> None:
+    warm = App(max_warmup_replicas=2, num_standby_replicas=1)
+    first = run(lead(warm, 1, A, B))
+    assert run(returned(first, A, B, num_standby_replicas=1)) == ""
+    assert run(returned(first, A, B, max_warmup_replicas=4)) == "4 tasks have a warm-up that waits for a probe"
+
+
+def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None:
+    """Found by the simulation (seed 891): with one standby a new second process gets no copy too many. The sidecar that
+    had promised it tasks was replaced, and the first process kept all of them for ever."""
+    configs = {"num_standby_replicas": 1, "acceptable_recovery_lag": 0}
+
+    async def grown() -> tuple[PlannedTasks, list[Thread]]:
+        app = App(assignors=STOCK, **configs)
+        threads = [*after(await lead(app, 1, A), A), B]
+        second = await lead(app, 2, *threads)
+        threads = [thread.after(second.chosen.decision) for thread in threads]
+        restoring = [threads[0], replace(threads[1], sums=dict.fromkeys(threads[1].sums, 1))]
+        return await lead(app, 3, *restoring), restoring
+
+    third, threads = run(grown())
+    assert third.chosen.decision.plan.probing
+    assert not third.chosen.decision.followup
+    reason = run(returned(third, *threads, assignors=STOCK, **configs))
+    assert reason.startswith("a process was to get tasks")
+    first = run(lead(App(assignors=STOCK, **configs), 1, A, B))
+    assert run(returned(first, A, B, assignors=STOCK, **configs)) == "", "evenly spread"
+
+
+def test_what_the_guard_refuses_is_not_sent() -> None:
+    app = App()
+    app.planner._message_bytes_max = 300
+    with pytest.raises(PlanError, match="plan: the group's record would have"):
+        run(lead(app, 1, A, B))
+
+
+def test_a_round_carries_the_time_of_its_decision() -> None:
+    assert run(lead(App(), 1, A)).chosen.decision.decided_at_ms == NOW_MS
+
+
+# ---- while others lead -----------------------------------------------------------------------------------------------
+
+
+def shown(first: PlannedTasks, *threads: Thread, state: str = "Stable") -> DescribeAnswer:
+    blobs = dict(first.chosen.decision.assignments)
+    return DescribeAnswer(
+        0,
+        0,
+        state,
+        members=tuple(DescribedMember(t.member_id, t.instance_id, t.raw.metadata, blobs[t.member_id]) for t in threads),
+    )
+
+
+def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_restarts() -> None:
+    async def story() -> None:
+        first = await lead(App(), 1, A, B)
+        app = App()
+        await app.planner.observed(shown(first, A, B, state="PreparingRebalance"), None)
+        assert app.known.observed == []
+        await app.planner.observed(shown(first, A, B), None)
+        assert len(app.planner.memory.threads) == 2
+        assert not app.planner.memory.led
+        await app.planner.observed(shown(first, A, B), None)
+        assert len(app.known.observed) == 2, "learning is tried again"
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(app, 5, A, RETURNED)
+        await lead(app, 6, *after(first, A, B))
+
+    run(story())
+
+
+def test_our_own_instance_is_not_a_thread_of_the_application() -> None:
+    async def story() -> None:
+        first = await lead(App(), 1, A, replace(B, instance_id="bellwether"))
+        app = App()
+        await app.planner.observed(shown(first, A, replace(B, instance_id="bellwether")), "bellwether")
+        assert list(app.planner.memory.threads) == ["a"]
+
+    run(story())
+
+
+def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
+    learned = replace(SHOP, source="learned")
+
+    async def story() -> None:
+        app = App(known=Known(learned))
+        app.known.witnesses = frozenset({"a"})
+        with pytest.raises(PlanError, match="has restarted"):
+            await lead(app, 1, A, B)
+        app.known.witnesses = frozenset({"a", "b"})
+        await lead(app, 2, A, B)
+        app.known.mismatch = "subtopology 1 of the application has another changelog"
+        with pytest.raises(PlanError, match="another changelog"):
+            await lead(app, 3, A, B)
+
+    run(story())
+
+
+def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> None:
+    async def story() -> None:
+        first = await lead(App(), 1, A, B)
+        app = App(known=Known(replace(SHOP, source="learned")))
+        app.known.witnesses = frozenset({"a", "before"})
+        await app.planner.observed(shown(first, A, B), None)
+        assert not app.planner.memory.threads
+        with pytest.raises(PlanError, match="has restarted"):
+            await app.planner.compare(order(app, -1, A, B))
+
+    run(story())
+
+
+@pytest.mark.parametrize("source", ["file", "learned"])
+def test_a_leader_that_we_removed_to_lead_has_not_restarted(source: str) -> None:
+    """It comes back under another id, was taken for a restart, and the group was given back and taken over again."""
+
+    async def story() -> None:
+        first = await lead(App(), 1, A, B)
+        app = App(known=Known(replace(SHOP, source=source)))
+        app.known.witnesses = frozenset({"a", "b"})
+        await app.planner.observed(shown(first, A, B), None)
+        command = order(app, 2, *after(first, A), RETURNED)
+        with pytest.raises(PlanError, match="has restarted"):
+            await app.planner.plan(command)
+        planned = await app.planner.plan(replace(command, removed=("b",)))
+        assert planned.chosen.decision.view.size == 2
+        assert (told := app.planner.delivered(2)) is not None
+        assert told.chosen is planned.chosen
+        again = await lead(app, 3, *after(planned, A, RETURNED))
+        assert again.chosen.decision.view.size == 2
+
+    run(story())
+
+
+def test_the_plan_of_an_application_can_be_made_in_another_process() -> None:
+    async def story() -> None:
+        app, elsewhere = App(), App()
+        solver = Solver(STOCK, always=True)
+        elsewhere.planner._solver = solver
+        try:
+            here = await lead(app, 1, A, B)
+            await solver.solve(repr, (), 30)  # until it is there
+            there = await elsewhere.planner.plan(order(elsewhere, 1, A, B, seconds=20))
+        finally:
+            await solver.close()
+        assert there.chosen.source is Source.PLAN, there.chosen.reasons
+        assert there.chosen.decision.assignments == here.chosen.decision.assignments
+        assert elsewhere.planner.delivered(1) is not None
+
+    run(story())
+
+
+def test_a_record_that_is_too_large_goes_without_host_maps_before_the_group_is_given_up() -> None:
+    threads = [Thread(name, n, endpoint=f"{name}.example:8080") for n, name in enumerate(("a", "b", "c"), 1)]
+    app = App()
+    full = run(app.planner.plan(order(app, 1, *threads)))
+    size = record_bytes(full.chosen.decision.raw, full.chosen.decision.assignments)
+    app.planner._message_bytes_max = int(size / RECORD_SHARE) - 2
+    slim = run(app.planner.plan(order(app, 2, *threads)))
+    assert slim.chosen.source is Source.PLAN
+    (warning,) = [w for w in slim.chosen.decision.warnings if "interactive queries" in w]
+    assert f"would have {size} bytes" in warning
+    assert record_bytes(slim.chosen.decision.raw, slim.chosen.decision.assignments) < size

@@ -1,0 +1,259 @@
+"""Settings: layers, secrets from files, and one sentence for every mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.coordinator.control.records import ControlSettings
+from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
+from bellwether_kafka.coordinator.membership.config import check_timing
+from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.settings.process import Settings, SettingsError, load
+
+BROKER = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
+BOTH = {**BROKER, "BELLWETHER_GROUPS": "orders"}
+
+
+def from_toml(folder: Path, text: str, environ: dict[str, str] | None = None) -> Settings:
+    file = folder / "bellwether.toml"
+    file.write_text(text)
+    return load(file, environ=environ or {})
+
+
+def complaint(folder: Path, text: str, environ: dict[str, str] | None = None) -> str:
+    with pytest.raises(SettingsError) as caught:
+        from_toml(folder, text, environ)
+    return str(caught.value)
+
+
+def test_the_least_configuration_is_a_broker_and_a_group() -> None:
+    settings = load(environ=BOTH)
+    (membership,) = settings.memberships
+    assert (membership.group_id, membership.instance_id) == ("orders", "bellwether")
+    assert settings.properties == {"bootstrap.servers": "b:9092"}
+    assert settings.http_address.startswith("127.0.0.1:")
+    assert check_timing(membership) is None
+
+
+def test_a_file_says_it_all(tmp_path: Path) -> None:
+    settings = from_toml(
+        tmp_path,
+        """
+        instance_id = "wether-1"
+        log_level = "debug"
+        http_address = ""
+        [kafka]
+        bootstrap.servers = "b:9092"
+        "security.protocol" = "SASL_SSL"
+        "socket.keepalive.enable" = true
+        "socket.timeout.ms" = 5000
+        [[groups]]
+        name = "orders"
+        policy = "rack-first"
+        protocols = ["range"]
+        session_timeout_ms = 12000
+        [[groups]]
+        name = "payments"
+        instance_id = "own"
+        """,
+    )
+    assert settings.properties == {
+        "bootstrap.servers": "b:9092",
+        "security.protocol": "SASL_SSL",
+        "socket.keepalive.enable": "true",
+        "socket.timeout.ms": "5000",
+    }
+    assert [g.policy for g in settings.groups] == ["rack-first", "kafka"]
+    assert [m.instance_id for m in settings.memberships] == ["wether-1", "own"]
+    assert (settings.memberships[0].protocols, settings.memberships[0].session_timeout_ms) == (("range",), 12000)
+
+
+def test_the_environment_wins_over_the_file_and_the_command_line_over_both(tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text('log_level = "error"\n[kafka]\n"bootstrap.servers" = "file:1"\n"client.id" = "kept"\n')
+    environ = {**BOTH, "BELLWETHER_LOG_LEVEL": "debug"}
+    settings = load(file, environ=environ)
+    assert (settings.log_level, settings.properties["bootstrap.servers"]) == ("debug", "b:9092")
+    assert settings.properties["client.id"] == "kept"
+    settings = load(file, {"kafka": {"bootstrap.servers": "line:1"}, "groups": ["a", "b"]}, environ)
+    assert settings.properties == {"bootstrap.servers": "line:1", "client.id": "kept"}
+    assert [g.name for g in settings.groups] == ["a", "b"]
+
+
+def test_groups_in_a_variable_are_names_or_json() -> None:
+    names = load(environ={**BROKER, "BELLWETHER_GROUPS": "a, b"}).groups
+    assert [g.name for g in names] == ["a", "b"]
+    (group,) = load(environ={**BROKER, "BELLWETHER_GROUPS": '[{"name": "a", "policy": "rack-first"}]'}).groups
+    assert group.policy == "rack-first"
+
+
+def test_secrets_come_from_files_and_show_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "pw").write_text("hunter2\n")
+    settings = load(environ={**BOTH, "BELLWETHER_KAFKA_SASL_PASSWORD_FILE": str(tmp_path / "pw")})
+    assert settings.properties["sasl.password"] == "hunter2"
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in settings.model_dump_json()
+
+
+def test_a_mistake_elsewhere_does_not_print_the_password(tmp_path: Path) -> None:
+    text = '[kafka]\n"sasl.password" = "hunter2"\n[[groups]]\nnam = "hunter2"\n'
+    said = complaint(tmp_path, text)
+    assert "hunter2" not in said
+    assert "groups[0].nam does not exist; perhaps name is meant" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = [", "is not valid TOML"),
+        ("groups = 3", "The setting groups cannot be used: it must be a list of tables"),
+        ("kafka = 3", "The setting kafka cannot be used: it must be a table of librdkafka properties"),
+        ('log_level = "loud"', "The setting log_level cannot be used"),
+        ("log_lvel = 1", "The setting log_lvel does not exist; perhaps log_level is meant"),
+        ('http_address = "9790"', "The setting http_address cannot be used: write it as host:port"),
+        ('instance_id = "a b"', "The setting instance_id cannot be used"),
+        ("[[groups]]\n", "The setting groups[0].name is missing; set it"),
+        ('[[groups]]\nname = "a"\nsession_timeout_ms = "x"', "The setting groups[0].session_timeout_ms cannot be used"),
+        ('[[groups]]\nname = "a"\nprotocols = []', "The setting groups[0].protocols cannot be used"),
+        ('[[groups]]\nname = "a"\nsession_timeout_ms = 5000', "must be less than session_timeout_ms (5000)"),
+        ('[[groups]]\nname = "a"\n[[groups]]\nname = "a"', "groups names a twice"),
+        ('[kafka]\n"sasl.password.file" = "/nowhere/pw"', "the file /nowhere/pw named by sasl.password.file cannot be"),
+        ('[kafka]\n"client.id" = ["a"]', "the property client.id is no plain value"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    sentence = complaint(tmp_path, text, BROKER)
+    assert said in sentence
+    assert sentence.endswith(".")
+    assert not sentence.endswith("..")
+    assert "\n" not in sentence.replace(text, "")
+
+
+def test_missing_pieces_say_where_to_put_them() -> None:
+    with pytest.raises(SettingsError, match=r"bootstrap\.servers is not set; .*BELLWETHER_KAFKA_BOOTSTRAP_SERVERS"):
+        load(environ={"BELLWETHER_GROUPS": "a"})
+    with pytest.raises(SettingsError, match=r"groups is empty; .*BELLWETHER_GROUPS"):
+        load(environ=BROKER)
+
+
+def test_a_value_given_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pw").write_text("x")
+    environ = {
+        **BOTH,
+        "BELLWETHER_KAFKA_SASL_PASSWORD": "y",
+        "BELLWETHER_KAFKA_SASL_PASSWORD_FILE": str(tmp_path / "pw"),
+    }
+    with pytest.raises(SettingsError, match=r"sasl\.password is given twice"):
+        load(environ=environ)
+
+
+def test_a_variable_that_is_no_setting_is_refused() -> None:
+    with pytest.raises(SettingsError, match="BELLWETHER_LOGLEVEL is no setting; perhaps BELLWETHER_LOG_LEVEL is meant"):
+        load(environ={**BOTH, "BELLWETHER_LOGLEVEL": "debug"})
+
+
+def test_bad_json_in_a_variable_is_not_echoed() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(environ={"BELLWETHER_KAFKA": "hunter2", "BELLWETHER_GROUPS": "a"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_names_the_option(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.toml cannot be read .*; check --config"):
+        load(tmp_path / "nowhere.toml", environ={})
+
+
+def test_many_mistakes_are_counted(tmp_path: Path) -> None:
+    said = complaint(tmp_path, "a1 = 1\na2 = 1\na3 = 1\na4 = 1\na5 = 1\n", BOTH)
+    assert said.endswith("(and 2 more problems).")
+
+
+def test_a_group_is_only_observed_unless_it_says_lead(tmp_path: Path) -> None:
+    assert load(environ=BOTH).memberships[0].mode == "observe"
+    head = '[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n'
+    led = from_toml(tmp_path, head + 'mode = "lead"\nadopt = "take-over"\n').memberships[0]
+    assert (led.mode, led.adopt) == ("lead", "take-over")
+    assert complaint(tmp_path, head + 'adopt = "succeed"\n').startswith(
+        "The setting groups[0] cannot be used: adopt is for groups that are led"
+    )
+
+
+def test_ghosts_are_removed_in_the_modes_that_act(tmp_path: Path) -> None:
+    head = '[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n'
+    (observed,) = from_toml(tmp_path, head).groups
+    assert observed.ghost_options is None
+    (assisted,) = from_toml(tmp_path, head + 'mode = "assist"\nclient_ids_unique = true\n').groups
+    assert assisted.ghost_options == GhostOptions(client_ids_unique=True)
+    (led,) = from_toml(tmp_path, head + 'mode = "lead"\n').groups
+    assert led.ghost_options == GhostOptions()
+    (strict,) = from_toml(tmp_path, head + 'mode = "lead"\nghosts = false\nevict_malformed = true\n').groups
+    assert strict.ghost_options == GhostOptions(remove=False, evict_malformed=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ghosts = true", 'mode = "assist" always removes them'),
+        ('mode = "assist"\nghosts = false', 'mode = "observe" never does'),
+        ("client_ids_unique = true", 'add mode = "assist" or "lead"'),
+        ('mode = "assist"\nevict_malformed = true', "evict_malformed is for groups that are led"),
+        ('online_conversion = "block"', "online_conversion is for groups that are led"),
+        ('mode = "lead"\nonline_conversion = "perhaps"', "online_conversion"),
+    ],
+)
+def test_what_a_mode_does_not_do_cannot_be_set(tmp_path: Path, text: str, said: str) -> None:
+    assert said in complaint(tmp_path, f'[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n{text}\n')
+
+
+def test_sidecars_that_stand_by_share_an_instance_id_and_each_has_a_name(tmp_path: Path) -> None:
+    both = (
+        'standby = true\ncontrol_topic = "control"\n[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "g"\n'
+    )
+    settings = from_toml(tmp_path, both, {"BELLWETHER_SIDECAR_ID": "pod-0"})
+    assert [m.standby for m in settings.memberships] == [True]
+    assert settings.control == ControlSettings("control", "pod-0", standby=True)
+    unnamed = from_toml(tmp_path, both).control
+    assert unnamed is not None
+    assert unnamed.sidecar_id != ""
+    assert load(environ=BOTH).control is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"BELLWETHER_STANDBY": "true"}, "standby needs control_topic"),
+        ({"BELLWETHER_CONTROL_TOPIC": "no such/topic"}, "control_topic"),
+    ],
+)
+def test_a_standby_that_could_hear_nobody_is_refused(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load(environ={**BOTH, **environ})
+
+
+def test_capacities_are_a_table_by_member(tmp_path: Path) -> None:
+    text = '[[groups]]\nname = "orders"\nmode = "lead"\npolicy = "load-aware"\n'
+    inline = from_toml(tmp_path, text + 'capacity = { "large-consumer" = 2.0, "eu.small" = 0.5 }', BROKER)
+    assert inline.groups[0].capacity == {"large-consumer": 2.0, "eu.small": 0.5}
+    table = from_toml(tmp_path, text + "[groups.capacity]\nlarge-consumer = 2.0", BROKER)
+    assert table.groups[0].capacity == {"large-consumer": 2.0}
+    assert "capacity" in complaint(tmp_path, text + "capacity = { a = 0 }", BROKER)
+
+
+def test_cost_needs_weights(tmp_path: Path) -> None:
+    weights = '[weights]\ntopic = "w"\n'
+    rest = '[cost]\nprice_per_gb = 0.02\n[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "orders"\n'
+    settings = from_toml(tmp_path, weights + rest)
+    assert settings.cost is not None
+    assert (settings.cost.price_per_gb, settings.cost.currency, settings.cost.follower_fetching) == (0.02, "USD", None)
+    assert "[weights]" in complaint(tmp_path, rest)
+    declared = from_toml(tmp_path, rest.replace("price_per_gb = 0.02", "follower_fetching = true"))
+    assert declared.cost is not None
+    assert declared.cost.follower_fetching is True
+    assert "price_per_gb" in complaint(tmp_path, weights + rest.replace("0.02", "-1"))
+
+
+def test_the_record_of_a_group_is_limited_as_brokers_limit_it(tmp_path: Path) -> None:
+    rest = '[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "orders"\n'
+    assert from_toml(tmp_path, rest).message_bytes_max == MESSAGE_BYTES_MAX
+    assert from_toml(tmp_path, "message_bytes_max = 4_000_000\n" + rest).message_bytes_max == 4_000_000
+    assert "message_bytes_max" in complaint(tmp_path, "message_bytes_max = 0\n" + rest)

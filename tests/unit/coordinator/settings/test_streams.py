@@ -1,0 +1,154 @@
+"""Settings of Streams applications: Kafka's names, defaults and bounds, and sentences for what cannot be."""
+
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.coordinator.settings.process import GroupSettings, SettingsError, load
+
+ENVIRONMENT = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
+HEAD = '[[groups]]\nname = "app"\nkind = "streams"\n'
+HA = HEAD + 'policy = "streams-ha"\n'
+
+
+def group(folder: Path, text: str) -> GroupSettings:
+    file = folder / "bellwether.toml"
+    file.write_text(text)
+    (found,) = load(file, environ=ENVIRONMENT).groups
+    return found
+
+
+def test_the_least_application_has_kafkas_defaults(tmp_path: Path) -> None:
+    found = group(tmp_path, HEAD)
+    streams = found.streams
+    assert streams is not None
+    assert (streams.application_id, streams.topology, streams.topology_attested) == ("app", None, False)
+    assert streams.configs == AssignmentConfigs()
+    assert not streams.exactly_once
+    assert found.membership("bw").protocols == ("stream",)
+    assert found.membership("bw").streams
+
+
+def test_kafkas_names_may_have_quotes_or_not(tmp_path: Path) -> None:
+    text = """
+        application_id = "wordcount"
+        topology = "wordcount.yaml"
+        topology_attested = true
+        policy = "streams-ha"
+        processing.guarantee = "exactly_once_v2"
+        "acceptable.recovery.lag" = 5
+        max.warmup.replicas = 3
+        num.standby.replicas = 1
+        "probing.rebalance.interval.ms" = 60000
+        rack.aware.assignment.strategy = "min_traffic"
+        "rack.aware.assignment.tags" = "zone, cluster"
+        "rack.aware.assignment.traffic_cost" = 7
+        rack.aware.assignment.non_overlap_cost = 2
+        """
+    streams = group(tmp_path, HEAD + text).streams
+    assert streams is not None
+    assert (streams.application_id, streams.topology, streams.topology_attested, streams.policy) == (
+        "wordcount",
+        Path("wordcount.yaml"),
+        True,
+        "streams-ha",
+    )
+    assert streams.exactly_once
+    assert streams.configs == AssignmentConfigs(5, 3, 1, 60_000, ("zone", "cluster"), 7, 2, "min_traffic")
+
+
+def test_stages_of_streams_ha_are_off_unless_set(tmp_path: Path) -> None:
+    streams = group(tmp_path, HA).streams
+    assert streams is not None
+    assert streams.stages == StageConfigs()
+    text = 'host_affinity_ms = 1000\ncolocate = [[0, 2], [1, 3]]\ncapacity_tag = "cores"\nmax_concurrent_moves = 4'
+    streams = group(tmp_path, HA + text).streams
+    assert streams is not None
+    assert streams.stages == StageConfigs(1000, ((0, 2), (1, 3)), "cores", 4)
+
+
+def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:
+    found = group(tmp_path, '[[groups]]\nname = "orders"\n')
+    assert found.streams is None
+    assert not found.membership("bw").streams
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (HEAD + "num.standby.replicas = -1", "num.standby.replicas must be at least 0, but it is -1"),
+        (HEAD + 'num.standby.replicas = "x"', "groups[0].num.standby.replicas cannot be used"),
+        (HEAD + "num.standby.replica = 1", "perhaps num.standby.replicas is meant"),
+        (HEAD + "probing.rebalance.interval.ms = 1", "probing.rebalance.interval.ms must be at least 60000"),
+        (HEAD + 'rack.aware.assignment.strategy = "fast"', "must be one of none, min_traffic, balance_subtopology"),
+        (HEAD + "session_timeout_ms = 45000", "session_timeout_ms must be 6000 to 10000 for a Streams application"),
+        (HEAD + 'protocols = ["range"]', 'protocols must be ["stream"]'),
+        (HEAD + 'processing.guarantee = "exactly_once"', "processing.guarantee cannot be used"),
+        ('[[groups]]\nname = "a"\nkind = "stream"', "groups[0].kind cannot be used"),
+        ('[[groups]]\nname = "a"\nnum.standby.replicas = 1', "num.standby.replicas is for Streams applications only"),
+        (HEAD + "max_concurrent_moves = 2", 'max_concurrent_moves is a stage of the policy "streams-ha"; set policy ='),
+        (HA + "max_concurrent_moves = -2", "max_concurrent_moves must be 0 to 2147483647, but it is -2"),
+        (HA + "colocate = [[1]]", "colocate must hold groups of two or more subtopology ids"),
+        (HA + 'colocate = [[1, "x"]]', "groups[0].colocate[0][1] cannot be used"),
+        ('[[groups]]\nname = "a"\ncapacity_tag = "x"', "capacity_tag is for Streams applications only"),
+        ('[[groups]]\nname = "a"\ntopology = "x"', 'topology is for Streams applications only; add kind = "streams"'),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        group(tmp_path, text)
+    assert said in str(caught.value)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ('stores = "persistent"', "processing.guarantee is not declared"),
+        ('"processing.guarantee" = "at_least_once"', 'stores = "persistent" is not declared'),
+        ('"processing.guarantee" = "at_least_once"\nstores = "in-memory"', 'stores = "persistent" is not declared'),
+        ('"processing.guarantee" = "exactly_once_v2"\nstores = "persistent"', "exactly_once_v2"),
+        ('"processing.guarantee" = "at_least_once"\nstores = "persistent"', ""),
+        ("takeover_forced = true", ""),
+    ],
+)
+def test_a_leader_is_removed_only_where_that_is_declared_harmless(tmp_path: Path, more: str, word: str) -> None:
+    found = group(tmp_path, f'{HEAD}mode = "lead"\nadopt = "take-over"\n{more}\n')
+    guard = found.membership(None).takeover_guard
+    assert word in guard
+    assert bool(word) == bool(guard)
+
+
+STATEFUL = '[[groups]]\nname = "counts"\nkind = "stateful"\n'
+
+
+def test_stateful_members_have_the_policy_streams_ha_and_weigh_by_capacity(tmp_path: Path) -> None:
+    found = group(tmp_path, STATEFUL + "num.standby.replicas = 1\nmax_concurrent_moves = 2")
+    streams = found.streams
+    assert streams is not None
+    assert (streams.stateful, streams.policy, streams.application_id) == (True, "streams-ha", "counts")
+    assert streams.stages == StageConfigs(capacity_tag="capacity", max_concurrent_moves=2)
+    assert found.membership("bw").protocols == ("bellwether-stateful",)
+    assert not found.membership("bw").streams
+    streams = group(tmp_path, STATEFUL + 'policy = "kafka"').streams
+    assert streams is not None
+    assert streams.stages == StageConfigs()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("topology_attested = true", "topology_attested means nothing to stateful members"),
+        ('processing.guarantee = "exactly_once_v2"', "processing.guarantee means nothing to stateful members"),
+        ("standby_lag_max = 5", "standby_lag_max means nothing to stateful members"),
+        ('protocols = ["range"]', 'protocols must be ["bellwether-stateful"] for stateful members'),
+        ("max.warmup.replicas = 0", "max.warmup.replicas must be at least 1"),
+    ],
+)
+def test_a_mistake_with_stateful_members_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        group(tmp_path, STATEFUL + text)
+    assert said in str(caught.value)

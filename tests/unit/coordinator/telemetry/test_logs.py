@@ -1,0 +1,121 @@
+"""Logs: one line per event, and nothing secret in it."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from bellwether_kafka.coordinator.telemetry import logs
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def logged(style: str = "json", **fields: object) -> str:
+    stream = io.StringIO()
+    logs.configure_logs("info", style, stream)  # type: ignore[arg-type]  # the parameter is one of the three words
+    logs.get("bellwether.test").info("round_done", **fields)
+    return stream.getvalue()
+
+
+def fields(**given: object) -> dict[str, Any]:
+    found = json.loads(logged(**given))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_line_is_json_with_time_level_and_logger() -> None:
+    found = fields(group="orders", generation=7)
+    assert (found["event"], found["level"], found["logger"]) == ("round_done", "info", "bellwether.test")
+    assert (found["group"], found["generation"]) == ("orders", 7)
+    assert found["timestamp"].endswith("Z")
+
+
+def test_auto_is_json_where_there_is_no_terminal() -> None:
+    assert json.loads(logged("auto", x=1))["x"] == 1
+
+
+def test_console_lines_are_plain() -> None:
+    line = logged("console", group="orders")
+    assert "round_done" in line
+    assert "group=orders" in line
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["password", "sasl_password", "client_secret", "bearerToken", "sasl.jaas.config", "ssl.key.pem", "user_data"],
+)
+def test_secret_names_hide_their_value(name: str) -> None:
+    assert "hunter2" not in logged(**{name: "hunter2"})
+
+
+def test_only_harmless_kafka_properties_show() -> None:
+    properties = {"bootstrap.servers": "b:1", "sasl.password": "hunter2", "some.new.property": "hunter2"}
+    found = fields(properties=properties)["properties"]
+    assert found == {"bootstrap.servers": "b:1", "sasl.password": logs.HIDDEN, "some.new.property": logs.HIDDEN}
+
+
+def test_secrets_inside_lists_and_tables_are_hidden() -> None:
+    assert "hunter2" not in logged(clients=[{"inner": {"password": "hunter2"}}])
+
+
+def test_bytes_show_as_length_and_digest() -> None:
+    found = fields(metadata=b"abc", nested=[b"abc"])
+    assert found["metadata"] == "<3 bytes, sha256 ba7816bf8f01>"
+    assert found["nested"] == ["<3 bytes, sha256 ba7816bf8f01>"]
+
+
+def test_names_of_clients_cannot_break_the_line_or_the_terminal() -> None:
+    line = logged("console", member="evil\x1b[31m")
+    assert "\x1b" not in line
+    assert "evil\\x1b[31m" in line
+
+
+def test_long_text_and_long_lists_are_cut() -> None:
+    found = fields(reason="x" * 10_000, items=list(range(1_000)))
+    assert len(found["reason"]) < 2_100
+    assert len(found["items"]) == logs.ITEMS_MAX
+
+
+def test_a_traceback_is_part_of_the_line() -> None:
+    stream = io.StringIO()
+    logs.configure_logs("info", "json", stream)
+    try:
+        int("boom")
+    except ValueError:
+        logs.get("x").exception("failed")
+    assert "ValueError: invalid literal" in json.loads(stream.getvalue())["exception"]
+
+
+def test_the_standard_library_logs_the_same_way() -> None:
+    stream = io.StringIO()
+    logs.configure_logs("debug", "json", stream)
+    logging.getLogger("bellwether_kafka.coordinator.kafka.transport").debug("sent %s", "x")
+    assert json.loads(stream.getvalue())["event"] == "sent x"
+
+
+def test_debug_lines_of_the_kafka_library_stay_out() -> None:
+    stream = io.StringIO()
+    logs.configure_logs("debug", "json", stream)
+    logging.getLogger("kafka.protocol.parser").debug("sasl bytes")
+    assert stream.getvalue() == ""
+
+
+def test_the_level_is_kept() -> None:
+    stream = io.StringIO()
+    logs.configure_logs("warning", "json", stream)
+    logs.get("x").info("quiet")
+    logs.get("x").warning("loud")
+    assert json.loads(stream.getvalue())["event"] == "loud"

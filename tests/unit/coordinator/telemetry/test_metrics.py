@@ -1,0 +1,132 @@
+"""Metrics: what one decision leaves in the registry."""
+
+import time
+
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.ghosts.coexistence import Conversion
+from bellwether_kafka.coordinator.ghosts.proof import Proof
+from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
+from bellwether_kafka.coordinator.planning.causes import Cause, Kind, cause
+from bellwether_kafka.coordinator.planning.consumer_planner import Planned
+from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
+from bellwether_kafka.coordinator.planning.planner import Timings
+from bellwether_kafka.coordinator.telemetry.metrics import OTHER, REASONS_MAX, Labels, Metrics
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+
+
+def decided() -> Decision:
+    cluster = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"], ["az3"]]})
+    blob = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id="az1").encode()
+    members = (RawMember("a", None, blob), RawMember("b", None, blob), RawMember("broken", None, b"\x00"))
+    raw = RawGroup(group_id="g", generation=5, protocol="range", members=members, own_member_ids=frozenset())
+    return decide(raw, cluster, Memory.empty(), Policy(), now_ms=0)
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(f"bellwether_{name}", {"group": "g", **labels})
+
+
+def planned(source: Source = Source.PLAN, previous: Decision | None = None) -> Planned:
+    decision, timings = decided(), Timings(3.0, metadata_s=0.2, plan_s=0.004, sync_s=0.01, join_s=2.0)
+    why = cause(previous, decision)
+    return Planned(Chosen(decision, source, ()), ("orders",), timings, previous=previous, cause=why)
+
+
+def test_a_round_fills_the_metrics() -> None:
+    metrics = Metrics()
+    metrics.on_decision(planned())
+    assert value(metrics, "rebalances_total", reason="first plan", outcome="led") == 1
+    assert value(metrics, "generation") == 5
+    assert value(metrics, "members") == 3
+    assert value(metrics, "degraded_members") == 1
+    assert value(metrics, "partitions") == 4
+    assert value(metrics, "cross_rack_partitions") == 3
+    assert value(metrics, "partition_moves_total", kind="new") == 4
+    assert value(metrics, "partition_moves_total", kind="moved") == 0
+    assert value(metrics, "withheld_partitions") == 0
+    assert value(metrics, "metadata_age_seconds") == 3.0
+    assert value(metrics, "decision_seconds_count") == 1
+    assert value(metrics, "decision_seconds_bucket", le="0.005") == 1
+    assert value(metrics, "decision_seconds_bucket", le="0.0025") == 0
+    assert value(metrics, "sync_seconds_sum") == 0.01
+    assert value(metrics, "join_seconds_sum") == 2.0
+    assert value(metrics, "stage_seconds_count", stage="placement by range") == 1
+    assert time.time() - 60 < (value(metrics, "led_timestamp_seconds") or 0) <= time.time()
+    assert value(metrics, "fallbacks_total", reason="cheaper plan") is None
+
+
+def test_the_size_of_the_group_record_is_told() -> None:
+    metrics, round_ = Metrics(), planned()
+    metrics.on_decision(round_)
+    decision = round_.chosen.decision
+    blobs = sum(len(m.metadata) for m in decision.raw.members) + sum(len(blob) for _, blob in decision.assignments)
+    size = value(metrics, "group_record_bytes")
+    assert size is not None
+    assert blobs < size < blobs + 1_000
+
+
+def test_the_second_round_is_compared_with_the_first() -> None:
+    metrics = Metrics()
+    metrics.on_decision(planned())
+    metrics.on_decision(planned(Source.CHEAP, decided()))
+    assert value(metrics, "rebalances_total", reason="nothing changed", outcome="led") == 1
+    assert value(metrics, "fallbacks_total", reason="cheaper plan") == 1
+
+
+def test_notes_count_refusals_step_asides_and_who_leads() -> None:
+    metrics = Metrics()
+    metrics.on_note("g", Note(NoteKind.LEADING, "3 members with us"))
+    assert value(metrics, "leading") == 1
+    metrics.on_note("g", Note(NoteKind.REFUSED, "no plan before the decision deadline"))
+    metrics.on_note("g", Note(NoteKind.ALERT, "look"))
+    metrics.on_note("g", Note(NoteKind.LEFT, "another leads the group"))
+    assert value(metrics, "rebalances_total", reason="no plan before the decision deadline", outcome="refused") == 1
+    assert value(metrics, "step_asides_total", reason="another leads the group") == 1
+    assert value(metrics, "alerts_total") == 1
+    assert value(metrics, "leading") == 0
+
+
+def test_members_that_come_and_go_are_counted_by_client() -> None:
+    metrics, uuid = Metrics(), "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
+    metrics.changed("g", Cause(Kind.JOINED, "", (f"shop-1-{uuid}",)))
+    metrics.changed("g", Cause(Kind.EXCHANGED, "", (f"shop-1-{uuid}", f"shop-1-{uuid[::-1]}", "by-hand")))
+    assert value(metrics, "member_changes_total", client="shop-1") == 3
+    assert value(metrics, "member_changes_total", client="by-hand") == 1
+    for i in range(100):
+        metrics.changed("g", Cause(Kind.JOINED, "", (f"shop-{i + 2}-{uuid}",)))
+    assert value(metrics, "member_changes_total", client=OTHER) == 100 - (REASONS_MAX - 2)
+
+
+def test_ghosts_are_counted_by_proof_and_convertible_groups_shown() -> None:
+    metrics = Metrics()
+    metrics.on_ghost("g", Proof.PROCESS_ID)
+    metrics.on_ghost("g", Proof.PROCESS_ID)
+    assert value(metrics, "ghosts_removed_total", proof="process_id") == 2
+    assert value(metrics, "ghosts_removed_total", proof="client_id") is None
+    metrics.on_conversion("g", Conversion(()))
+    assert value(metrics, "convertible") == 1
+    metrics.on_conversion("g", Conversion(("a carries userData",)))
+    assert value(metrics, "convertible") == 0
+
+
+def test_counters_of_a_group_begin_at_zero() -> None:
+    metrics = Metrics()
+    metrics.expect("g", lead=True, ghosts=True)
+    assert [value(metrics, name) for name in ("lead_wanted", "leading", "alerts_total")] == [1, 0, 0]
+    assert value(metrics, "fallbacks_total", reason="cheaper plan") == 0
+    assert value(metrics, "ghosts_removed_total", proof="client_id") == 0
+
+
+def test_reasons_are_capped() -> None:
+    labels = Labels(most=2)
+    assert [labels(x) for x in ("a", "b", "c", "a", "d")] == ["a", "b", OTHER, "a", OTHER]
+
+
+def test_two_sets_of_metrics_do_not_meet() -> None:
+    first, second = Metrics(), Metrics()
+    first.on_note("g", Note(NoteKind.LEADING, ""))
+    assert value(second, "leading") is None

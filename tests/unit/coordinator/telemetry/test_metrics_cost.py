@@ -1,0 +1,106 @@
+"""Metrics of traffic between racks: by rack pair, in bytes and money, bounded, and fresh when weights change."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.explain.traffic import Traffic
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
+from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
+from bellwether_kafka.coordinator.settings.pipeline import CostSettings
+from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.wire import LiveMember, live_group
+
+CLUSTER = ClusterView.of({"t": [["az1"], ["az2"]]})
+LIGHT = Weights({TopicPartition("t", 0): 1e6, TopicPartition("t", 1): 1e6})
+HEAVY = Weights({TopicPartition("t", 0): 3e6, TopicPartition("t", 1): 3e6})
+
+
+def seen() -> Observation:
+    member = LiveMember("m", ("t",), "az1")
+    held = decide(live_group([member], 1, "range"), CLUSTER, Memory.empty(), Policy(), 0)
+    raw = live_group([member.after(held)], 2, "range")
+    return Observation(
+        "group", "classic", "Stable", "range", 0, shadow=shadow_of(decide(raw, CLUSTER, held.memory, Policy(), 0))
+    )
+
+
+def samples(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+    return {
+        tuple(v for k, v in sorted(s.labels.items()) if k != "group"): s.value
+        for family in metrics.registry.collect()
+        for s in family.samples
+        if s.name == f"bellwether_{name}"
+    }
+
+
+class Refusing:
+    """Brokers that do not let their configuration be read."""
+
+    def describe_cluster(self, **_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+
+
+class Told:
+    """Weights that may change."""
+
+    def __init__(self) -> None:
+        self.now = LIGHT
+
+    def __call__(self) -> Weights:
+        return self.now
+
+
+def test_bytes_and_money_by_rack_pair() -> None:
+    metrics, told = Metrics(), Told()
+    cost = CostMetrics(metrics, CostSettings(price_per_gb=0.02, currency="EUR", follower_fetching=False), told)
+    cost.on_observation(seen())
+    asyncio.run(cost.look())
+    assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 1e6}
+    assert samples(metrics, "cross_rack_cost_per_hour") == pytest.approx({("EUR", "az2", "az1"): 0.072})
+    assert samples(metrics, "weighed_partitions") == {(): 2}
+    assert samples(metrics, "cross_rack_read_partitions") == {("az2", "az1"): 1}
+
+    told.now = HEAVY
+    asyncio.run(cost.look())
+    assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 3e6}
+    cost.on_note("group", Note(NoteKind.LEFT, "", 1))
+    assert samples(metrics, "cross_rack_bytes_per_second") == {}
+
+
+def test_without_weights_partitions_are_counted() -> None:
+    metrics = Metrics()
+    cost = CostMetrics(metrics, None, None)
+    cost.on_observation(seen())
+
+    async def until_counted() -> None:
+        found = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
+        async with asyncio.timeout(60):
+            while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge tells nobody
+                await asyncio.sleep(0.01)
+        found.cancel()
+
+    asyncio.run(until_counted())
+    assert samples(metrics, "cross_rack_read_partitions") == {("az2", "az1"): 1}
+    for name in ("cross_rack_bytes_per_second", "cross_rack_cost_per_hour", "weighed_partitions"):
+        assert samples(metrics, name) == {}
+
+
+def test_pairs_are_bounded_and_nothing_is_lost() -> None:
+    metrics = Metrics()
+    cost = CostMetrics(metrics, CostSettings(price_per_gb=1.0, follower_fetching=False), Weights)
+    many: dict[Any, float] = {(f"r{i}", "az1"): float(i + 1) for i in range(PAIRS_MAX + 5)}
+    cost._record("group", Traffic(many, {}, 0.0, 0, 0))
+    found = samples(metrics, "cross_rack_bytes_per_second")
+    assert len(found) == PAIRS_MAX + 1
+    assert found["other", "other"] == 1 + 2 + 3 + 4 + 5
+    assert sum(found.values()) == sum(many.values())

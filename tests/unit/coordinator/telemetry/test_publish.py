@@ -1,0 +1,84 @@
+"""The event publisher never delays whoever calls it, and counts what it loses."""
+
+import time
+
+import pytest
+from structlog.testing import capture_logs
+
+from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
+from bellwether_kafka.coordinator.telemetry.publish import DELIVERED, DROPPED, FAILED, EventPublisher, PublishConfig
+from tests.patience import PATIENCE
+
+NOBODY_LISTENS = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
+RECORD = {
+    "group": "g",
+    "generation": 1,
+    "changed_at_ms": 0,
+    "change": "joined",
+    "member": "m",
+    "member_id": "m",
+    "instance_id": None,
+    "rack": None,
+}
+
+
+def test_a_full_queue_drops_and_counts_at_once() -> None:
+    told: list[tuple[str, str, int]] = []
+    publisher = EventPublisher(
+        NOBODY_LISTENS, PublishConfig("events", queue_max=3), counted=lambda *what: told.append(what)
+    )
+    began = time.monotonic()
+    for _ in range(5_000):
+        publisher.offer("membership", RECORD)
+    assert time.monotonic() - began < 5
+    assert publisher.counts == {("membership", DROPPED): 4_997}
+    assert told[0] == ("membership", DROPPED, 1)
+
+
+def test_an_absent_broker_and_a_bad_record_are_no_reason_to_stop() -> None:
+    publisher = EventPublisher(NOBODY_LISTENS, PublishConfig("events", create_topic=False))
+    publisher.start()
+    publisher.offer("membership", {"group": "g"})
+    publisher.offer("membership", RECORD)
+    deadline = time.monotonic() + 20
+    while publisher.counts["membership", "sent"] < 1 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert publisher.counts["membership", FAILED] == 1
+    assert publisher.counts["membership", "sent"] == 1
+    began = time.monotonic()
+    publisher.close(3.0)
+    assert time.monotonic() - began < 10
+
+
+def test_a_registry_that_does_not_answer_costs_events_and_nothing_else() -> None:
+    config = PublishConfig("events", create_topic=False, registry_url="http://127.0.0.1:1")
+    publisher = EventPublisher(NOBODY_LISTENS, config)
+    publisher.start()
+    for _ in range(3):
+        publisher.offer("membership", RECORD)
+    deadline = time.monotonic() + 20
+    while publisher.counts["membership", DROPPED] < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    publisher.close()
+    assert publisher.counts == {("membership", DROPPED): 3}
+
+
+INIT_PRODUCER_ID, CLUSTER_AUTHORIZATION_FAILED = 22, 31
+
+
+@pytest.mark.embedded
+def test_a_producer_that_died_for_want_of_a_right_is_told_and_replaced() -> None:
+    """An idempotent producer asks for an id first. To who may write nowhere a broker answers that with a word about the
+    cluster, and librdkafka gives the producer up for good."""
+    with EmbeddedCluster(brokers=1) as brokers, capture_logs() as logs:
+        brokers.create_topic("events", 1)
+        brokers.push_errors(INIT_PRODUCER_ID, CLUSTER_AUTHORIZATION_FAILED)
+        publisher = EventPublisher(brokers.properties, PublishConfig("events", create_topic=False))
+        publisher.start()
+        deadline = time.monotonic() + 60 * PATIENCE
+        while not publisher.counts["membership", DELIVERED] and time.monotonic() < deadline:
+            publisher.offer("membership", RECORD)
+            time.sleep(0.1)
+        publisher.close()
+    assert publisher.counts["membership", DELIVERED], logs
+    assert [entry for entry in logs if "grant our principal the ACL WRITE on Topic 'events'" in entry.get("reason", "")]

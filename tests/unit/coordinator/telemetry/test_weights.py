@@ -1,0 +1,111 @@
+"""Weights from the compacted topic: taken, replaced, dropped; what is no weight is counted and never used."""
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from bellwether_kafka.coordinator.cli.pipeline import weights_in_words
+from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
+from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader, key_of
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.patience import PATIENCE
+
+FIND_COORDINATOR, GROUP_AUTHORIZATION_FAILED = 10, 30
+NOW_MS = 1_000_000_000
+SCHEMAS = SchemaSet.load()
+
+
+def reader(age_ms_max: int = 1_000) -> WeightReader:
+    properties = {"bootstrap.servers": "127.0.0.1:1"}
+    return WeightReader(properties, WeightConfig("weights", age_ms_max), wall_clock=lambda: NOW_MS / 1000)
+
+
+def record(partition: TopicPartition, bytes_per_s: float, at_ms: int = NOW_MS) -> bytes:
+    return SCHEMAS.encode(
+        "weight",
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "bytes_per_s": bytes_per_s,
+            "records_per_s": 1.0,
+            "estimated_at_ms": at_ms,
+            "windows": 3,
+        },
+    )
+
+
+def test_the_last_word_on_a_partition_counts_and_a_tombstone_ends_it() -> None:
+    weights = reader()
+    one, two = TopicPartition("a-b", 1), TopicPartition("t", 2)
+    weights.take(key_of(one), record(one, 5.0))
+    weights.take(key_of(one), record(one, 7.0))
+    weights.take(key_of(two), record(two, 1.0))
+    assert dict(weights.usable().of) == {one: 7.0, two: 1.0}
+    weights.take(key_of(one), None)
+    weights.take(b"\xff", None)
+    assert dict(weights.usable().of) == {two: 1.0}
+
+
+def test_weights_age_out_and_absurd_ones_are_not_used() -> None:
+    weights = reader(age_ms_max=1_000)
+    for p, (value, at_ms) in enumerate([(1.0, NOW_MS - 2_000), (-1.0, NOW_MS), (1.0, NOW_MS + 10**7), (2.0, NOW_MS)]):
+        partition = TopicPartition("t", p)
+        weights.take(key_of(partition), record(partition, value, at_ms))
+    assert dict(weights.usable().of) == {TopicPartition("t", 3): 2.0}
+    shown = weights.describe()
+    assert (shown["known"], shown["used"]) == (4, 1)
+    assert shown["refused"] == {"absurd": 1, "from the future": 1, "old": 1}
+    assert shown["heaviest"] == [{"partition": "t-3", "bytes_per_s": 2.0}]
+
+
+def test_what_is_clamped_is_told_for_the_topics_that_a_group_reads() -> None:
+    weights = reader()
+    sizes = {TopicPartition("t", p): size for p, size in enumerate([100.0, 100.0, 0.0, 10.0**9])}
+    for partition, size in {**sizes, TopicPartition("other", 0): 5.0}.items():
+        weights.take(key_of(partition), record(partition, size, NOW_MS - 500))
+    shown = weights.describe(topics={"t"})
+    assert (shown["known"], shown["used"], shown["clamped"]) == (4, 4, 2)
+    lines = weights_in_words({**shown, "refused": {"old": 3}})
+    assert lines[0] == "weights from weights: 4 of 4 are used, 0 to 0 s old"
+    assert [line.split()[0] for line in lines[1:]] == ["2", "3"]
+    assert weights.describe(topics={"nobody's"})["clamped"] == 0
+
+
+def test_records_that_are_no_weights_are_counted_by_reason() -> None:
+    weights = reader()
+    partition = TopicPartition("t", 0)
+    good = record(partition, 1.0)
+    weights.take(b"t-0", b"junk")
+    weights.take(b"t-0", good[:-1])
+    weights.take(b"t-1", good)
+    weights.take(b"t-0", good[:2] + bytes(8) + good[10:])
+    change = {"group": "g", "generation": 1, "changed_at_ms": 0, "change": "left", "member": "m", "member_id": "m"}
+    weights.take(b"t-0", SCHEMAS.encode("membership", {**change, "instance_id": None, "rack": None}))
+    assert weights.usable().of == {}
+    assert weights.refused == {
+        "not an event": 1,
+        "malformed": 1,
+        "wrong key": 1,
+        "unknown schema": 1,
+        "not a weight": 1,
+    }
+
+
+@pytest.mark.embedded
+def test_weights_are_read_without_any_right_to_a_group() -> None:
+    """librdkafka looks for the node of the group that it wants of every consumer, and is told off."""
+    with EmbeddedCluster(brokers=1) as brokers:
+        brokers.create_topic("weights", 1)
+        brokers.push_errors(FIND_COORDINATOR, *[GROUP_AUTHORIZATION_FAILED] * 1_000)
+        producer = Producer({"bootstrap.servers": brokers.bootstrap})
+        producer.produce("weights", b"no weight", b"orders-0")
+        producer.flush(30)
+        read = WeightReader(brokers.properties, WeightConfig("weights", create_topic=False))
+        read.start()
+        deadline = time.monotonic() + 60 * PATIENCE
+        while not read.refused.total() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        read.close()
+    assert read.refused.total() == 1

@@ -1,0 +1,213 @@
+"""A topology from a file and from the live group, what they say of each other, and internal topics that are missing."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether_kafka.assignors.shared.group import DescribedMember
+from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.planning.applications import ApplicationError, load_application
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.topology.file import write_topology
+from bellwether_kafka.coordinator.topology.learn import Learned, learn
+from bellwether_kafka.coordinator.topology.source import RETRY_S, TopologyKeeper, contradiction
+from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
+from tests.unit.coordinator.planning.applications import Cluster
+
+A, B = Thread("a", 1), Thread("b", 2)
+CHANGELOG = "shop-totals-changelog"
+
+
+class Creating(TopologyKeeper):
+    """Remembers what it was to create."""
+
+    created: Mapping[str, Mapping[str, str]] = {}
+
+    async def _create(self, plans: Any, limit_s: float) -> frozenset[str]:
+        self.created = {plan.name: plan.configs for plan in plans}
+        return frozenset(self.created)
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def shown() -> tuple[DescribedMember, ...]:
+    """The group as DescribeGroups shows it after it has settled."""
+    first = led(group(A, B))
+    threads = [A.after(first), B.after(first)]
+    blobs = dict(led(group(*threads, generation=2), memory=first.memory).assignments)
+    return tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
+
+
+def keeper(given: Topology | None = None, **more: Any) -> TopologyKeeper:
+    async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
+        return learn(application_id, members, SHOP_COUNTS)
+
+    return Creating("shop", given, None, None, learner, **more)  # type: ignore[arg-type]  # nothing else is asked here
+
+
+def test_a_topology_is_learned_from_a_settled_group() -> None:
+    found = keeper()
+    assert found.topology is None
+    run(found.observe(shown()))
+    assert found.topology is not None
+    assert found.topology.source == "learned"
+    assert found.topology.changelogs == (CHANGELOG,)
+    assert found.witnesses == {"a", "b"}
+    assert found.mismatch == ""
+
+
+def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
+    found = keeper()
+    (first, second) = shown()
+    run(found.observe((first, replace(second, assignment=b""))))
+    assert found.topology is None
+    run(found.observe(()))
+    assert found.witnesses == frozenset()
+
+
+def test_what_is_open_is_looked_at_again_after_a_while_and_may_be_settled() -> None:
+    now, learned = [0.0], []
+
+    async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
+        learned.append(now[0])
+        return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
+
+    found = TopologyKeeper("shop", None, None, None, learner, clock=lambda: now[0])  # type: ignore[arg-type]  # not asked
+    members = shown()
+    for at_s in (0.0, RETRY_S / 2, RETRY_S, RETRY_S * 1.5):
+        now[0] = at_s
+        run(found.observe(members))
+    assert learned == [0.0, RETRY_S], "by the same members"
+    found.settle(replace(SHOP, source="learned"))
+    now[0] = RETRY_S * 3
+    run(found.observe(members))
+    assert learned == [0.0, RETRY_S]
+    assert found.topology == replace(SHOP, source="learned")
+
+
+def test_other_members_are_learned_from_at_once() -> None:
+    """A new version that came within the wait was led by the topology of the old one."""
+    learned = []
+
+    async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
+        learned.append({m.member_id for m in members})
+        return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
+
+    found = TopologyKeeper("shop", None, None, None, learner, clock=lambda: 0.0)  # type: ignore[arg-type]  # not asked
+    (first, second) = shown()
+    run(found.observe((first, second)))
+    found.settle(replace(SHOP, source="learned"))
+    run(found.observe((first, replace(second, member_id="b'"))))
+    assert learned == [{"a", "b"}, {"a", "b'"}]
+    assert found.witnesses == {"a", "b'"}
+
+
+def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
+    now = [0.0]
+    found = keeper(clock=lambda: now[0])
+    (first, second) = shown()
+    run(found.observe((first, replace(second, assignment=b""))))
+    run(found.observe(shown()))
+    assert found.topology is None
+    now[0] += RETRY_S
+    run(found.observe(shown()))
+    assert found.topology is not None
+
+
+def test_a_file_wins_and_a_live_group_that_contradicts_it_is_told() -> None:
+    fitting = keeper(SHOP)
+    run(fitting.observe(shown()))
+    assert (fitting.topology, fitting.mismatch) == (SHOP, "")
+    zero, one = SHOP.subtopologies
+    other = Topology("shop", (zero, replace(one, changelogs=("shop-sums-changelog",))), "file")
+    told = keeper(other)
+    run(told.observe(shown()))
+    assert told.mismatch == f"subtopology 1 of the application has the changelog {CHANGELOG}, in the topology file not"
+
+
+def test_contradictions_name_the_subtopology_and_the_topic() -> None:
+    zero, one = SHOP.subtopologies
+    assert contradiction(SHOP, SHOP) == ""
+    assert "has a subtopology 1" in contradiction(Topology("shop", (zero,), "file"), SHOP)
+    more = Topology("shop", (replace(zero, sources=("orders", "clicks")), one), "learned")
+    assert "subtopology 0 of the application reads clicks" in contradiction(SHOP, more)
+    assert contradiction(replace(SHOP, patterns=((0, "cl.*"),)), more) == ""
+
+
+DESCRIBED = replace(SHOP, internal_topics=(InternalTopic(CHANGELOG),))
+
+
+def test_missing_internal_topics_are_created_with_streams_configs() -> None:
+    found = keeper(DESCRIBED)
+    assert isinstance(found, Creating)
+    created = run(found.complete(DESCRIBED, run(Cluster({"orders": 4}).snapshot(DESCRIBED.topics, 0)), 1.0))
+    assert created == {CHANGELOG, "shop-by-user-repartition"}
+    assert found.created[CHANGELOG]["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("topology", "counts"),
+    [(DESCRIBED, SHOP_COUNTS), (SHOP, {"orders": 4}), (DESCRIBED, {})],
+    ids=["nothing is missing", "a changelog is not described", "the source topic does not exist"],
+)
+def test_otherwise_nothing_is_created(topology: Topology, counts: Mapping[str, int]) -> None:
+    found = keeper(topology)
+    assert isinstance(found, Creating)
+    assert run(found.complete(topology, run(Cluster(counts).snapshot(topology.topics, 0)), 1.0)) is None
+    assert found.created == {}
+
+
+def test_a_topic_that_may_not_be_read_is_not_taken_for_missing() -> None:
+    brokers = Cluster({"orders": 4, "shop-by-user-repartition": 4})
+    brokers.unreadable = frozenset({CHANGELOG})
+    found = keeper(DESCRIBED)
+    assert run(found.complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)) is None
+
+
+# ---- from settings ---------------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, topology: Topology = SHOP) -> Path:
+    file = folder / "shop.yaml"
+    file.write_text(write_topology(topology))
+    return file
+
+
+def test_an_application_with_a_file_may_lead_an_empty_group_and_lists_its_topics(tmp_path: Path) -> None:
+    application = load_application(StreamsConfig("shop", written(tmp_path)))
+    assert application.topology is not None
+    assert application.topology.digest == SHOP.digest
+    membership = application.membership(MembershipConfig("shop", protocols=("stream",)))
+    assert (membership.adopt_empty, membership.topics) == (True, SHOP.source_topics)
+
+
+def test_without_a_file_an_empty_group_is_left_to_java() -> None:
+    application = load_application(StreamsConfig("shop", policy="streams-ha"))
+    assert not application.membership(MembershipConfig("shop", protocols=("stream",))).adopt_empty
+
+
+def test_mistakes_in_settings_are_sentences(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("x: [")
+    wrong = [
+        (StreamsConfig("shop", tmp_path / "nowhere.yaml"), "nowhere.yaml cannot be read"),
+        (StreamsConfig("shop", bad), "bad.yaml cannot be used"),
+        (StreamsConfig("other", written(tmp_path)), "is of the application 'shop', not of 'other'"),
+        (StreamsConfig("shop", policy="best"), "The setting policy of group shop cannot be used"),
+    ]
+    for config, said in wrong:
+        with pytest.raises(ApplicationError, match=said) as caught:
+            load_application(config)
+        assert str(caught.value).endswith(".")
+
+
+def test_a_subtopology_alone_is_no_topology() -> None:
+    assert contradiction(Topology("shop", (Subtopology(5, ("x",)),), "file"), SHOP) != ""

@@ -1,0 +1,84 @@
+"""Which tasks stand still: only what moves counts, and only unread records are missed."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
+from bellwether_kafka.protocol.primitives.types import TaskId
+from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+
+STALL_MS = 60_000
+A, B = Thread("a", 1), Thread("b", 2)
+
+
+def offsets(decision: StreamsDecision, default: int, given: Mapping[tuple[str, int], int]) -> "np.ndarray":
+    found = np.full(decision.cluster.partition_total, default, dtype=np.int64)
+    for (topic, partition), offset in given.items():
+        flat = decision.cluster.flat(topic, partition)
+        assert flat is not None
+        found[flat] = offset
+    return found
+
+
+class Watched:
+    """Progress of an application whose tasks are all done but those of "orders" that a test names."""
+
+    def __init__(self) -> None:
+        self.decision = led(group(A, B))
+        self.progress = Progress(STALL_MS)
+        self.progress.planned(self.decision)
+
+    def see(self, after_ms: int, committed: Mapping[int, int], ends: Mapping[int, int]) -> tuple[TaskId, ...]:
+        return self.progress.observe(
+            offsets(self.decision, 50, {("orders", p): o for p, o in committed.items()}),
+            offsets(self.decision, 50, {("orders", p): o for p, o in ends.items()}),
+            NOW_MS + after_ms,
+        )
+
+
+def test_a_task_with_unread_records_that_commits_nothing_stalls_after_its_time() -> None:
+    watched = Watched()
+    assert watched.see(0, {1: 10}, {1: 90}) == ()
+    assert watched.see(STALL_MS - 1, {1: 10}, {1: 95}) == ()
+    assert watched.see(STALL_MS, {1: 10}, {1: 95}) == (TaskId(0, 1),)
+
+
+def test_a_commit_or_nothing_to_read_begins_the_time_anew() -> None:
+    watched = Watched()
+    watched.see(0, {1: 10, 2: 10}, {1: 90, 2: 90})
+    assert watched.see(STALL_MS, {1: 11, 2: 90}, {1: 90, 2: 90}) == ()
+    assert watched.see(2 * STALL_MS - 1, {1: 11, 2: 90}, {1: 90, 2: 90}) == ()
+    assert watched.see(2 * STALL_MS, {1: 11, 2: 90}, {1: 90, 2: 99}) == (TaskId(0, 1),)
+
+
+def test_one_unread_position_may_be_a_marker_and_an_unknown_end_says_nothing() -> None:
+    watched = Watched()
+    watched.see(0, {1: 10}, {1: 11, 2: -1})
+    assert watched.see(5 * STALL_MS, {1: 10}, {1: 11, 2: -1}) == ()
+
+
+def test_where_nothing_was_committed_only_new_records_count() -> None:
+    watched = Watched()
+    nothing = {1: NOTHING_COMMITTED}
+    watched.see(0, nothing, {1: 90})
+    assert watched.see(2 * STALL_MS, nothing, {1: 90}) == ()
+    watched.see(2 * STALL_MS + 1, nothing, {1: 95})
+    assert watched.see(3 * STALL_MS + 1, nothing, {1: 95}) == (TaskId(0, 1),)
+
+
+def test_a_task_that_moves_gets_its_time_anew_and_one_that_stays_does_not() -> None:
+    watched = Watched()  # a holds the even tasks, b the odd ones
+    watched.see(0, {0: 10, 1: 10}, {0: 90, 1: 90})
+    again = led(group(A, generation=2), now_ms=NOW_MS + STALL_MS // 2)
+    watched.progress.planned(again)
+    assert watched.see(STALL_MS, {0: 10, 1: 10}, {0: 90, 1: 90}) == (TaskId(0, 0),)
+    assert TaskId(0, 1) in watched.see(2 * STALL_MS, {0: 10, 1: 10}, {0: 90, 1: 90})
+
+
+def test_nothing_is_said_about_a_group_that_is_not_led() -> None:
+    watched = Watched()
+    watched.see(0, {1: 10}, {1: 90})
+    watched.progress.forget()
+    assert watched.see(STALL_MS, {1: 10}, {1: 90}) == ()

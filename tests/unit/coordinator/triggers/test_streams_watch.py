@@ -1,0 +1,240 @@
+"""Between rounds: probes when they are due and the group is at rest, stalled tasks, internal topics, silent brokers."""
+
+import asyncio
+import io
+import json
+import time
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.streams.decide import Assignors
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted
+from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.telemetry import logs
+from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationError
+from bellwether_kafka.coordinator.triggers.streams_watch import ENDS_INTERVAL_S, StreamsWatch
+from tests.unit.assignors.streams.world import SHOP_COUNTS, SIMPLE, Thread, always, placed
+from tests.unit.coordinator.membership.playbook import ME, Play, member
+from tests.unit.coordinator.planning.applications import App, Cluster, Known
+
+A, B = Thread("a", 1), Thread("b", 2)
+PROBING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
+
+
+class Led:
+    """An application that is led by a machine at rest, and what its watch says."""
+
+    def __init__(self, app: App | None = None, assignors: Assignors = SIMPLE) -> None:
+        self.app = app or App()
+        self.app.planner._assignors = assignors
+        self.play = Play(protocols=("stream",)).joining().joined(member(ME), member("a"), protocol="stream")
+        self.said: list[Event] = []
+        self.watch = StreamsWatch(
+            self.app.planner,
+            self.app.log,
+            clock=lambda: self.app.at_s,
+            wall_clock=lambda: self.app.at_s,
+        )
+
+    async def round(self, generation: int, *threads: Thread) -> None:
+        command = self.app.order(generation, *threads, deadline=time.monotonic() + 5)
+        planned = await self.app.planner.plan(command)
+        self.app.planner.delivered(generation)
+        self.watch.on_decision(planned)
+        if self.play.state is State.DECIDING:
+            self.play.planned().synced()
+
+    async def later(self, seconds: float) -> list[Event]:
+        self.app.at_s += seconds
+        await self.watch.tick(self.play.machine, self.said.append)
+        said, self.said[:] = list(self.said), []
+        return said
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:
+    async def story() -> None:
+        led = Led(App(acceptable_recovery_lag=0), PROBING)
+        await led.round(1, A, B)
+        assert led.watch.next_probe_at_ms is not None
+        assert await led.later(4) == []
+        (wish,) = await led.later(1)
+        assert isinstance(wish, RebalanceWanted)
+        assert "probe" in wish.reason
+        assert await led.later(1) == []
+        (tick,) = await led.later(600)
+        assert isinstance(tick, RebalanceWanted)
+
+    run(story())
+
+
+def test_no_probe_ends_an_application_that_only_goes_on_while_nobody_rebalances_it() -> None:
+    """A stateful input that has outgrown its internal topics: we could not plan, and a Java leader would fail it."""
+
+    async def story() -> None:
+        led = Led(App(acceptable_recovery_lag=0), PROBING)
+        await led.round(1, A, B)
+        led.app.cluster.counts |= {"orders": 8}
+        assert await led.later(5) == []
+        assert await led.later(600) == []
+        asked = len(led.app.cluster.asked)
+        assert await led.later(1) == []
+        assert len(led.app.cluster.asked) == asked, "it looks again every half minute"
+        led.app.cluster.counts |= {"shop-by-user-repartition": 8, "shop-totals-changelog": 8}
+        (wish,) = await led.later(30)
+        assert isinstance(wish, RebalanceWanted)
+
+    run(story())
+
+
+def test_nothing_is_said_while_the_group_is_not_at_rest() -> None:
+    async def story() -> None:
+        led = Led(App(acceptable_recovery_lag=0), PROBING)
+        await led.round(1, A, B)
+        led.play.wake().heartbeat(27)
+        assert led.play.state is State.JOINING
+        assert await led.later(1000) == []
+        assert led.watch.next_probe_at_ms is not None
+
+    run(story())
+
+
+def test_a_group_that_is_no_longer_led_is_forgotten() -> None:
+    async def story() -> None:
+        led = Led(App(acceptable_recovery_lag=0), PROBING)
+        await led.round(1, A, B)
+        led.play.tell(StepAsideWanted("x")).left()
+        assert led.play.state is State.WATCHING
+        assert await led.later(1000) == []
+        assert led.watch.next_probe_at_ms is None
+
+    run(story())
+
+
+def test_tasks_that_stand_still_make_it_step_aside() -> None:
+    async def story() -> None:
+        led = Led()
+        await led.round(1, A, B)
+        led.app.log.done = 10
+        heard = [event for _ in range(8) for event in await led.later(12)]
+        assert heard
+        assert isinstance(heard[0], StepAsideWanted)
+        assert heard[0].reason.startswith("task 0_0, 0_1, 0_2 and others has records to read and commits nothing")
+
+    run(story())
+
+
+def test_tasks_that_commit_are_left_alone() -> None:
+    async def story() -> None:
+        led = Led()
+        await led.round(1, A, B)
+        for done in range(10, 30):
+            led.app.log.done = done
+            assert await led.later(12) == []
+
+    run(story())
+
+
+def test_a_standby_that_falls_behind_makes_a_rebalance() -> None:
+    async def story() -> None:
+        led = Led(App(standby_lag_max=500, num_standby_replicas=1))
+        await led.round(1, A, B)
+        led.app.at_s += 60
+        led.app.log.end = led.app.log.done = 1_100
+        await led.round(2, *(t.after(led.app.planner._rounds.previous) for t in (A, B)))
+        assert await led.later(10) == []
+        led.app.log.end = led.app.log.done = 5_000
+        (wish,) = await led.later(ENDS_INTERVAL_S)
+        assert isinstance(wish, RebalanceWanted)
+        assert "records behind" in wish.reason
+        assert await led.later(ENDS_INTERVAL_S) == []
+
+    run(story())
+
+
+def test_alone_it_makes_the_internal_topics() -> None:
+    async def story() -> None:
+        app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS), attested=True)
+        led = Led(app)
+        led.play = Play(protocols=("stream",)).stable_alone()
+        assert await led.later(0) == []
+        assert app.cluster.counts == SHOP_COUNTS
+        asked = len(app.cluster.asked)
+        await led.later(1)
+        assert len(app.cluster.asked) == asked
+
+    run(story())
+
+
+def test_silence_of_brokers_does_not_end_the_watch() -> None:
+    async def story() -> None:
+        led = Led()
+        await led.round(1, A, B)
+        led.app.log.failure = "no answer"
+        naps = 0
+
+        async def sleep(_: float) -> None:
+            nonlocal naps
+            naps += 1
+            if naps == 4:
+                raise asyncio.CancelledError
+
+        led.watch._sleep = sleep
+        with pytest.raises(asyncio.CancelledError):
+            await led.watch.run(led.play.machine, led.said.append)
+        assert naps == 4
+
+    run(story())
+
+
+def test_the_machine_of_these_tests_leads() -> None:
+    assert Led().play.state is State.DECIDING
+    assert MembershipConfig("g", protocols=("stream",)).streams
+
+
+@pytest.mark.parametrize(
+    ("error", "event", "reason"),
+    [
+        (TimeoutError(), "metadata_unknown", "no answer in time"),
+        (TopicCreationError("topic t: grant CREATE"), "internal_topics_not_created", "topic t: grant CREATE"),
+    ],
+)
+def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the_end(
+    error: Exception, event: str, reason: str
+) -> None:
+    class Silent:
+        async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
+            del topics, age_ms_max
+            raise error
+
+    async def story() -> list[str]:
+        app, ticks, out = App(attested=True), 0, io.StringIO()
+        app.planner._reader = Silent()
+
+        async def sleep(seconds: float) -> None:
+            nonlocal ticks
+            del seconds
+            ticks += 1
+            app.at_s += 60
+            if ticks > 2:
+                raise asyncio.CancelledError
+
+        logs.configure_logs("info", "json", out)
+        watch = StreamsWatch(app.planner, app.log, clock=lambda: app.at_s, wall_clock=lambda: app.at_s, sleep=sleep)
+        alone = Play(protocols=("stream",)).stable_alone()
+        with pytest.raises(asyncio.CancelledError):
+            await watch.run(alone.machine, lambda _: None)
+        return out.getvalue().splitlines()
+
+    lines = [json.loads(line) for line in asyncio.run(story())]
+    assert [line["event"] for line in lines] == [event] * 2
+    assert all(line["reason"] == reason and "exception" not in line for line in lines)

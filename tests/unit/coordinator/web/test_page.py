@@ -1,0 +1,130 @@
+"""The status page in a real browser: what is drawn is what the API says."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bellwether_kafka.coordinator.web.app import GroupStatus, Web
+from bellwether_kafka.coordinator.web.lags import Lags, with_lags
+from bellwether_kafka.coordinator.web.picture import Picture
+from bellwether_kafka.coordinator.web.rounds import Rounds
+from bellwether_kafka.coordinator.web.server import HttpServer
+from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
+from tests.unit.coordinator.web.test_picture import decided, member, planned, tasks
+
+# By name: of partitions, and of all that tasks read. 1_1 is active as well as a standby, with a lag of its own.
+READ = Lags(0.0, {"orders-0": 0, "orders-1": 7, "orders-2": 30_000, "0_0": 12, "1_1": 10_000})
+EVIL = "<img src=x onerror=document.title='hacked'>"
+BEHIND = {
+    "g": {("orders-0", "no"), ("orders-1", "near"), ("orders-2", "far")},
+    "shop": {("0_0", "near"), ("1_1", "far")},
+}
+GROUPS = [
+    GroupStatus("g", "lead", "stable", True, 2, 3),
+    GroupStatus("shop", "lead", "stable", True, 2, 3),
+    GroupStatus("watched", "observe", "stable", False, -1, 4),
+]
+
+
+def browser() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        assert not os.environ.get("CI"), "CI needs chromium (Debian package chromium)"
+        pytest.skip("no headless browser is installed (Debian package chromium)")
+    return found
+
+
+def rounds() -> Rounds:
+    found = Rounds()
+    first = decided(member("a", "az1"), member("b", "az3"))
+    found.on_decision(planned(first))
+    found.on_decision(
+        planned(decided(member("a", "az3"), member(EVIL, "az2"), member("c", None), generation=2, memory=first.memory))
+    )
+    a, b, c = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
+    warm = led(group(a, b), configs=ONE_STANDBY)
+    found.on_streams_decision(tasks(warm))
+    grown = group(a.after(warm), b.after(warm), c, generation=2)
+    found.on_streams_decision(tasks(led(grown, configs=ONE_STANDBY, memory=warm.memory, now_ms=NOW_MS + 5)))
+    return found
+
+
+async def looked_at(chromium: str, fragment: str, shot: Path) -> tuple[str, dict[str, object] | None]:
+    """The page's document after its script has run, and what the API says of the same group."""
+    led_rounds = rounds()
+
+    def pictured(name: str) -> Picture | None:
+        found = led_rounds.picture(name)
+        return None if found is None else with_lags(found, READ, 2.0)
+
+    server = HttpServer(Web(CollectorRegistry(), lambda: None, lambda: GROUPS, led_rounds, pictured))
+    address = await server.start("127.0.0.1:0")
+
+    def look() -> tuple[str, dict[str, object] | None]:
+        profile = shot.parent / "profile"
+        command = [
+            chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            f"--user-data-dir={profile}", "--virtual-time-budget=4000", "--window-size=1200,900",
+            f"--screenshot={shot}", "--dump-dom", f"http://{address}/#{fragment}",
+        ]  # fmt: skip
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr[-2000:]
+        try:
+            with urllib.request.urlopen(f"http://{address}/api/groups/{fragment}", timeout=10) as answer:
+                return done.stdout, json.load(answer)
+        except urllib.error.HTTPError:
+            return done.stdout, None
+
+    try:
+        return await asyncio.to_thread(look)
+    finally:
+        await server.stop()
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", ["g", "shop"])
+def test_the_page_draws_what_the_api_says(tmp_path: Path, name: str) -> None:
+    page, picture = asyncio.run(looked_at(browser(), name, tmp_path / "page.png"))
+    assert picture is not None
+    drawn = re.findall(r'<i class="item ([a-z-]+)( withheld)?"[^>]*data-item="([^"]+)"', page)
+    said = [
+        (item["state"], " withheld" if item["withheld"] else "", item["name"])
+        for holder in picture["holders"]
+        for item in holder["items"]
+    ]
+    assert sorted(drawn) == sorted(said)
+    assert drawn
+    lags = [
+        (i["state"], i["name"], i["lag"], "far" if i["lag"] >= 10_000 else "near" if i["lag"] else "no")
+        for holder in picture["holders"]
+        for i in holder["items"]
+        if i["lag"] is not None
+    ]
+    square = r'<i class="item ([a-z-]+)[^>]*data-item="([^"]+)" data-lag="(\d+)" data-behind="(no|near|far)"'
+    coloured = [(state, item, int(lag), behind) for state, item, lag, behind in re.findall(square, page)]
+    assert sorted(coloured) == sorted(lags)
+    active = {(item, behind) for state, item, _, behind in coloured if state not in ("standby", "warm-up")}
+    assert active == BEHIND[name], "what members read is coloured by its lag, beside local and cross-rack"
+    assert any(state == "standby" for state, *_ in coloured) == (name == "shop")
+    assert set(re.findall(r'data-rack="([^"]*)"', page)) == {*picture["racks"], ""}
+    assert page.count('class="holder"') == len(picture["holders"])
+    assert picture["cause"].replace("<", "&lt;").replace(">", "&gt;") in page
+    assert f'data-drawn="{picture["generation"]}"' in page
+    assert "<title>Bellwether</title>" in page, "names that clients choose are text and nothing else"
+    assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+@pytest.mark.timeout(240)
+def test_a_group_that_is_only_observed_says_so(tmp_path: Path) -> None:
+    page, picture = asyncio.run(looked_at(browser(), "watched", tmp_path / "page.png"))
+    assert picture is None
+    assert "watched: observe, stable. This process has led no round of it yet." in page

@@ -1,0 +1,187 @@
+"""The HTTP server: read-only, and bounded against whoever connects."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from bellwether_kafka.coordinator.web import server as http
+from bellwether_kafka.coordinator.web.app import GroupStatus, Web
+from bellwether_kafka.coordinator.web.server import HttpAddressError, HttpServer
+
+
+class Ask(Protocol):
+    """Sends bytes, and with `ends` that no more will come; returns all that is answered."""
+
+    async def __call__(self, request: bytes, *, ends: bool = False) -> str: ...
+
+
+STATUS = GroupStatus("orders", "lead", "stable", True, 7, 3)
+
+
+def request(line: str) -> bytes:
+    return f"{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+
+
+def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None) -> None:
+    async def run() -> None:
+        registry = CollectorRegistry()
+        Gauge("answer", "A gauge.", registry=registry).set(42)
+        server = HttpServer(Web(registry, lambda: trouble, lambda: [STATUS]))
+        host, port = (await server.start("127.0.0.1:0")).split(":")
+
+        async def ask(request: bytes, *, ends: bool = False) -> str:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(request)
+            if ends:
+                writer.write_eof()
+            try:
+                return (await reader.read()).decode()
+            except ConnectionResetError:
+                return ""  # dropped without an answer, with bytes of ours unread
+            finally:
+                writer.close()
+
+        try:
+            await asyncio.wait_for(talk(ask), 30)
+        finally:
+            await server.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "body"),
+    [
+        ("GET /metrics", 200, "answer 42.0"),
+        ("GET /metrics?x=1", 200, "answer 42.0"),
+        ("GET /livez", 200, "ok"),
+        ("GET /readyz", 200, "ok"),
+        ("GET /decisions", 200, "[]"),
+        ("GET /api/groups", 200, '"group":"orders"'),
+        ("GET /api/groups/orders", 404, "No round"),
+        ("GET /", 200, "<title>Bellwether</title>"),
+        ("GET /page.js", 200, "use strict"),
+        ("GET /page.css", 200, "color-scheme"),
+        ("GET /page.html", 404, "There are"),
+        ("GET /../cli.py", 404, "There are"),
+        ("POST /metrics", 405, "Only GET"),
+        ("DELETE /api/groups/orders", 405, "Only GET"),
+    ],
+)
+def test_answers(line: str, status: int, body: str) -> None:
+    async def talk(ask: Ask) -> None:
+        head, told = (await ask(request(line))).split("\r\n\r\n", 1)
+        assert head.startswith(f"HTTP/1.1 {status} ")
+        assert body in told
+        assert "content-security-policy: default-src 'none'" in head
+
+    served(talk)
+
+
+def test_head_has_no_body() -> None:
+    async def talk(ask: Ask) -> None:
+        head, body = (await ask(request("HEAD /metrics"))).split("\r\n\r\n", 1)
+        assert head.startswith("HTTP/1.1 200 ")
+        assert body == ""
+
+    served(talk)
+
+
+def test_groups_are_json() -> None:
+    async def talk(ask: Ask) -> None:
+        (found,) = json.loads((await ask(request("GET /api/groups"))).split("\r\n\r\n", 1)[1])
+        assert found == {
+            "group": "orders", "mode": "lead", "state": "stable", "leading": True, "generation": 7, "members": 3,
+        }  # fmt: skip
+
+    served(talk)
+
+
+def test_not_ready_says_why_and_is_still_alive() -> None:
+    async def talk(ask: Ask) -> None:
+        answer = await ask(request("GET /readyz"))
+        assert answer.startswith("HTTP/1.1 503 ")
+        assert answer.endswith("group orders: not leading yet\n")
+        assert (await ask(request("GET /livez"))).startswith("HTTP/1.1 200 ")
+
+    served(talk, trouble="group orders: not leading yet")
+
+
+def test_an_endless_header_is_refused() -> None:
+    async def talk(ask: Ask) -> None:
+        refused = await ask(b"GET / HTTP/1.1\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n")
+        assert refused == "" or refused.startswith("HTTP/1.1 431 ")
+        assert (await ask(request("GET /livez"))).startswith("HTTP/1.1 200 ")
+
+    served(talk)
+
+
+@pytest.mark.parametrize("words", [b"", b"GET /livez"])
+def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, words: bytes) -> None:
+    monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 0.2)
+
+    async def talk(ask: Ask) -> None:
+        assert "200" not in await ask(words)
+
+    served(talk)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n", 200),
+        (
+            b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AA=A\r\n\r\n",
+            200,
+        ),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), 405),
+        (b"GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text;version=1.0g\r\n\r\n", 200),
+        (b"GET /api/groups/%ff%00 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+    ],
+    ids=["websocket", "h2c", "http 2", "no version", "no text"],
+)
+def test_what_is_not_understood_is_no_error_of_ours(words: bytes, status: int) -> None:
+    """Some were answered with 500 once; h2c wrote a traceback into the log and kept its connection for ever."""
+
+    async def talk(ask: Ask) -> None:
+        told = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        assert (await ask(words)).startswith(f"HTTP/1.1 {status} ")
+        assert told == []
+
+    served(talk)
+
+
+def test_who_only_stops_asking_is_answered() -> None:
+    async def talk(ask: Ask) -> None:
+        assert "answer 42.0" in await ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", ends=True)
+
+    served(talk)
+
+
+def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 1)
+
+    async def talk(ask: Ask) -> None:
+        kept = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+        answers = await asyncio.gather(*(ask(kept) for _ in range(5)))
+        assert len([a for a in answers if a.startswith("HTTP/1.1 200 ")]) == 2
+        assert (await ask(request("GET /livez"))).startswith("HTTP/1.1 200 ")
+
+    served(talk)
+
+
+def test_a_taken_port_is_one_sentence_naming_the_setting() -> None:
+    async def run() -> None:
+        first = HttpServer(Web(CollectorRegistry(), lambda: None))
+        address = await first.start("127.0.0.1:0")
+        with pytest.raises(HttpAddressError, match=rf"cannot listen on {address} .*change http_address"):
+            await HttpServer(Web(CollectorRegistry(), lambda: None)).start(address)
+        await first.stop()
+
+    asyncio.run(run())

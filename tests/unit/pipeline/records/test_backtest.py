@@ -1,0 +1,117 @@
+"""The backtest: each policy lives through a recording with a memory of its own, and ranks as it would have live."""
+
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.coordinator.telemetry.event_records import snapshot_record
+from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, recommendation, replay, summary
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.pipeline.records.history import HistoryError, read_history, replay_here, write_history
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.wire import LiveMember, live_group
+
+RACKS = ("az1", "az2", "az3")
+SCHEMAS = SchemaSet.load()
+LOADS = [900, 800, 100, 100, 100, 100, 500, 400, 100, 100, 100, 100]
+
+
+def recorded(sizes: list[int], protocol: str = "cooperative-sticky", *, racks: bool = False) -> list[bytes]:
+    """A group that has `sizes[n]` members in recorded round n, led by sticky-min-churn, as events."""
+    placed = [[RACKS[p // 4]] if racks else [None] for p in range(12)]
+    cluster = ClusterView.of({"t": placed})
+    memory, values = Memory.empty(), []
+    members = [LiveMember(f"m{i}", ("t",), RACKS[i % 3] if racks else None) for i in range(max(sizes))]
+    for n, size in enumerate(sizes):
+        raw = live_group(members[:size], n + 1, protocol)
+        decision = decide(raw, cluster, memory, Policy("sticky-min-churn"), now_ms=1_000 * n)
+        memory = decision.memory
+        members = [m.after(decision) if i < size else m for i, m in enumerate(members)]
+        values.append(SCHEMAS.encode("snapshot", snapshot_record(decision)))
+    return values
+
+
+def traffic(loads: list[int]) -> bytes:
+    entries = [
+        {
+            "topic": "t",
+            "partition": p,
+            "member": None,
+            "rack": None,
+            "leader_rack": None,
+            "replica_racks": [],
+            "records": 1,
+            "bytes": load,
+        }
+        for p, load in enumerate(loads)
+    ]
+    return SCHEMAS.encode("traffic", {"group": "group", "since_ms": 0, "sampled_at_ms": 1_000, "entries": entries})
+
+
+def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    assert write_history(path, [*recorded([3, 4, 4, 3]), traffic(LOADS), b"junk"]) == 6
+    history = read_history(path)
+    assert history.refused == {"not an event": 1}
+    assert history.weights().of[TopicPartition("t", 0)] == 900
+    outcomes = replay_here(history, BACKTEST_POLICIES)
+    # The third recorded round only hands out what the second withheld.
+    assert len(outcomes) == 3 * len(BACKTEST_POLICIES)
+    rows = {row["policy"]: row for row in summary(outcomes)}
+    assert all(row["failed"] == 0 for row in rows.values())
+    assert rows["load-aware"]["imbalance"] < 1.1 < rows["sticky-min-churn"]["imbalance"]
+    assert summary(outcomes)[0]["policy"] == "load-aware"
+    assert recommendation(outcomes).startswith("Recommended: load-aware. Over 3 recorded rounds")
+
+
+def test_the_order_of_outcomes_does_not_change_the_advice(tmp_path: Path) -> None:
+    """Policies that are as good as one another, as Spark may have them."""
+    write_history(tmp_path / "history", recorded([3, 4, 3]))
+    outcomes = replay_here(read_history(tmp_path / "history"), BACKTEST_POLICIES)
+    assert recommendation(outcomes[::-1]) == recommendation(outcomes)
+    assert len({row["imbalance"] for row in summary(outcomes)}) < len(BACKTEST_POLICIES)
+
+
+def test_the_recorded_policy_replays_to_what_it_did() -> None:
+    values = recorded([2, 3])
+    history_snapshots = [SCHEMAS.decode(value)[1] for value in values]
+    outcomes = list(replay(history_snapshots, ["sticky-min-churn"], Weights()))
+    assert [(o.members, o.moved, o.rounds) for o in outcomes] == [(2, 0, 1), (3, 4, 2)]
+
+
+def test_racks_decide_where_loads_are_even() -> None:
+    snapshots = [SCHEMAS.decode(value)[1] for value in recorded([3], racks=True)]
+    weights = Weights({TopicPartition("t", p): 1e6 for p in range(12)})
+    outcomes = list(replay(snapshots, ["sticky-min-churn", "rack-first"], weights))
+    best, other = summary(outcomes, price_per_gb=0.5)
+    assert best["policy"] == "rack-first"
+    assert (best["cross_rack"], best["cost_per_day"]) == (0, 0.0)
+    # A megabyte per second is 86.4 GB a day.
+    assert other["cost_per_day"] == pytest.approx(other["cross_rack"] * 86.4 * 0.5)
+    assert other["cross_rack"] > 0
+    assert f"{other['cost_per_day']:.2f} a day" in recommendation(outcomes, price_per_gb=0.5)
+
+
+def test_members_that_cannot_be_read_do_not_end_a_backtest() -> None:
+    (snapshot,) = [SCHEMAS.decode(value)[1] for value in recorded([2])]
+    snapshot["members"][0]["metadata"] = b"\x00"
+    (outcome,) = replay([snapshot], ["kafka"], Weights())
+    assert (outcome.failed, outcome.members, outcome.partitions) == ("", 2, 12)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b"", "holds no snapshot"), (b"\x00\x00", "no sane length"), (b"\x00\x00\x00\x05ab", "ends within a record")],
+)
+def test_a_damaged_history_is_refused_with_a_remedy(tmp_path: Path, data: bytes, text: str) -> None:
+    path = tmp_path / "history"
+    path.write_bytes(data)
+    with pytest.raises(HistoryError, match=text):
+        read_history(path)
+    with pytest.raises(HistoryError, match="cannot be read"):
+        read_history(tmp_path / "none")

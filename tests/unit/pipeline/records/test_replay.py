@@ -1,0 +1,135 @@
+"""Replays: the same code decides the same from what was recorded, another policy shows where it would not."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.planning.fallback import Source
+from bellwether_kafka.coordinator.telemetry.event_records import assignment_entries, decision_events, snapshot_record
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from bellwether_kafka.pipeline.records.history import read_history, write_history, write_json_lines
+from bellwether_kafka.pipeline.records.replay import Round, replay_rounds, rounds_of
+from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.unit.coordinator.web.test_picture import decided, member, planned
+
+RACKS = ("az1", "az2", "az3")
+SCHEMAS = SchemaSet.load()
+RUNNER = CliRunner()
+
+
+def recorded(sizes: list[int], policy: str, protocol: str = "cooperative-sticky") -> Iterator[bytes]:
+    """What a leader publishes of a group that has `sizes[n]` members in round n; partitions stand in one rack each."""
+    cluster = ClusterView.of({"t": [[RACKS[p // 4]] for p in range(12)]})
+    memory = Memory.empty()
+    members = [LiveMember(f"m{i}", ("t",), RACKS[(i + 1) % 3]) for i in range(max(sizes))]
+    for n, size in enumerate(sizes):
+        raw = live_group(members[:size], n + 1, protocol)
+        decision = decide(raw, cluster, memory, Policy(policy), now_ms=1_000 * n, seed=n)
+        memory = decision.memory
+        members = [m.after(decision) if i < size else m for i, m in enumerate(members)]
+        head = {"group": "group", "generation": n + 1, "decided_at_ms": 1_000 * n, "part": 0}
+        yield SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision))})
+        yield SCHEMAS.encode("snapshot", snapshot_record(decision))
+
+
+def rounds(path: Path) -> list[Round]:
+    history = read_history(path)
+    return rounds_of(history.snapshots["group"], history.assignments["group"])
+
+
+@pytest.mark.parametrize("protocol", ["range", "sticky", "cooperative-sticky"])
+@pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn", "rack-first"])
+def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, protocol: str) -> None:
+    write_history(tmp_path / "h", recorded([2, 3, 3, 4, 4, 1], policy, protocol))
+    found = list(replay_rounds(rounds(tmp_path / "h"), {}, Weights()))
+    assert len(found) == 6
+    assert [(one.differs, one.failed, one.policy) for one in found] == [(0, "", policy)] * 6
+    assert all(one.now == one.recorded for one in found)
+
+
+def test_a_difference_from_what_was_sent_for_want_of_a_plan_is_doubtful(tmp_path: Path) -> None:
+    decision = decided(member("a", None), member("b", None))
+    sent = planned(decision)
+    late = replace(sent, chosen=replace(sent.chosen, source=Source.CHEAP))
+    write_history(tmp_path / "h", [SCHEMAS.encode(event, record) for event, record in decision_events(late)])
+    history = read_history(tmp_path / "h")
+    assert history.sources == {("g", 1, 5): "cheaper plan"}
+    kept = rounds_of(history.snapshots["g"], history.assignments["g"], history.sources)
+    otherwise = {"sticky-min-churn": Policy("sticky-min-churn")}
+    (found,) = replay_rounds(kept, otherwise, Weights())
+    assert found.differs
+    assert found.doubt == "what was sent was a cheaper plan"
+    (sure,) = replay_rounds(rounds_of(history.snapshots["g"], history.assignments["g"]), otherwise, Weights())
+    assert (sure.differs, sure.doubt) == (found.differs, "")
+
+
+def test_a_recording_that_begins_in_the_middle_decides_the_same(tmp_path: Path) -> None:
+    write_history(tmp_path / "h", list(recorded([2, 3, 3, 4], "sticky-min-churn"))[4:])
+    found = list(replay_rounds(rounds(tmp_path / "h"), {}, Weights()))
+    assert [(one.generation, one.same) for one in found] == [(3, True), (4, True)]
+
+
+def test_another_policy_shows_what_would_differ_and_what_it_would_cost(tmp_path: Path) -> None:
+    write_history(tmp_path / "h", recorded([3, 3], "sticky-min-churn"))
+    found = list(replay_rounds(rounds(tmp_path / "h"), {"rack-first": Policy("rack-first")}, Weights()))
+    assert found[0].differs == len(found[0].differences) > 0
+    first = found[0].differences[0]
+    assert first.recorded != first.now
+    assert found[0].recorded is not None
+    assert found[0].now is not None
+    assert found[0].now.cross_rack == 0 < found[0].recorded.cross_rack
+
+
+def document(path: Path, *more: str, code: int) -> Any:
+    ended = RUNNER.invoke(app, ["replay", str(path), *more, "--output", "json"])
+    assert ended.exit_code == code, ended.output
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("write", [write_history, write_json_lines])
+def test_the_command_ends_with_4_where_something_differs(tmp_path: Path, write: Any) -> None:
+    path = tmp_path / "history.jsonl"
+    assert write(path, list(recorded([2, 3], "sticky-min-churn"))) == 4
+    same = document(path, code=Exit.DONE)
+    assert [one["same"] for one in same] == [True, True]
+    other = document(path, "--policy", "rack-first", code=Exit.DIFFERS)
+    assert other[0]["differs"] > 0
+    told = RUNNER.invoke(app, ["replay", str(path), "--policy", "rack-first"])
+    assert told.exit_code == Exit.DIFFERS
+    assert "sticky-min-churn then, rack-first now" in told.stdout
+    assert "Replayed 2 rounds:" in told.stdout
+    simulated = RUNNER.invoke(app, ["simulate", "--history", str(path)])
+    assert simulated.exit_code == Exit.DONE, simulated.output
+
+
+def test_applications_are_said_to_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    plan = {"group": "shop", "generation": 1, "decided_at_ms": 0, "part": 0, "entries": []}
+    write_history(path, [*recorded([2], "kafka"), SCHEMAS.encode("assignment", plan)])
+    ended = RUNNER.invoke(app, ["replay", str(path)])
+    assert (ended.exit_code, "not recorded whole: shop." in ended.stderr) == (Exit.DONE, True), ended.output
+
+
+def test_what_cannot_be_replayed_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    write_history(path, [value for value in recorded([2], "kafka") if SCHEMAS.decode(value)[0] == "snapshot"])
+    cases = {("--group", "other"): "no group other", ("--policy", "x"): "unknown plug-in 'x'", (): "no plan beside"}
+    for more, said in cases.items():
+        ended = RUNNER.invoke(app, ["replay", str(path), *more])
+        assert (ended.exit_code, said in ended.stderr) == (Exit.INPUT, True), ended.output
+    lines = tmp_path / "junk.jsonl"
+    lines.write_text('{"event": "snapshot"}\n{"no": 1}\nnothing\n')
+    ended = RUNNER.invoke(app, ["replay", str(lines)])
+    assert (ended.exit_code, "holds no snapshot" in ended.stderr) == (Exit.INPUT, True)

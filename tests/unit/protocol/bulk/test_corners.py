@@ -1,0 +1,91 @@
+"""What the bulk readers do with the few that are not like the others: the same as the plain readers, whatever it is."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.protocol.bulk.consumer import read_assignments, read_many
+from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
+from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from tests.unit.assignors.consumer.wire import subscription
+
+GOOD = [subscription(3, ["orders", f"t{i}"], b"user data", [("orders", i)], 4, "az1") for i in range(40)]
+BAD_RACK = subscription(3, ["orders"], None, (), 4, "RACK").replace(b"RACK", b"\xff\xfe\xfd\xfc")
+NEGATIVE_COUNT = struct.pack(">hi", 1, -1) + b"\xff" * 8
+NO_TOPICS = subscription(0, [])
+ONE_LETTER = subscription(0, ["a"])
+
+
+def test_a_rack_that_is_no_text_is_an_error_of_its_member() -> None:
+    with pytest.raises(RemoteProtocolError):
+        ConsumerProtocolSubscription.decode(BAD_RACK)
+    assert read_many([*GOOD, BAD_RACK]).errors.keys() == {len(GOOD)}
+
+
+def test_lists_of_topics_that_nobody_else_has_are_read_one_by_one() -> None:
+    columns = read_many([*GOOD, NEGATIVE_COUNT, NO_TOPICS, ONE_LETTER, ONE_LETTER])
+    assert columns.errors.keys() == {len(GOOD)}
+    lists = [columns.topic_lists[i] for i in columns.topic_list.tolist()]
+    assert lists[len(GOOD) + 1 :] == [(), ("a",), ("a",)]
+
+
+def test_user_data_can_be_had_for_some_members_at_once() -> None:
+    columns = read_many([*GOOD, ONE_LETTER])
+    assert list(columns.user_data[38:]) == [b"user data", b"user data", None]
+    assert columns.user_data[0] == b"user data"
+
+
+def test_assignments_that_are_alike_in_being_broken_are_all_refused() -> None:
+    """The pattern that is looked for in many alike is one that cannot be read itself."""
+    good = ConsumerProtocolAssignment(partitions=(TopicPartition("orders", 1), TopicPartition("u", 2))).encode()
+    broken = good[:6] + struct.pack(">i", 100) + good[10:]
+    with pytest.raises(RemoteProtocolError):
+        ConsumerProtocolAssignment.decode(broken)
+    assert read_assignments([broken] * 60).errors.keys() == set(range(60))
+
+
+def test_assignments_of_which_no_two_are_alike_are_read_as_well() -> None:
+    each = [
+        ConsumerProtocolAssignment(partitions=tuple(TopicPartition(f"t{n}-{'x' * n}", p) for p in range(n % 7 + 1)))
+        for n in range(80)
+    ]
+    columns = read_assignments([one.encode() for one in each])
+    assert not columns.errors
+    assert len(columns.topic_names) == len(each)
+    assert np.bincount(columns.member).tolist() == [len(one.partitions) for one in each]
+
+
+# ---- Streams -------------------------------------------------------------------------------------------------------
+
+
+def info(version: int) -> bytes:
+    sums = ((TaskId(0, 1), -2), (TaskId(1, 2), 1_000))
+    return SubscriptionInfo(version, 11, ProcessId(1, 2), "h:9", sums).encode()
+
+
+def test_a_last_byte_that_is_missing_is_noticed() -> None:
+    short = info(8)[:-1]
+    with pytest.raises(RemoteProtocolError):
+        SubscriptionInfo.decode(short)
+    assert read_infos([short, info(8)]).errors.keys() == {0}
+
+
+def test_a_negative_number_of_sums_is_an_error() -> None:
+    blob = info(7)
+    at = blob.index(struct.pack(">iii", 2, 0, 1))  # two subtopologies, the first one is 0 and has one partition
+    negative = blob[: at + 8] + struct.pack(">i", -1) + blob[at + 12 :]
+    with pytest.raises(RemoteProtocolError):
+        SubscriptionInfo.decode(negative)
+    assert read_infos([negative, info(7)]).errors.keys() == {0}
+
+
+def test_members_can_be_taken_out_as_if_they_had_not_been_read() -> None:
+    columns = read_infos([info(11), info(10)]).without({0: "not to be used"})
+    assert columns.version.tolist() == [0, 10]
+    assert columns.errors == {0: "not to be used"}
+    assert columns.sum_first.tolist() == [0, 0, 2]
+    assert np.array_equal(columns.sum_value, [-2, 1_000])

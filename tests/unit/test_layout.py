@@ -1,0 +1,61 @@
+"""How packages may import one another. import-linter checks the layers; this checks the doors: what another package
+exports is imported from that package, never from a module inside it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.paths import ROOT
+
+PRODUCT = ("protocol", "assignors", "coordinator", "pipeline")
+
+
+def modules() -> dict[str, Path]:
+    """The product's modules by the name they are imported by."""
+    files = (path for folder in PRODUCT for path in (ROOT / folder).rglob("*.py"))
+    return {".".join(("bellwether_kafka", *path.relative_to(ROOT).with_suffix("").parts)): path for path in files}
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bellwether_kafka."):
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def exported(face: Path | None) -> set[str]:
+    """What a package's `__init__.py` imports for others; a function there may have the name of its module."""
+    return {what for _, what in imports(face)} if face is not None else set()
+
+
+def test_other_packages_are_imported_by_their_public_interface() -> None:
+    known = modules()
+    wrong = [
+        f"{name} imports {what} from {source}"
+        for name, path in known.items()
+        for source, what in imports(path)
+        for module in (source, f"{source}.{what}")
+        if module in known and module.rpartition(".")[0] != name.rpartition(".")[0]
+        if what not in exported(known.get(f"{source}.__init__"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    silent = [
+        str(path)
+        for folder in PRODUCT
+        for path in (ROOT / folder).rglob("__init__.py")
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not silent
+
+
+def test_no_folder_is_too_large_to_read() -> None:
+    crowded = {
+        str(folder): count
+        for name in PRODUCT
+        for folder in (ROOT / name, *(ROOT / name).rglob("*"))
+        if folder.is_dir() and (count := sum(entry.suffix == ".py" for entry in folder.iterdir())) > 20
+    }
+    assert not crowded
+    assert len(list((ROOT / "coordinator").glob("[!_]*"))) <= 20
