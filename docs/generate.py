@@ -221,7 +221,7 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, A
         if hasattr(one, "commands"):
             yield from _commands(one, (*path, name))
         else:
-            yield " ".join((*path, name)), one
+            yield " ".join((*path, name)), one.loaded
 
 
 def _parameter(one: Any) -> str:
