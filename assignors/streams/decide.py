@@ -175,7 +175,7 @@ def decide_streams(
 
 def own_subscription(topics: tuple[str, ...] | list[str], process_id: ProcessId = NO_PROCESS) -> bytes:
     """What our member sends under the protocol "stream": the application's topics, so that their offsets do not expire
-    while we are alone, and a valid SubscriptionInfo with nothing in it (reference §6.4)."""
+    while we are alone, and a valid, empty SubscriptionInfo (docs/reference/wire-formats.md#why-java-leaders-die)."""
     info = SubscriptionInfo(process_id=process_id)
     return ConsumerProtocolSubscription(
         version=SUBSCRIPTION_VERSION, topics=tuple(sorted(topics)), user_data=info.encode()

@@ -7,8 +7,8 @@ SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by b
        the size at 3/4.
 
 Both begin with 16 buckets, never shrink, and take as bucket the low bits of h ^ h >>> 16, h being String.hashCode
-(streams-protocol reference §6.3). DescribeGroups lists members in the same order, so a listing says whether an order
-holds, how large the table is, and who comes next.
+(docs/reference/broker-behaviour.md#leader-succession). DescribeGroups lists members in the same order, so a listing
+says whether an order holds, how large the table is, and who comes next.
 """
 
 from collections.abc import Iterable, Sequence

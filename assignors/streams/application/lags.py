@@ -3,7 +3,8 @@
 Reports are sparse: a process that said nothing about a task restores all of it, so its lag is the task's end sum. The
 questions that the assignors ask (who has caught up, who lags least, who comes before whom) are answered from the
 reports plus that one value per task. Orders are those of HighAvailabilityTaskAssignor: by raw lag, then process, so
-that an unknown lag (-3) sorts first although it never counts as caught up (streams-protocol reference §4.2).
+that an unknown lag (-3) sorts first although it never counts as caught up
+(docs/reference/streams.md#highavailabilitytaskassignor).
 """
 
 from collections.abc import Callable

@@ -95,8 +95,8 @@ class StreamsView:
     `previous_standby` (CSR with their `_first`) are the tasks that p ran or kept.
 
     Threads are numbered through: first all members of process 0 in their order, then those of process 1, and so on.
-    `thread_task` (CSR with `thread_task_first`) are the stateful tasks that a thread itself reported, ascending: what
-    step 4 of the reference calls the previous tasks of a member. Views made by hand may leave them out.
+    `thread_task` (CSR with `thread_task_first`) are the stateful tasks that a thread itself reported, ascending: the
+    previous tasks of docs/reference/streams.md#tasks-to-threads. Views made by hand may leave them out.
 
     `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () where nobody knows.
 

@@ -1,6 +1,6 @@
 """From a topology and a cluster to the tables of tasks: which partitions a task reads, which racks hold them.
 
-Streams-protocol reference §2, steps 2.1 and 2.2.
+docs/reference/streams.md#tasks has the rules.
 """
 
 from collections.abc import Iterable, Sequence

@@ -10,9 +10,10 @@ What is given back is reported in the next round, which proves the memory right 
 
 One memory is more than a preference, where stores are known to be `durable`. A task that a process ran when it stopped,
 and that nobody has run since, is on its disk up to the last record of its changelog, or as near to it as a crash
-leaves it (reference §1.3: the process id is kept in the directory of the stores). It goes back to that process at
-once, in the round in which the process returns, and nothing moves (`trusted`). If the process does not say within
-RETURNING_MS that it has it, or says that it is far behind, the next round gives the task to whoever has caught up.
+leaves it (the process id is kept there too: docs/reference/wire-formats.md#subscriptioninfo). It goes back to that
+process at once, in the round in which the process returns, and nothing moves (`trusted`). If the process does not say
+within RETURNING_MS that it has it, or says that it is far behind, the next round gives the task to one that has
+caught up.
 
 A promise is kept as well. Between the round in which a process has caught up on a task and the one in which the former
 owner has let go of it, the changelog may have grown by more than the acceptable lag: what is withheld for a process

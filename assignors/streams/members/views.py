@@ -1,6 +1,6 @@
 """From a decoded Streams group to a StreamsView, in bulk: 2,000 processes and 100,000 tasks are array work.
 
-Streams-protocol reference §2, steps 0 and 2.4-2.5.
+The rules: docs/reference/streams.md#reading-the-members and docs/reference/streams.md#previous-tasks.
 """
 
 from dataclasses import dataclass

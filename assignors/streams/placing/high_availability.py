@@ -1,4 +1,4 @@
-"""HighAvailabilityTaskAssignor (KIP-441), as shipped: streams-protocol reference §4.2.
+"""HighAvailabilityTaskAssignor (KIP-441), as shipped: docs/reference/streams.md#highavailabilitytaskassignor.
 
 Stateful actives round robin and balanced, standbys, movements back to where the state is, then stateless tasks on the
 least loaded processes. The racks of KIP-925 come in as a hook at the three places where Kafka optimises them.
@@ -24,7 +24,8 @@ STATELESS_NON_OVERLAP_COST = 0
 
 
 class RackStage(Protocol):
-    """What the assignors ask of the rack optimisation; built only where racks are complete (reference §4.6)."""
+    """What the assignors ask of the rack optimisation; built only where racks are complete
+    (docs/reference/streams.md#rackawaretaskassignor)."""
 
     def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
         """The active owners of all tasks after exchanging these tasks between their processes."""

@@ -1,8 +1,8 @@
 """Task movements: tasks stay where their state is until the process they were meant for has caught up.
 
-The port of TaskMovement (streams-protocol reference §4.3). The placement says where everything should end up; a
-movement takes an active task or a standby back to a process that has its state now, and lets the intended process warm
-up, as long as the budget of warm-up replicas lasts.
+The port of TaskMovement (docs/reference/streams.md#task-movements). The placement says where everything should end up;
+a movement takes an active task or a standby back to a process that has its state now, and lets the intended process
+warm up, as long as the budget of warm-up replicas lasts.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

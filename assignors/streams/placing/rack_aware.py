@@ -1,4 +1,4 @@
-"""Rack-aware optimisation of placed tasks (KIP-925; RackAwareTaskAssignor, streams-protocol reference §4.6).
+"""Rack-aware optimisation of placed tasks (KIP-925, docs/reference/streams.md#rackawaretaskassignor).
 
 Active tasks cost their source partitions without a replica in the process's rack, standbys their changelog partitions;
 a task that leaves the placement just made costs the non-overlap cost on top. Actives are placed at the least possible

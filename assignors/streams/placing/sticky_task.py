@@ -1,4 +1,5 @@
-"""StickyTaskAssignor: tasks stay where they were, as far as threads are evenly used (streams-protocol reference §4.7).
+"""StickyTaskAssignor: tasks stay where they were, as far as threads are evenly used
+(docs/reference/streams.md#stickytaskassignor).
 
 The same rules as LegacyStickyTaskAssignor, whose public twin differs in one test (see `StickyTask`). Java iterates hash
 maps in several places; here tasks and processes are taken in their order.

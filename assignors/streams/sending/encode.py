@@ -1,8 +1,8 @@
 """From a plan on threads to the bytes of a SyncGroup request: AssignmentInfo inside ConsumerProtocolAssignment.
 
 The list of active tasks has one entry per partition, parallel to the partitions sorted by (topic, partition), which is
-how the receiver pairs them (streams-protocol reference §1.5). Topic names are ASCII on every broker, so the cluster's
-order of names is Java's.
+how the receiver pairs them (docs/reference/wire-formats.md#content-of-a-streams-assignment). Topic names are ASCII on
+every broker, so the cluster's order of names is Java's.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,8 @@
 """Where everything will run, told to every thread: the end of an AssignmentInfo behind its lists of tasks.
 
 The maps say for each process with an endpoint which source partitions its active and its standby tasks read, in the
-*target*, so tasks that are still withheld are included (streams-protocol reference §1.5). The bytes are the same for
+*target*, so tasks that are still withheld are included
+(docs/reference/wire-formats.md#content-of-a-streams-assignment). The bytes are the same for
 all members but for the time of the next rebalance.
 """
 

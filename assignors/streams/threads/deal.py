@@ -1,4 +1,4 @@
-"""From tasks of a process to tasks of its threads (streams-protocol reference §2, step 4).
+"""From tasks of a process to tasks of its threads (docs/reference/streams.md#tasks-to-threads).
 
 StreamsPartitionAssignor.assignTasksToThreads, with the same result: three calls per process that share the loads, for
 stateful actives, standbys and stateless actives. The order of the leftovers is that of the array inside a Java priority

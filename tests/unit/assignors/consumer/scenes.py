@@ -1,4 +1,5 @@
-"""Small worlds for assignor tests: clusters with the rack fixture of the reference (§8), groups, and readable plans."""
+"""Small worlds for assignor tests: groups, readable plans, and clusters with the rack fixture of
+docs/reference/assignors.md#scenarios-of-other-clients-tests."""
 
 from collections.abc import Mapping, Sequence
 

@@ -66,7 +66,7 @@ def test_a_group_of_nobody_but_us_is_decided() -> None:
 
 
 def test_golden_bytes_of_a_standby_and_a_host_map() -> None:
-    """One process of two threads and one of one: the layout of the reference §1.4, byte by byte."""
+    """One process of two threads and one of one: docs/reference/wire-formats.md#assignmentinfo byte by byte."""
     tiny = Topology("app", (Subtopology(0, ("t",), changelogs=("app-s-changelog",)),), "file")
     members = (
         Thread("a", 1, ("t",), endpoint="h:9"),
