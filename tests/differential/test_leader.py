@@ -19,7 +19,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignme
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from tests.differential.leader_problems import NOW_MS, LeaderProblem, random_leader
 from tests.differential.referees import TIMEOUT_S, ask
-from tests.interop.jvm import Java
+from tests.interop.support.jvm import Java
 from tests.unit.assignors.consumer.scenes import cluster_of
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))

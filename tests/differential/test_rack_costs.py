@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.streams.placing.rack_aware import (
 )
 from tests.differential.rack_problems import RackProblem, as_active, as_standby, random_problem
 from tests.differential.referees import TIMEOUT_S, ask
-from tests.interop.jvm import Java
+from tests.interop.support.jvm import Java
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "400"))
 

@@ -8,7 +8,7 @@ import pytest
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 from tests.differential.referees import TIMEOUT_S, ask
 from tests.differential.thread_problems import random_threads
-from tests.interop.jvm import Java
+from tests.interop.support.jvm import Java
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))
 REFEREE = "org.apache.kafka.streams.processor.internals.ThreadReferee"

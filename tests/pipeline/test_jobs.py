@@ -14,8 +14,8 @@ from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, Outcom
 from bellwether_kafka.pipeline.records.history import read_history, replay_here, write_history
 from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import wait_until
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import wait_until
 from tests.pipeline.spark import as_dicts, kafka_rows, local_spark
 from tests.unit.pipeline.records.test_backtest import recorded
 
