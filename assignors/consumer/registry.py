@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from bellwether_kafka.assignors.consumer.api import ConsumerAssignor
-from bellwether_kafka.assignors.consumer.chain import Balance, Placement, RackLocality, Stage
+from bellwether_kafka.assignors.consumer.chain import Balance, PlacementStage, PolicyStage, RackLocality
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
@@ -38,19 +38,19 @@ class Policy:
 
     name: str = KAFKA
     assignors: Mapping[str, ConsumerAssignor] = field(default_factory=dict)
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[PolicyStage, ...] = ()
     load: LoadAware = field(default_factory=LoadAware)
     clock: Clock = field(default=no_clock, compare=False)
 
-    def chain(self, protocol: str) -> tuple[Stage, ...]:
+    def chain(self, protocol: str) -> tuple[PolicyStage, ...]:
         """The stages for a group that speaks this protocol. Raises UnknownNameError for a protocol nobody knows."""
         if self.name in self.assignors:
-            return (Placement(self.assignors[self.name]), *self.stages)
+            return (PlacementStage(self.assignors[self.name]), *self.stages)
         if self.name == KAFKA:
-            return (Placement(assignor(protocol, self.assignors)), *self.stages)
+            return (PlacementStage(assignor(protocol, self.assignors)), *self.stages)
         if self.name == LOAD_AWARE:
             return (self.load, *self.stages)
-        calm = (Placement(BUILT_IN["sticky"], racks=False), Balance())
+        calm = (PlacementStage(BUILT_IN["sticky"], racks=False), Balance())
         return (*calm, RackLocality(), *self.stages) if self.name == RACK_FIRST else (*calm, *self.stages)
 
     def cooperative(self, protocol: str) -> bool:

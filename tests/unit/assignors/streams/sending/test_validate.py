@@ -155,14 +155,14 @@ def edited(decision: StreamsDecision, change: Callable[[AssignmentInfo], Assignm
 
 
 def test_threads_belong_to_the_process_of_the_plan(decision: StreamsDecision) -> None:
-    view, plan, threads, crew = decision.view, decision.plan, decision.threads, decision.crew
-    assert validate_threads(view, plan, threads, crew) == ()
+    view, plan, threads, process_map = decision.view, decision.plan, decision.threads, decision.process_map
+    assert validate_threads(view, plan, threads, process_map) == ()
     short = replace(threads, standby=threads.standby[:-1])
-    assert validate_threads(view, plan, short, crew) == ("the plan on threads has another size than the plan",)
+    assert validate_threads(view, plan, short, process_map) == ("the plan on threads has another size than the plan",)
     nobody = replace(threads, active=changed(threads.active, 0, 7))
-    assert validate_threads(view, plan, nobody, crew) == ("a task is given to a thread that is not there",)
+    assert validate_threads(view, plan, nobody, process_map) == ("a task is given to a thread that is not there",)
     swapped = replace(threads, standby=(1 - threads.standby).astype(np.int32))
-    assert validate_threads(view, plan, swapped, crew)[0] == "a standby of task 1_0 is on a wrong thread"
+    assert validate_threads(view, plan, swapped, process_map)[0] == "a standby of task 1_0 is on a wrong thread"
 
 
 @pytest.mark.parametrize(
