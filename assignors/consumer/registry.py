@@ -1,6 +1,6 @@
 """Names to code: assignors by protocol name, policies by configured name, plug-ins by entry point."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -72,19 +72,15 @@ def assignor(protocol: str, plugins: Mapping[str, ConsumerAssignor] = MappingPro
     return found
 
 
-def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({}), stages: Sequence[str] = ()) -> Policy:
-    """The policy with this configured name. `plugins` come from `load_plugins`; `stages` names soft stages among them.
+def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({})) -> Policy:
+    """The policy with this configured name. `plugins` come from `load_plugins`.
 
-    Raises UnknownNameError for a policy or stage that is neither stock nor a plug-in.
+    Raises UnknownNameError for a policy that is neither stock nor a plug-in.
     """
     assignors = {key: item for key, item in plugins.items() if _is_assignor(item)}
     if name not in POLICIES and name not in assignors:
         raise UnknownNameError(f"unknown policy {name!r}; known are {_listed({*POLICIES, *assignors})}")
-    others = {key: item for key, item in plugins.items() if key not in assignors}
-    for stage in stages:
-        if stage not in others:
-            raise UnknownNameError(f"unknown stage {stage!r}; known are {_listed(others)}")
-    return Policy(name, assignors, tuple(others[s] for s in stages))  # type: ignore[misc, arg-type]  # structural
+    return Policy(name, assignors)  # type: ignore[arg-type]  # structural
 
 
 def _is_assignor(item: object) -> bool:

@@ -81,11 +81,8 @@ from bellwether_kafka.assignors.streams.sending import (
 )
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.assignors.streams.threads import spread
-from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
-from bellwether_kafka.protocol.primitives import HostInfo, ProcessId
+from bellwether_kafka.protocol.primitives import HostInfo
 
-SUBSCRIPTION_VERSION = 3
-NO_PROCESS = ProcessId(0, 0)
 _LISTED = 5
 
 
@@ -171,15 +168,6 @@ def decide_streams(
         return StepAside(raw, refusal.cause, refusal.reason, tuple(warnings))
     except Exception as error:  # noqa: BLE001 - members, plug-ins and files are anybody's; a raise would park the group
         return StepAside(raw, Cause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
-
-
-def own_subscription(topics: tuple[str, ...] | list[str], process_id: ProcessId = NO_PROCESS) -> bytes:
-    """What our member sends under the protocol "stream": the application's topics, so that their offsets do not expire
-    while we are alone, and a valid SubscriptionInfo with nothing in it (reference §6.4)."""
-    info = SubscriptionInfo(process_id=process_id)
-    return ConsumerProtocolSubscription(
-        version=SUBSCRIPTION_VERSION, topics=tuple(sorted(topics)), user_data=info.encode()
-    ).encode()
 
 
 def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topology) -> StreamsDecision:

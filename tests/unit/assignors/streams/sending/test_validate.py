@@ -8,7 +8,6 @@ import pytest
 
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.decide import own_subscription
 from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.process_map import decode_streams
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, assign_streams
@@ -20,7 +19,7 @@ from bellwether_kafka.assignors.streams.sending.validate import (
     validate_plan,
     validate_threads,
 )
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
@@ -123,7 +122,7 @@ def test_our_own_member_gets_bytes_and_no_work() -> None:
     assert validate_own(own(info=AssignmentInfo(next_rebalance_ms=5))) == ("our own member would get tasks",)
 
 
-@pytest.mark.parametrize("blob", [b"", own()[:-1], own_subscription(("t",))[:5]])
+@pytest.mark.parametrize("blob", [b"", own()[:-1], ConsumerProtocolSubscription(version=3, topics=("t",)).encode()[:5]])
 def test_own_bytes_that_nobody_can_read_are_found(blob: bytes) -> None:
     (found,) = validate_own(blob)
     assert "does not read back" in found
