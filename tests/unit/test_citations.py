@@ -14,6 +14,7 @@ from tests.unit.test_docs_by_hand import anchors
 
 FOLDERS = ("assignors", "bellwether_kafka", "coordinator", "deploy", "docs", "examples", "pipeline", "protocol")
 ENDINGS = {".go", ".java", ".md", ".py", ".toml", ".yml", ".yaml"}
+PATH = re.compile(rf"`((?:{'|'.join((*FOLDERS, 'tests'))})/[\w./-]+?)(?:::\w+)?`")
 CITATION = re.compile(r"\b((?:docs/[\w/-]+|[A-Z]{4,})\.md)(?:#([\w-]+))?")
 # How comments once cited documents that only their author had.
 STRANGE = re.compile(r"§|(?:consumer|streams)-protocol reference|reliability reference|\bDESIGN\b|\(M\d{1,2}\b")
@@ -50,3 +51,14 @@ def test_a_citation_that_leads_nowhere_is_found() -> None:
     assert list(wrong("see docs/reference/streams.md#2-5")) == ["docs/reference/streams.md has no heading #2-5"]
     assert list(wrong("see docs/reference/stream.md#lags")) == ["docs/reference/stream.md does not exist"]
     assert len(list(wrong("reliability reference M11, the reference §2.8, DESIGN: speed, rebalances (M9 is)"))) == 4
+
+
+def test_files_that_pages_name_exist() -> None:
+    pages = [path for path in files() if path.suffix == ".md" and path.name != "CHANGELOG.md"]
+    gone = [
+        f"{page.relative_to(ROOT)}: {path}"
+        for page in pages
+        for path in PATH.findall(page.read_text(encoding="utf-8"))
+        if not (ROOT / path).exists()
+    ]
+    assert not gone, "\n".join(gone)
