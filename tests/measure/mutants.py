@@ -49,6 +49,7 @@ THIRD_PARTIES = ("numpy", "hypothesis", "kafka", "pydantic_settings", "structlog
 PATIENCE = 5
 LEAST_S = 10.0
 MEMORY_BYTES = 4 << 30
+ANY = ""
 FORK = multiprocessing.get_context("fork")
 
 Called = dict[tuple[str, str], dict[str, float]]  # (path, function): what calls it, and how long that takes
@@ -69,7 +70,7 @@ def main() -> int:
     trials = [(mutant, _tests_of(mutant, called)) for mutant in drawn]
     with FORK.Pool(options.jobs) as pool:
         for mutant, killed in zip(drawn, pool.imap(_dies, trials), strict=True):
-            fate = "killed" if killed else "equivalent" if _key(mutant) in equivalent else "survived"
+            fate = "killed" if killed else "equivalent" if _is_listed(mutant, equivalent) else "survived"
             tally[str(Path(mutant.path).parent)][fate] += 1
             if fate == "survived":
                 print(mutant, flush=True)
@@ -91,13 +92,14 @@ def _within(path: str, folder: str) -> bool:
 
 
 def _equivalents() -> set[tuple[str, str, str, str]]:
-    """No mutant is waved through without a reason."""
-    entries = tomllib.loads(EQUIVALENT.read_text("utf-8")).get("mutant", [])
-    return {(e["file"], e["function"], e["before"], e["after"]) for e in entries if e["reason"]}
+    """(file, function, before, after); where an entry names no `after`, any. None without a reason."""
+    entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["mutant"]
+    return {(e["file"], e["function"], e["before"], e.get("after", ANY)) for e in entries if e["reason"]}
 
 
-def _key(mutant: Mutant) -> tuple[str, str, str, str]:
-    return mutant.path, mutant.function, mutant.before, mutant.after
+def _is_listed(mutant: Mutant, equivalent: set[tuple[str, str, str, str]]) -> bool:
+    line = mutant.path, mutant.function, mutant.before
+    return (*line, mutant.after) in equivalent or (*line, ANY) in equivalent
 
 
 def _report(tally: dict[str, Counter[str]], total: int, options: argparse.Namespace) -> int:
