@@ -64,7 +64,8 @@ def test_assignments_with_one_thing_wrong() -> None:
 
 @pytest.mark.parametrize("members", [1, 11, 12, 13, 33, 70])
 @pytest.mark.parametrize("shapes", [1, 2, 5, 70])
-def test_groups_whose_lists_have_few_or_many_shapes(members: int, shapes: int) -> None:
+@pytest.mark.parametrize("version", [1, 3])
+def test_groups_whose_lists_have_few_or_many_shapes(version: int, members: int, shapes: int) -> None:
     """One shape is one list of names and counts; numbers differ. Some members are cut, some have a byte wrong."""
     random = Random(f"{members} {shapes}")
     known = [
@@ -80,8 +81,8 @@ def test_groups_whose_lists_have_few_or_many_shapes(members: int, shapes: int) -
                 + random.randbytes(4 * items)
                 for name, items in shape
             )
-            head = struct.pack(">hih1si", 3, 1, 1, b"t", -1) + struct.pack(">i", len(shape))
-            blob = head + owned + struct.pack(">ih3s", random.randrange(-2, 9), 3, b"az1")
+            tail = struct.pack(">ih3s", random.randrange(-2, 9), 3, b"az1") if version == 3 else b""
+            blob = struct.pack(">hih1sii", version, 1, 1, b"t", -1, len(shape)) + owned + tail
             if random.random() < harm:
                 blob = random.choice([*damaged(blob)])
             blobs.append(blob)

@@ -59,9 +59,10 @@ def test_one_bad_member_harms_no_other() -> None:
     assert columns.owned_partition.tolist() == [4, 4]
 
 
-def test_racks() -> None:
+@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
+def test_racks(reader: Reader) -> None:
     blobs = [ConsumerProtocolSubscription(3, ("t",), rack_id=rack).encode() for rack in ("a", None, "", "b", "a", "c")]
-    columns = read_subscriptions([*blobs[:-1], blobs[-1][:-1] + b"\xff"])
+    columns = reader([*blobs[:-1], blobs[-1][:-1] + b"\xff"])
     assert columns.rack == ("a", None, None, "b", "a", None)
     assert list(columns.errors) == [5]
 

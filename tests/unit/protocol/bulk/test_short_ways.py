@@ -139,3 +139,18 @@ def test_what_is_beside_the_tasks_is_decoded_once_for_all(calls: Callable[[Any, 
     decoded = calls(streams_assignments, "_rest")
     assert not read_assigned(blobs).errors
     assert len(decoded) == 1
+
+
+def test_standby_tasks_of_one_subtopology_have_one_form(calls: Callable[[Any, str], list[object]]) -> None:
+    blobs = [
+        AssignmentInfo(standby_tasks=tuple((TaskId(2, p), both(p)) for p in range(m, m + 5))).encode() for m in range(9)
+    ]
+    forms = calls(streams_assignments._Standbys, "_new_form")
+    found = read_assigned(blobs)
+    assert len(forms) == 1
+    assert found.standby_partition.tolist() == [p for m in range(9) for p in range(m, m + 5)]
+    assert found.pair_partition.tolist() == [p for m in range(9) for p in range(m, m + 5) for _ in range(2)]
+
+
+def both(partition: int) -> tuple[TopicPartition, ...]:
+    return TopicPartition("orders", partition), TopicPartition("users", partition)
