@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bellwether_kafka.assignors.consumer import ROUNDS_MAX, Decision, Policy, changed, rounds
 from bellwether_kafka.assignors.shared import Change, Memory, UnknownNameError, WhatIfError
-from bellwether_kafka.assignors.streams import STOCK, Assignors, Held, StreamsDecision, rounds_of_tasks
+from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, StreamsDecision, rounds_of_tasks
 from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
 from bellwether_kafka.coordinator.cli.history import replay_history
@@ -130,7 +130,7 @@ def _rounds_of_tasks(
     assignors: Assignors,
     sizes: Mapping[TaskId, int],
 ) -> list[Imagined]:
-    held = {m.member_id: Held(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
+    held = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
     made = rounds_of_tasks(decision, held, change, policy or decision.policy, assignors)
     imagined = []
     for i, one in enumerate(made):

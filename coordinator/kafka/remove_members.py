@@ -1,6 +1,7 @@
 """LeaveGroup on behalf of others over kafka-python: request, and response as plain values. Belongs to `transport`.
 
-READ on the group is all that a broker asks for (reliability reference M19), so whom to remove is decided with proof.
+READ on the group is all that a broker asks for (docs/reference/broker-behaviour.md#leavegroup), so members are removed
+only with proof.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
-"""Group requests over kafka-python, which nothing outside this package touches.
+"""Group requests over kafka-python's connection manager; only this package uses that library.
 
 The library runs a coroutine loop of its own. One IO thread drives it for all groups; asyncio callers hand a request
 over and get a frozen answer back. Connections: per broker one for short requests, shared by all groups, and per group
-one for JoinGroup and SyncGroup, which brokers park together with all that follows them (reliability reference M16).
+one for JoinGroup and SyncGroup, which brokers park together with all that follows them
+(docs/reference/broker-behaviour.md#parked-requests).
 Of the library's cluster metadata only the bootstrap list is used: FindCoordinator tells the rest.
 """
 

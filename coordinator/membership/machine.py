@@ -10,8 +10,8 @@ COALESCING  the broker calls everybody back; we hold the round open for a moment
 LEAVING     LeaveGroup is on its way
 STOPPED     the end
 
-A group that we doubt is left: LeaveGroup hands it to a member within milliseconds (reliability reference M2), whereas
-a silent leader stalls it. Leadership comes back by the rules of WATCHING only.
+A group that we doubt is left: LeaveGroup hands it to a member within milliseconds, whereas a silent leader stalls it
+(docs/reference/broker-behaviour.md#leavegroup). Leadership comes back by the rules of WATCHING only.
 """
 
 from bellwether_kafka.coordinator.membership.adoption import Newcomer
@@ -220,7 +220,8 @@ class GroupMembership(Newcomer):
         self._set(Timer.HEARTBEAT, self.config.heartbeat_interval_ms)
 
     def _returned_as_leader(self) -> None:
-        """A static leader came back to a Stable group: everything goes on as it was (reference §4.4, M6)."""
+        """A static leader returned to a Stable group: everything goes on as it was
+        (docs/reference/broker-behaviour.md#static-membership)."""
         if not self.alone:
             self._requests.out.append(RebuildMemory(self.generation, self._requests.protocol, self.members))
         self._sync_nothing()
@@ -329,7 +330,8 @@ class GroupMembership(Newcomer):
 
     def _plan_followup(self) -> None:
         """Nobody else starts the round that hands out withheld partitions if their loser is an absent member; each one
-        in a row waits twice as long, because that member may never come (reference §3.6)."""
+        in a row waits twice as long, because that member may never come
+        (docs/reference/assignors.md#cooperative-rebalancing)."""
         if not self._withheld:
             self._followups = 0
             return

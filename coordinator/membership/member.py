@@ -196,7 +196,7 @@ class Member:
             )
 
     def _failed(self, kind: Kind, code: int) -> None:
-        """An answer with an error code: the table of consumer-protocol reference §4.6."""
+        """Handles an answer with an error code; docs/reference/broker-behaviour.md#error-codes has the table."""
         match action_for(code):
             case Action.RETRY:
                 self._again(kind)
@@ -228,7 +228,7 @@ class Member:
             self._rejoin(self._reason)
 
     def _doubt(self, kind: Kind, code: int) -> None:
-        """An error that nobody can explain (M11, M14): patience for a while, then leave."""
+        """Waits on an unexplained error for a bounded time, then leaves (docs/reference/broker-behaviour.md#limits)."""
         if self._doubt_since is None:
             self._doubt_since = self._now
         doubtful_ms = (self._now - self._doubt_since) * 1000
@@ -292,7 +292,8 @@ class Member:
             self._back_off()
 
     def _rejoin(self, reason: str) -> None:
-        """Comes back for the next generation. From the leader, in Stable, this is what starts one (M9)."""
+        """Joins the next generation. From the leader, in Stable, this starts one
+        (docs/reference/broker-behaviour.md#joingroup-by-state)."""
         if self._stopping:
             self._leave("we are shutting down")
             return
@@ -312,8 +313,8 @@ class Member:
         return parked and waited_ms >= self.config.session_timeout_ms * JOIN_SHARE
 
     def _join_anew(self) -> None:
-        """On a new connection. Where the first one has arrived, this one takes its place and changes nothing (M9 is for
-        groups at rest)."""
+        """Joins on a new connection. If the first JoinGroup has arrived, this one replaces it and changes nothing: only
+        in Stable does it open a round (docs/reference/broker-behaviour.md#joingroup-by-state)."""
         self._requests.abandon(Kind.JOIN)
         self._send_join()
 
@@ -407,7 +408,8 @@ class Member:
         self._set(Timer.WATCH, self.config.watch_interval_ms)
 
     def _stop(self) -> None:
-        """SIGTERM. A static leader in Stable may just fall silent: its successor takes over within the session (M6)."""
+        """SIGTERM. A static leader in Stable may fall silent: its successor takes over within the session
+        (docs/reference/broker-behaviour.md#static-membership)."""
         self._stopping = True
         config = self.config
         if self.state in (State.SYNCING, State.LEAVING):

@@ -114,7 +114,8 @@ class StreamsSettings(BaseModel):
         return AssignmentConfigs(**{name: getattr(self, name) for name in CONFIG_FIELDS})
 
     def takeover_guard(self) -> str:
-        """Why no leader of this application may be removed, "" if one may (streams-protocol reference §6.3)."""
+        """Why no leader of this application may be removed, "" if one may
+        (docs/reference/reliability.md#ways-to-become-leader)."""
         if self.kind != "streams" or self.takeover_forced:
             return ""
         if "processing_guarantee" not in self.model_fields_set:

@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.paths import ROOT
 
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(bellwether [^`]+)`|^ {4}(bellwether .+)$", re.MULTILINE)
