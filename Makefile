@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim storm lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -137,6 +137,12 @@ faults: setup  ## what goes wrong around a sidecar on three real brokers, into d
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
 	$(BIN)/python -m tests.measure.soak
+
+SAMPLE ?= 300
+SEED ?= 1
+
+mutants: setup  ## do the unit tests notice small changes to protocol, assignors and membership? fails below 85 %
+	$(BIN)/python -m tests.measure.mutants --sample $(SAMPLE) --seed $(SEED)
 
 lock:
 	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) lock

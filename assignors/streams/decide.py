@@ -19,7 +19,9 @@ from bellwether_kafka.assignors.shared import (
     RawGroup,
     RefusalError,
     among,
+    look_up,
     moves,
+    task_code,
 )
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
@@ -207,7 +209,7 @@ def _with_recalled(work: _Round, dated: DatedView, recalled: Recalled) -> DatedV
     if not len(recalled.hidden):
         return dated
     view, place = with_recalled(dated.view, recalled, work.configs.acceptable_recovery_lag)
-    at_ms = np.full(len(view.report_task), work.now_ms, dtype=np.int64)
+    at_ms = np.full(len(view.report.values), work.now_ms, dtype=np.int64)
     at_ms[place] = dated.report_at_ms
     return replace(dated, view=view, report_at_ms=at_ms)
 
@@ -270,7 +272,7 @@ def _sent(
     findings = validate_bytes(decoded, tasks, out, blobs)
     if findings:
         raise RefusalError(Cause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
-    before = np.append(process_map.process, NOBODY)[view.running_on].astype(np.int32)
+    before = look_up(process_map.process, view.running_on, NOBODY)
     held = work.memory.held if past.recalled is None else held_after(past.recalled, view, plan)
     return StreamsDecision(
         raw=work.raw,
@@ -333,16 +335,15 @@ def _assignments(raw: RawGroup, blobs: list[bytes]) -> tuple[tuple[str, bytes], 
 
 def _row(process_map: ProcessMap, thread: IntArray) -> IntArray:
     """The member rows of threads; NOBODY stays NOBODY."""
-    return np.append(process_map.member, NOBODY)[thread].astype(np.int32)
+    return look_up(process_map.member, thread, NOBODY)
 
 
 def _temporary(view: StreamsView, plan: StreamsPlan, tasks: IntArray, target: IntArray) -> IntArray:
     """(row, task) of withheld tasks whose store the new process already keeps: it must not close it for one round."""
-    if not len(tasks) or not len(view.previous_standby):
+    if not len(tasks) or not len(view.previous_standby.values):
         return np.zeros((0, 2), dtype=np.int32)
-    total = max(1, view.tasks.size)
-    kept = np.repeat(np.arange(view.size), np.diff(view.previous_standby_first)) * total + view.previous_standby
-    wanted = plan.active[tasks].astype(np.int64) * total + tasks
+    kept = view.previous_standby.codes(view.tasks.size)
+    wanted = task_code(plan.active[tasks], tasks, view.tasks.size)
     mine = tasks[view.tasks.stateful[tasks] & among(wanted, kept)]
     return np.stack([target[mine], mine], axis=1).astype(np.int32)
 
@@ -372,7 +373,7 @@ def _called_back(
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
     rows = set(target[held_back].tolist())
     given = memory.plan.owner_in(tasks.cluster, [m.key for m in decoded.members]) != NOBODY
-    withheld_now = np.append(held_back, False)[tasks.task_of]  # NOBODY, partitions of no task, is the last
+    withheld_now = look_up(held_back, tasks.task_of, False)
     if rows and given[withheld_now].all():
         rows |= set(process_map.member.tolist())
     later = _asked_for(process_map, plan, rows)

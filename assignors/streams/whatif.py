@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, Change, LongArray, Memory, RawMember, WhatIfError, among
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    Change,
+    LongArray,
+    Memory,
+    RawMember,
+    WhatIfError,
+    among,
+    task_code,
+)
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams
 from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
@@ -243,11 +252,11 @@ def _restoring(decision: StreamsDecision) -> dict[Copy, int]:
     """Copies with state that are not where they are wanted, or too far behind to count as caught up; and the records
     that they must read."""
     view, plan, out = decision.view, decision.plan, decision.out
-    table, total = view.tasks, max(1, view.tasks.size)
+    table, total = view.tasks, view.tasks.size
     sent = np.flatnonzero(table.stateful & (out.holder != NOBODY))
-    actives = plan.active[sent].astype(np.int64) * total + sent
-    standbys = plan.standby_process.astype(np.int64) * total + plan.standby_task
-    reported = np.repeat(np.arange(view.size), np.diff(view.report_first)) * total + view.report_task
+    actives = task_code(plan.active[sent], sent, total)
+    standbys = task_code(plan.standby_process, plan.standby_task, total)
+    reported = view.report.codes(total)
     near = view.report_lag <= decision.configs.acceptable_recovery_lag
     wanted = np.unique(np.concatenate([actives, standbys]))
     found: dict[Copy, int] = {}

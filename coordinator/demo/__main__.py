@@ -22,7 +22,7 @@ from rich.rule import Rule
 from rich.table import Table
 
 from bellwether_kafka.assignors.consumer import Decision, Policy, policy
-from bellwether_kafka.coordinator.cli import Caption, decision_panel
+from bellwether_kafka.coordinator.demo.decision_panel import Caption, decision_panel
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 from bellwether_kafka.coordinator.membership import STOCK_PROTOCOLS, MembershipConfig, State
 from bellwether_kafka.coordinator.planning import Planned

@@ -137,9 +137,9 @@ def _racks(problem: RackProblem, plan: StreamsPlan, task: int) -> set[str]:
 @given(THREADS)
 def test_threads_get_every_task_once_and_evenly(problem: ThreadProblem) -> None:
     dealt = assign_threads(problem.view(), problem.plan())
-    assert sorted(dealt.active.tolist()) == problem.active
-    assert sorted(dealt.standby.tolist()) == problem.standby
-    loads = np.diff(dealt.active_first) + np.diff(dealt.standby_first)
+    assert sorted(dealt.active.values.tolist()) == problem.active
+    assert sorted(dealt.standby.values.tolist()) == problem.standby
+    loads = np.diff(dealt.active.first) + np.diff(dealt.standby.first)
     assert loads.max() - loads.min() <= 1
 
 

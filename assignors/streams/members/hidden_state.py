@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, among, distinct, starts
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, among, distinct, starts
 from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
     StreamsPlan,
@@ -166,14 +166,16 @@ def keep_promises(view: StreamsView, recalled: Recalled, acceptable_lag: int) ->
     if not len(recalled.promised):
         return view, promised_to
     total = max(1, view.tasks.size)
-    process = np.repeat(np.arange(view.size, dtype=np.int64), np.diff(view.report_first))
+    process = view.report.row
     runs = np.zeros(total, dtype=np.bool_)
-    runs[view.report_task[view.report_lag == LATEST_OFFSET]] = True
-    usable = has_state(view.report_lag, view.tasks.end_sum[view.report_task]) & ~runs[view.report_task]
-    kept: LongArray = np.flatnonzero(usable & among(process * total + view.report_task, recalled.promised))
+    runs[view.report.values[view.report_lag == LATEST_OFFSET]] = True
+    usable = has_state(view.report_lag, view.tasks.end_sum[view.report.values]) & ~runs[view.report.values]
+    kept: LongArray = np.flatnonzero(
+        usable & among(process.astype(np.int64) * total + view.report.values, recalled.promised)
+    )
     lag = view.report_lag.copy()
     lag[kept] = np.minimum(lag[kept], acceptable_lag)
-    promised_to[view.report_task[kept]] = process[kept]
+    promised_to[view.report.values[kept]] = process[kept]
     return replace(view, report_lag=lag), promised_to
 
 
@@ -188,16 +190,15 @@ def with_recalled(view: StreamsView, recalled: Recalled, acceptable_lag: int) ->
     trusted = among(recalled.hidden, recalled.trusted)
     used = (end - 1 > max(0, acceptable_lag)) | trusted
     lag = np.where(trusted, 0, end - 1)
-    reporter = np.repeat(np.arange(view.size), np.diff(view.report_first))
-    code = np.concatenate([reporter * total + view.report_task, recalled.hidden[used]])
+    reporter = view.report.row
+    code = np.concatenate([reporter.astype(np.int64) * total + view.report.values, recalled.hidden[used]])
     order = np.argsort(code, kind="stable")
-    known = len(view.report_task)
+    known = len(view.report.values)
     made = replace(
         view,
-        report_first=starts(code[order] // total, view.size),
-        report_task=(code[order] % total).astype(np.int32),
+        report=Ragged.of_codes(code[order], total, view.size),
         report_lag=np.concatenate([view.report_lag, lag[used]])[order],
-        recalled=order >= known,
+        report_hidden=order >= known,
     )
     return made, np.flatnonzero(order < known)
 
@@ -242,11 +243,11 @@ def asks_again_at_ms(recalled: Recalled, lags: TaskLags, plan: StreamsPlan, now_
 
 def _reported(view: StreamsView) -> LongArray:
     """Codes of what processes said that they have, ascending."""
-    process = np.repeat(np.arange(view.size, dtype=np.int64), np.diff(view.report_first))
-    usable = has_state(view.report_lag, view.tasks.end_sum[view.report_task])
-    if len(view.recalled):
-        usable &= ~view.recalled
-    code: LongArray = (process * max(1, view.tasks.size) + view.report_task)[usable]
+    process = view.report.row
+    usable = has_state(view.report_lag, view.tasks.end_sum[view.report.values])
+    if len(view.report_hidden):
+        usable &= ~view.report_hidden
+    code: LongArray = (process.astype(np.int64) * max(1, view.tasks.size) + view.report.values)[usable]
     return code
 
 

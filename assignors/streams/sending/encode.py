@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct, look_up
 from bellwether_kafka.assignors.streams.application import TaskMap
 from bellwether_kafka.assignors.streams.sending.hosts import HostMaps, tail
 from bellwether_kafka.protocol.bulk import write_assignments
@@ -44,8 +44,7 @@ class Outgoing:
 
     def owner(self, tasks: TaskMap) -> IntArray:
         """The row that gets each flat partition, NOBODY where none does."""
-        # The last entry answers for partitions that no task reads.
-        return np.append(self.holder, NOBODY)[tasks.task_of].astype(np.int32)
+        return look_up(self.holder, tasks.task_of, NOBODY)
 
 
 def own_assignment() -> bytes:

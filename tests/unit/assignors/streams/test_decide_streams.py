@@ -342,11 +342,10 @@ def test_lags_and_previous_tasks() -> None:
     a = replace(a, sums={(1, 0): -2, (1, 1): 400, (1, 2): 1500, (1, 3): -3, (7, 0): 5})
     decision = led(group(a, b, generation=2), memory=first.memory)
     view = decision.view
-    mine = slice(int(view.report_first[0]), int(view.report_first[1]))
-    lags = {str(view.tasks.task_id(t)): n for t, n in zip(view.report_task[mine], view.report_lag[mine], strict=True)}
+    mine = view.report_lag[view.report.span(0)]
+    lags = {str(view.tasks.task_id(t)): n for t, n in zip(view.report[0], mine, strict=True)}
     assert lags == {"1_0": -2, "1_1": 600, "1_2": 1000, "1_3": -3}
-    active = view.previous_active[view.previous_active_first[0] : view.previous_active_first[1]]
-    standby = view.previous_standby[view.previous_standby_first[0] : view.previous_standby_first[1]]
+    active, standby = view.previous_active[0], view.previous_standby[0]
     assert [str(view.tasks.task_id(t)) for t in active] == ["0_0", "0_2", "1_0", "1_2"]
     assert [str(view.tasks.task_id(t)) for t in standby] == ["1_1", "1_3"]
     assert [str(view.tasks.task_id(t)) for t in view.tasks_of_thread(0)] == ["1_0", "1_1", "1_2", "1_3"]

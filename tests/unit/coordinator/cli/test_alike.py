@@ -36,7 +36,7 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[
         if getattr(one, "commands", None):
             yield from commands(one, (*path, name))
         else:
-            yield " ".join((*path, name)), one
+            yield " ".join((*path, name)), one.loaded
 
 
 ALL = dict(commands())

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from bellwether_kafka.assignors.consumer.decision import Decision
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.coordinator.cli.render import Caption, decision_panel, partitions, ranges
+from bellwether_kafka.coordinator.cli.output import ranges
+from bellwether_kafka.coordinator.demo.decision_panel import Caption, decision_panel, partitions
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.planning.test_causes import decided
 

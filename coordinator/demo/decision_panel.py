@@ -14,6 +14,7 @@ from rich.text import Text
 
 from bellwether_kafka.assignors.consumer import Decision, crossing
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView
+from bellwether_kafka.coordinator.cli import ranges
 from bellwether_kafka.coordinator.planning import cause
 
 Flats = npt.NDArray[np.integer[Any]]
@@ -43,20 +44,6 @@ def decision_panel(previous: Decision | None, decision: Decision, caption: Capti
         lines.append(Text.assemble(("later ", "dim"), (_waiting(decision, caption.name), "yellow")))
     lines += [Text.assemble(("note  ", "dim"), (warning, "yellow")) for warning in decision.warnings]
     return Panel(Group(*lines), title=caption.title, title_align="left", border_style="cyan", padding=(0, 1))
-
-
-def ranges(numbers: list[int]) -> str:
-    """Sorted whole numbers in short: 0-3,7."""
-    parts: list[str] = []
-    start = previous = None
-    for number in [*numbers, None]:
-        if start is not None and previous is not None and number != previous + 1:
-            parts.append(str(start) if start == previous else f"{start}-{previous}")
-            start = None
-        if start is None:
-            start = number
-        previous = number
-    return ",".join(parts)
 
 
 def partitions(cluster: ClusterView, flats: Flats) -> str:
