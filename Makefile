@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim storm lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: quick setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim storm lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -38,11 +38,29 @@ $(DELTA_JARS): pipeline/spark/pom.xml
 		-DincludeGroupIds=io.delta dependency:copy-dependencies
 	@touch $@
 
-check: setup  ## lint, format, types, import contracts
+# Each is quick on its own; `make quick` and `make check` run them side by side.
+.PHONY: lint types contracts unit
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
+
+contracts: setup
 	$(BIN)/lint-imports
+
+unit: setup  ## unit tests and vectors, without what starts brokers or processes or waits in real time
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal -m "not embedded and not slow" tests/unit tests/vectors
+
+SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=2
+
+quick: setup  ## after each change: lint, format, types, import contracts, unit tests and vectors; at most 40 s on two cores
+	$(SIDE_BY_SIDE) unit types contracts lint
+
+check: setup  ## lint, format, types, import contracts
+	$(SIDE_BY_SIDE) types contracts lint
 
 COMPOSE := github.com/docker/compose/v2@v2.40.3
 
