@@ -5,7 +5,7 @@ difference is either a mistake or a change of plans that was meant: then write t
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from random import Random
@@ -19,6 +19,7 @@ from bellwether_kafka.assignors.consumer.registry import KAFKA, LOAD_AWARE, RACK
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.assignors.shared.stage_report import StageReport
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
@@ -134,10 +135,16 @@ def _round(decision: Decision) -> dict[str, Any]:
     if decision.followup:
         found["plan"] = plan
     found["score"] = " ".join(f"{value:.6g}" for value in astuple(decision.score_after))
-    found["stages"] = ", ".join(f"{report.before:.6g}>{report.after:.6g}" for report in decision.stages)
+    found["stages"] = stages_text(decision.stages)
     if decision.warnings:
         found["warnings"] = list(decision.warnings)
     return found
+
+
+def stages_text(reports: Sequence[StageReport]) -> str:
+    """The scores before and after each stage; "!" for hard ones, "x" where the plan of the stage was not taken."""
+    each = (f"{r.before:.6g}>{r.after:.6g}{'!' * r.hard}{'x' * (not r.taken)}" for r in reports)
+    return ", ".join(each)
 
 
 def records() -> Iterator[dict[str, Any]]:

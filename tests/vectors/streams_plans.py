@@ -42,7 +42,7 @@ from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.streams.fleet import Fleet
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id, random_application
 from tests.unit.assignors.streams.world import sent
-from tests.vectors.consumer_plans import LETTERS
+from tests.vectors.consumer_plans import LETTERS, stages_text
 
 FILE = Path(__file__).with_name("streams-plans.jsonl")
 SEEDS = range(16)
@@ -125,7 +125,7 @@ def _round(view: StreamsView, plan: StreamsPlan) -> dict[str, Any]:
     if plan.deferred:
         found["deferred"] = plan.deferred
     if plan.stages:
-        found["stages"] = ", ".join(f"{report.before:.6g}>{report.after:.6g}" for report in plan.stages)
+        found["stages"] = stages_text(plan.stages)
     if plan.notes:
         found["notes"] = len(plan.notes)
     return found
