@@ -38,7 +38,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 # Where mutants are drawn from, and the tests that should notice them.
 TESTS = {
     "protocol": ("tests/unit/protocol", "tests/vectors"),
-    "assignors": ("tests/unit/assignors",),
+    "assignors": ("tests/unit/assignors", "tests/vectors"),
     "coordinator/membership": ("tests/unit/coordinator/membership",),
 }
 QUIET = ("-x", "-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider")

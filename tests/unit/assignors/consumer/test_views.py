@@ -97,7 +97,9 @@ def test_a_degraded_member_says_why_and_has_its_last_subscription() -> None:
 
 
 def test_memory_comes_back_from_a_described_group() -> None:
-    given = ConsumerProtocolAssignment(1, (TopicPartition("t", 1), TopicPartition("t", 9), TopicPartition("gone", 0)))
+    given = ConsumerProtocolAssignment(
+        1, (TopicPartition("t", 1), TopicPartition("t", 9), TopicPartition("u", 2), TopicPartition("gone", 0))
+    )
     described = [
         DescribedMember("a-1", "a", java(["t"]), given.encode()),
         DescribedMember("b", None, b"?", b""),

@@ -340,3 +340,9 @@ class TestOperatorRules:
         application = with_copies(running([(2, 100)], [[0], [1]]))
         rules = (Rule("ban", "*", f"member:{process_id(1)}"), Rule("ban", "*", f"member:{process_id(2)}"))
         assert plan_of(application, StageConfigs(rules=(*rules, Rule("pin", "0_0", "rack:moon")))).placed
+
+
+def test_configs_are_equal_whatever_clock_measures_the_stages() -> None:
+    assert StageConfigs(clock=lambda: 1.0) == StageConfigs()
+    assert not StageConfigs(clock=lambda: 1.0).any
+    assert StageConfigs(max_concurrent_moves=1).any
