@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
@@ -21,7 +21,7 @@ LIMIT_S = 40.0
 class Sidecar:
     """Starts at once; `stop` is SIGTERM. As a context manager it stops at the end."""
 
-    def __init__(self, properties: Mapping[str, str], *groups: MembershipConfig, **options: int) -> None:
+    def __init__(self, properties: Mapping[str, str], *groups: MembershipConfig, **options: Any) -> None:
         self.decisions: list[Planned] = []
         self.notes: list[tuple[str, Note]] = []
         self.outcome: Outcome | None = None

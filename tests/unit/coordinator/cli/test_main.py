@@ -18,6 +18,16 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscrip
 from tests.unit.coordinator.cli.in_process import bellwether
 
 COMMAND = [sys.executable, "-m", "bellwether_kafka"]
+# The same, with the transport that embedded brokers need.
+EMBEDDED_MAIN = """
+from functools import partial
+from bellwether_kafka.coordinator.cli import main
+from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
+from bellwether_kafka.coordinator.runtime import process
+process.Service = partial(process.Service, new_transport=EmbeddedTransport)
+main()
+"""
+ON_EMBEDDED_BROKERS = [sys.executable, "-c", EMBEDDED_MAIN]
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
 KIND = "ConsumerProtocolSubscription"
 
@@ -119,11 +129,10 @@ def running() -> Iterator[tuple[subprocess.Popen[str], str]]:
         env = {
             **os.environ,
             "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": brokers.bootstrap,
-            "BELLWETHER_KAFKA_BELLWETHER_EMBEDDED_BROKERS": "true",
             "BELLWETHER_GROUPS": '[{"name": "orders", "mode": "lead"}, {"name": "seen"}]',
             "BELLWETHER_HTTP_ADDRESS": address,
         }
-        process = subprocess.Popen([*COMMAND, "run"], env=env, text=True, stderr=subprocess.PIPE)
+        process = subprocess.Popen([*ON_EMBEDDED_BROKERS, "run"], env=env, text=True, stderr=subprocess.PIPE)
         try:
             yield process, address
         finally:
