@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.sticky.assignor import place
-from bellwether_kafka.assignors.consumer.sticky.maxflow import rack_quotas
+from bellwether_kafka.assignors.consumer.sticky.constrained import rack_quotas
 from bellwether_kafka.assignors.shared.model import ClusterView
 from tests.unit.assignors.consumer.scenes import rack_mismatches
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Outcome, Who, check, decide, group_of

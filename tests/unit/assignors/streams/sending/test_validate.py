@@ -163,7 +163,9 @@ def test_threads_belong_to_the_process_of_the_plan(decision: StreamsDecision) ->
             replace(threads, active=changed(threads.active, 0, absent)),
             replace(threads, standby=changed(threads.standby, 0, absent)),
         ):
-            assert validate_threads(view, plan, nobody, process_map) == ("a task is given to a thread that is not there",)
+            assert validate_threads(view, plan, nobody, process_map) == (
+                "a task is given to a thread that is not there",
+            )
     swapped = replace(threads, standby=(1 - threads.standby).astype(np.int32))
     assert validate_threads(view, plan, swapped, process_map)[0] == "a standby of task 1_0 is on a wrong thread"
 
