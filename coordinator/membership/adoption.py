@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.membership.events import (
 from bellwether_kafka.coordinator.membership.member import Member, State
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription, unfit
-from bellwether_kafka.coordinator.membership.takeover import Failed, Led, Outcome, Takeover
+from bellwether_kafka.coordinator.membership.takeover import LANES, Failed, Led, Outcome, Takeover
 from bellwether_kafka.coordinator.membership.takeover_policy import Ambition, Approach, offered
 
 REHEARSAL = -1  # the generation of a plan for a group that somebody else leads
@@ -98,6 +98,8 @@ class Newcomer(Member):
         approach, self._rehearsed = self._rehearsed, None
         if approach is None or event.generation != REHEARSAL or self.state is not State.WATCHING:
             return
+        if not self._requests.ready:
+            return  # the coordinator node was lost meanwhile; the next description begins again
         if isinstance(event, ComparisonReady):
             self._begin(approach)
         else:
@@ -145,6 +147,7 @@ class Newcomer(Member):
         self._ambition.succeeded()
         self._listed = self.config.topics
         self._removed = takeover.evicted
+        self._requests.abandon(Kind.DESCRIBE, *LANES)  # asked for the take-over; their answers say nothing now
         self._give_back(takeover, "the lead has been taken")
         removed = ", ".join(takeover.evicted) or "a leader that had gone"
         took_s = self._now - takeover.began
@@ -176,6 +179,13 @@ class Newcomer(Member):
             super()._request_failed(event)
         elif self._requests.arrived(event.request_id) is not None:
             self._abort(Failed(f"a request got no answer: {event.reason}"))
+
+    def _keep_out(self, reason: str) -> None:
+        if self._takeover is None or not reason:
+            super()._keep_out(reason)
+            return
+        self._kept_out = reason
+        self._abort(Failed(reason))
 
     def _stop(self) -> None:
         if self._takeover is None:

@@ -129,6 +129,11 @@ class Requests:
             if request_id is not None and kind in PARKED:
                 self.out.append(Abandon(request_id))
 
+    @property
+    def ready(self) -> bool:
+        """A request would be sent at once."""
+        return self.node is not None and not self.paused
+
     def parked_elsewhere(self) -> bool:
         """A JoinGroup or SyncGroup waits at a node that is not the coordinator node any more."""
         parked = Kind.JOIN in self._waiting or Kind.SYNC in self._waiting

@@ -322,6 +322,34 @@ def test_whatever_ends_it_leaves_nothing_behind(story: str) -> None:
     assert play.left().state is (State.STOPPED if story == "stopped" else State.WATCHING)
 
 
+def test_an_order_to_leave_ends_the_attempt_and_leaves_nothing_behind() -> None:
+    play = parked().tell(e.OrdersStand("an operator says so", ""))
+    assert play.sent(c.Evict).member_ids == ("barrier", "opener")
+    assert play.sent(c.Leave).instance_id == "bellwether"
+    assert play.left().state is State.WATCHING
+    assert play.tell(e.OrdersStand("", "")).kinds() == ["Describe"]
+    stable(play)
+    assert play.wake().kinds() == ["Describe"], "it goes on watching"
+
+
+def test_a_rehearsal_that_ends_after_the_node_was_lost_begins_nothing() -> None:
+    play = seeing().wake()
+    play.failed(c.Describe).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    assert play.state is State.WATCHING
+    assert play.wake().kinds() == ["FindCoordinator"]
+    assert play.found().kinds() == ["Describe"]
+
+
+def test_a_description_that_comes_after_the_lead_says_nothing() -> None:
+    play = parked()
+    own = play.requests[c.Join]
+    play.wake()
+    play.requests[c.Join] = own
+    assert answered(play, GOOD).state is State.DECIDING
+    play.described("CompletingRebalance", *with_us(GOOD))
+    assert (play.state, play.kinds()) == (State.DECIDING, [])
+
+
 # ---- when the leader is removed: never while its SyncGroup may be parked, because the broker forgets it -------------
 
 
