@@ -26,7 +26,6 @@ What is left behind is left by whoever runs this: `debts` are pending ids that m
 """
 
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from bellwether_kafka.coordinator.membership.broker_order import grown, rivals, sorts_first, tables
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
@@ -39,8 +38,9 @@ from bellwether_kafka.coordinator.membership.events import (
     LeaveAnswer,
     SyncAnswer,
 )
-from bellwether_kafka.coordinator.membership.requests import Kind, Requests
-from bellwether_kafka.coordinator.membership.takeover_policy import Approach
+from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Timer
+from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
+from bellwether_kafka.coordinator.membership.transitions import TAKEOVER, OnEdge, Position, Step
 
 POLL_S = 0.02
 BATCH = 64  # ids that are given back together
@@ -67,23 +67,12 @@ class Failed:
 Outcome = Led | Failed | None
 
 
-class Step(Enum):
-    ROLLING = auto()  # asks for ids
-    CLEARING = auto()  # gives ids back
-    BARRING = auto()  # reserves the barrier
-    PARKING = auto()  # in the round, own id not seen yet
-    REPLACING = auto()  # in the round, under the next id
-    PARKED = auto()  # waits for the answer
-    WORKING = auto()  # has synced as a follower: the leader's assignment is to stand first
-    REOPENING = auto()  # parked in a second round with a barrier, which the others are coming into
-    HOLDING = auto()  # the leader has been removed, and we keep the round open
-    RETURNING = auto()  # waits for the answer after that
-
-
 class Takeover:
     """One attempt. `begin`, then pass on answers and wake it when `due`, until there is an outcome."""
 
-    def __init__(self, requests: Requests, config: MembershipConfig, approach: Approach, metadata: bytes) -> None:
+    def __init__(
+        self, requests: Requests, config: MembershipConfig, attempt: TakeoverAttempt, metadata: bytes, on_edge: OnEdge
+    ) -> None:
         self.due: float | None = None
         self.leader = ""  # named by an answer
         self.evicted: tuple[str, ...] = ()
@@ -92,9 +81,9 @@ class Takeover:
         self._requests = requests
         self._config = config
         self._metadata = metadata
-        self._listing = approach.listing
-        self._tables = approach.tables
-        self._evictions = approach.evictions
+        self._listing = attempt.listing
+        self._tables = attempt.tables
+        self._evictions = attempt.evictions
         self._barrier = ""
         self._released = ""  # a barrier whose LeaveGroup has not been answered
         self._opener = ""  # comes into the round, and opens the next one when it leaves
@@ -108,7 +97,12 @@ class Takeover:
         self._alive_at = 0.0  # the broker has last heard of us
         self._now = 0.0
         self._limit = 0.0
-        self._step = Step.ROLLING
+        start = Step.ROLLING if config.instance_id is None else Step.BARRING
+        self._position = Position[Step](TAKEOVER, start, on_edge)
+
+    @property
+    def _step(self) -> Step:
+        return self._position.state
 
     @property
     def debts(self) -> tuple[str, ...]:
@@ -123,14 +117,14 @@ class Takeover:
     def begin(self, now: float) -> None:
         self._now = self.began = now
         self._limit = now + self._config.roll_ms_max / 1000
-        if self._config.instance_id is None:
+        if self._step is Step.ROLLING:
             self._ask()
         else:
-            self._step = Step.BARRING
             self._reserve()
 
     def answered(self, kind: Kind, event: Answer, now: float) -> Outcome:
         self._now = now
+        self._position.trigger = type(event)
         match event:
             case JoinAnswer():
                 return self._join_answered(kind, event)
@@ -148,6 +142,7 @@ class Takeover:
 
     def wake(self, now: float) -> None:
         self._now = now
+        self._position.trigger = Timer.TAKEOVER
         self.due = None
         match self._step:
             case Step.REOPENING if not (self._awaited or self._barrier):
@@ -163,7 +158,6 @@ class Takeover:
     # ---- an id that sorts first --------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        self._step = Step.ROLLING
         self.tries += 1
         self._requests.join(self._metadata, REASON, member_id="", static=False)
 
@@ -178,7 +172,7 @@ class Takeover:
             self._opener = self._given.pop() if self._given else ""
             self._barrier = self._given.pop() if self._given else ""
         if self._given and (self._good or len(self._given) >= BATCH):
-            self._step = Step.CLEARING
+            self._position.go(Step.CLEARING)
             self._requests.evict(tuple(self._given), "not needed", kind=Kind.GIVE_BACK)
         elif self._good:
             self._park_as(self._good)
@@ -197,14 +191,14 @@ class Takeover:
         return member.member_id == self._good or (instance is not None and member.instance_id == instance)
 
     def _park_as(self, member_id: str) -> None:
-        self._step = Step.PARKED
+        self._position.go(Step.PARKED)
         self._parked_at = self._now
         self._requests.member_id = member_id
         self._requests.join(self._metadata, REASON)
         self._release()
 
     def _park(self) -> None:
-        self._step = Step.PARKING
+        self._position.go(Step.PARKING)
         self._parked_at = self._now
         self.tries += 1
         self._requests.join(self._metadata, REASON, member_id="")
@@ -226,14 +220,14 @@ class Takeover:
         if self._evictions and not self._tables:
             return Failed("the broker lists members in an order that we do not know")
         if self._is_good(ours.member_id):
-            self._step = Step.PARKED
+            self._position.go(Step.PARKED)
             self._requests.member_id = ours.member_id
             if not self._requests.waits_for(Kind.BARRIER):
                 self._release()
             return None
         if self._now > self._limit:
             return Failed(f"none of {self.tries} member ids sorts first")
-        self._step = Step.REPLACING
+        self._position.go(Step.REPLACING)
         self.tries += 1
         self._lane = 1 - self._lane
         self._requests.join(self._metadata, REASON, kind=LANES[self._lane], member_id="")
@@ -242,15 +236,14 @@ class Takeover:
     # ---- answers -----------------------------------------------------------------------------------------------
 
     def _join_answered(self, kind: Kind, answer: JoinAnswer) -> Outcome:
-        if answer.error == Code.MEMBER_ID_REQUIRED:
-            if kind is not Kind.BARRIER:
-                return self._given_id(answer.member_id)
-            return self._reserved(answer.member_id)
+        named = answer.error == Code.MEMBER_ID_REQUIRED
         if kind is Kind.BARRIER:
-            return self._not_reserved(answer.error)
+            return self._reserved(answer.member_id) if named else self._not_reserved(answer.error)
+        if named and self._step is Step.ROLLING:
+            return self._given_id(answer.member_id)
         if kind is not LANES[self._lane] and answer.error == Code.FENCED_INSTANCE_ID:
             if self._step is Step.REPLACING:  # the id before has gone, so the next one is there
-                self._step = Step.PARKING
+                self._position.go(Step.PARKING)
                 self._requests.describe()
             return None
         if answer.error:
@@ -260,12 +253,8 @@ class Takeover:
     def _named(self, answer: JoinAnswer) -> Outcome:
         """A round has ended, and the answer says who leads."""
         self._alive_at = self._now
-        requests = self._requests
-        requests.member_id, requests.generation, requests.protocol = (
-            answer.member_id,
-            answer.generation,
-            answer.protocol,
-        )
+        self._requests.abandon(*LANES)  # under an id that has been replaced
+        self._requests.admitted(answer)
         if answer.leader == answer.member_id and not answer.skip_assignment:
             return Led(answer)
         self.leader = answer.leader
@@ -294,7 +283,7 @@ class Takeover:
     # ---- removing the leader -----------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        self._step = Step.WORKING
+        self._position.go(Step.WORKING)
         self._requests.sync(())
         self.due = self._now + self._config.hold_ms_max / 1000
 
@@ -310,7 +299,7 @@ class Takeover:
         return bool(self._evictions) and self._requests.protocols[0] == COOPERATIVE
 
     def _reopen(self) -> None:
-        self._step = Step.REOPENING
+        self._position.go(Step.REOPENING)
         self._awaited, self._opens_next = self._opens_next, False
         if not self._awaited:
             self._come_again()
@@ -329,7 +318,7 @@ class Takeover:
         # Our session runs, since the broker has last heard of us. The timing's arithmetic allows for both.
         self._limit = self._alive_at + (self._config.roll_ms_max + self._config.hold_ms_max) / 1000
         self.due = None
-        self._step = Step.HOLDING
+        self._position.go(Step.HOLDING)
         self._evictions -= 1
         self.evicted = (*self.evicted, self.leader)
         self._requests.evict((self.leader,), "another member takes the lead")
@@ -384,6 +373,7 @@ class Takeover:
         if self._good:
             self._park_as(self._good)
         else:
+            self._position.go(Step.ROLLING)
             self._ask()
         return None
 
@@ -407,7 +397,7 @@ class Takeover:
         return None
 
     def _let_go(self) -> None:
-        self._step = Step.RETURNING
+        self._position.go(Step.RETURNING)
         if self._barrier:
             self._release()
             return

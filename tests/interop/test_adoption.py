@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import Adopt, MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.bellwether import INSTANCE
 from tests.interop.brokers import KafkaCluster
 from tests.interop.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable

@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
 from bellwether_kafka.coordinator.planning.task_plan import StandAsideError
 from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
@@ -98,7 +98,7 @@ class Sidecar:
     @property
     def obstacle(self) -> str:
         """Why it takes the group over from nobody."""
-        return self.machine._ambition.obstacle if self.machine is not None else ""
+        return self.machine._takeovers.obstacle if self.machine is not None else ""
 
     @property
     def holds_open(self) -> bool:
@@ -255,6 +255,8 @@ class Sidecar:
             case c.Note():
                 self.world.tell(f"{self.name}: {command.kind.name} {command.reason}")
                 self.world.notes[command.kind.name] += 1
+                if command.reason.startswith(INTERNAL_ERROR):
+                    self.world.violate(f"{self.name}: {command.reason}")
                 if self.desk is not None:
                     self.desk.real.on_note("g", command)
             case c.Fatal():

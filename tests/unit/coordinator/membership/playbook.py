@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, State
 
 NODE = e.Node(1, "broker1", 9092)
 OTHER_NODE = e.Node(2, "broker2", 9092)
@@ -152,6 +152,7 @@ class Play:
     def _take(self, commands: tuple[c.Command, ...]) -> tuple[c.Command, ...]:
         for command in commands:
             self.seen.append(command)
+            assert not (isinstance(command, c.Note) and command.reason.startswith(INTERNAL_ERROR)), command.reason
             if isinstance(command, c.Request):
                 self.requests[type(command)] = command.request_id
         return commands

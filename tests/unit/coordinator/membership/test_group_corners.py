@@ -7,7 +7,6 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
 from bellwether_kafka.coordinator.membership.config import MembershipConfig, check_timing
-from bellwether_kafka.coordinator.membership.member import State
 from bellwether_kafka.coordinator.membership.rules import (
     NOT_TO_BE_CONVERTED,
     empty_assignment,
@@ -15,6 +14,7 @@ from bellwether_kafka.coordinator.membership.rules import (
     without_sidecars,
 )
 from bellwether_kafka.coordinator.membership.takeover import BATCH
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
 from bellwether_kafka.protocol.primitives.types import ProcessId

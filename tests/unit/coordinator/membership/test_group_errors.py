@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.membership.events import (
     StopRequested,
     SyncAnswer,
 )
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, NODE, OTHER_NODE, Play, member, seen
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16

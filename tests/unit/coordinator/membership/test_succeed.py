@@ -1,7 +1,7 @@
 """Stories of a membership that waits for the leader of a group to go, and what holds whoever leads."""
 
 from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play, seen
 from tests.unit.coordinator.membership.takeover_scenes import GOOD, GROUP, LEADER, answered, given, stable
 

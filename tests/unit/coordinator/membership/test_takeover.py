@@ -7,9 +7,9 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
 from bellwether_kafka.coordinator.membership.rules import subscription
 from bellwether_kafka.coordinator.membership.takeover_policy import proven
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover_scenes import (
     ALSO_BAD,
