@@ -37,6 +37,7 @@ from tests.unit.coordinator.membership.takeover_scenes import (
     rehearsed,
     seeing,
     stable,
+    with_us,
 )
 
 # ---- before anything is done ---------------------------------------------------------------------------------------
@@ -208,11 +209,6 @@ def test_an_id_must_sort_first_in_the_table_that_our_coming_makes_grow() -> None
 
 
 # ---- with an instance id -------------------------------------------------------------------------------------------
-
-
-def with_us(member_id: str) -> tuple[e.DescribedMember, ...]:
-    us = client(member_id, "bw", "bellwether")
-    return (us, *GROUP) if member_id == GOOD else (*GROUP, us)
 
 
 def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
