@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, State
+from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
 from bellwether_kafka.coordinator.planning.task_plan import StandAsideError
 from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
@@ -120,12 +120,15 @@ class Sidecar:
         self.paused_until = 0.0
         self.offset_s = self.world.rng.uniform(1.0, 1e6)
         self.world.tell(f"{self.name} starts")
-        self.machine = GroupMembership(self.config)
+        self.machine = GroupMembership(self.config, self._moved)
         machine = self.machine
         self._guarded(lambda: self._execute(machine.start(self.now())))
         if self.config.standby:
             self.desk = Desk(self, self.world.control)
         self._look()
+
+    def _moved(self, edge: Edge[Any]) -> None:
+        self.world.edges[edge] += 1
 
     def crash(self, why: str = "dies") -> None:
         if self.machine is not None:
