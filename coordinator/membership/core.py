@@ -5,8 +5,7 @@ The parts, each above those that it uses:
 joining     JoinGroup and SyncGroup of ours
 leaving     every way out: LeaveGroup, being expelled, the end
 recovery    errors, lost nodes, and coming back for the next generation
-rebalances  rounds that we begin, and when
-leading     from the answer that names us to the delivered plan
+leading     from the answer that names us to the delivered plan, and the rounds that we begin
 next_round  heartbeats' answers, and holding the round open that they call us into
 adoption    watching a group, and the way into it
 machine     which event goes to which part

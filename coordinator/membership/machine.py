@@ -32,10 +32,9 @@ from bellwether_kafka.coordinator.membership.events import (
     Wake,
 )
 from bellwether_kafka.coordinator.membership.joining import Joining
-from bellwether_kafka.coordinator.membership.leading import Leading
+from bellwether_kafka.coordinator.membership.leading import Leading, Rebalances
 from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.next_round import NextRound
-from bellwether_kafka.coordinator.membership.rebalances import Rebalances
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.rules import ActiveRole, JoinPolicy
