@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import Adopt, MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable
