@@ -12,8 +12,8 @@ What is remembered of a process that restarted:
 * trusted: hidden state that counts as caught up, where stores are known to be `durable`. A task that a process ran when
   it stopped, and that nobody has run since, is on its disk up to the last record of its changelog, or as near to it as
   a crash leaves it (the process id is kept there too: docs/reference/wire-formats.md#subscriptioninfo). It goes back
-  at once, in the round in which the process returns. If the process does not say within RETURNING_MS that it has it, or says that
-  it is far behind, the next round gives the task to a process that has caught up.
+  at once, in the round in which the process returns. If the process does not say within RETURNING_MS that it has it,
+  or says that it is far behind, the next round gives the task to a process that has caught up.
 * promised: tasks that the last plan meant for the process and withheld, because their owner had not let go of them.
   Until it has, the changelog may grow by more than the acceptable lag; the process gets them all the same, if it has
   state of them. Else tasks would go to and fro under a burst of input.
