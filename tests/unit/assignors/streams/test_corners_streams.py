@@ -9,6 +9,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.explain.explanation import explain_task
+from bellwether_kafka.assignors.java.priority_set import PrioritySet
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
 from bellwether_kafka.assignors.shared.group import DescribedMember
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
@@ -21,7 +22,6 @@ from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.members.memory import recall_streams
 from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.assignors.streams.placing.priority_set import PrioritySet
 from bellwether_kafka.assignors.streams.policies.assign import assign_streams
 from bellwether_kafka.assignors.streams.policies.load_aware import cores, task_weights
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan

@@ -2,9 +2,9 @@
 
 from random import Random
 
+from bellwether_kafka.assignors.java.priority_set import PrioritySet
 from bellwether_kafka.assignors.java.queue import JavaHeap, drain_order, hash_order, task_hash, uuid_hash
 from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.assignors.streams.placing.priority_set import PrioritySet
 from bellwether_kafka.protocol.primitives.types import ProcessId
 from tests.unit.assignors.streams.scenes import Application, Instance, random_process_id
 
