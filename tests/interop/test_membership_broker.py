@@ -8,7 +8,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.service import Outcome
 from tests.interop.support.bellwether import run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster

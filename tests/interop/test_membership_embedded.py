@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
 from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.service import Outcome
 from tests.interop.support.sidecar import Sidecar
 

@@ -45,6 +45,7 @@ def placed(picture: Mapping[str, Any]) -> dict[tuple[str, int], str]:
     }
 
 
+@pytest.mark.smoke
 @pytest.mark.timeout(180)
 def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Path) -> None:
     """Three members in three racks, led by one of them, round robin; the plan is for racks first and moves some."""

@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 from bellwether_kafka.coordinator.membership.broker_order import Order, Table, buckets_for, unavoidable
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import (
     Flock,

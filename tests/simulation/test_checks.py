@@ -3,7 +3,8 @@
 import pytest
 
 from bellwether_kafka.coordinator.control.active_role import ActiveRole
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.adoption import Adoption
+from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation import planners
@@ -42,7 +43,7 @@ def test_a_partition_that_nobody_consumes_is_noticed() -> None:
 def test_a_leader_that_stalls_its_group_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heartbeats go on and no plan comes: the deadline that gives the group away is taken out."""
     world = settled()
-    monkeypatch.setattr(GroupMembership, "_refuse", lambda self, reason: None)
+    monkeypatch.setattr(Leading, "_refuse", lambda self, reason: None)
     world.sidecars[0].slow_plan_s = 100.0
     world.members[0].crash()
     world.members[0].start()
@@ -114,6 +115,6 @@ def test_a_standby_that_takes_nothing_over_is_noticed(monkeypatch: pytest.Monkey
 
 
 def test_who_never_leads_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GroupMembership, "_watched", lambda self, answer: None)
+    monkeypatch.setattr(Adoption, "described", lambda self, answer: None)
     with pytest.raises(ViolationError, match="do not lead"):
         live(World(1))

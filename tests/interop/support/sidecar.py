@@ -10,7 +10,7 @@ from typing import Any, Self
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.planning.consumer_planner import Planned
 from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
 from tests.patience import PATIENCE

@@ -12,7 +12,6 @@ from bellwether_kafka.coordinator.membership.commands import (
     NoteKind,
     Sync,
 )
-from bellwether_kafka.coordinator.membership.config import MembershipConfig, check_timing
 from bellwether_kafka.coordinator.membership.errors import Code, name_of
 from bellwether_kafka.coordinator.membership.events import (
     Failure,
@@ -22,7 +21,7 @@ from bellwether_kafka.coordinator.membership.events import (
     StopRequested,
     SyncAnswer,
 )
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, NODE, OTHER_NODE, Play, member, seen
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
@@ -344,6 +343,10 @@ def test_watching_bears_everything() -> None:
         assert play.wake().kinds() == ["Describe"]
 
 
+def test_who_is_not_sure_of_its_broker_says_since_when() -> None:
+    assert Play().stable().machine.doubt_since is None
+
+
 # ---- leaving ---------------------------------------------------------------------------------------------------------
 
 
@@ -388,24 +391,3 @@ def test_codes_have_names() -> None:
     assert name_of(27) == "REBALANCE_IN_PROGRESS"
     assert name_of(NEVER_HEARD_OF) == "error 99"
     assert Code.FENCED_INSTANCE_ID == 82
-
-
-def test_the_defaults_keep_the_promise() -> None:
-    assert check_timing(MembershipConfig("orders")) is None
-
-
-@pytest.mark.parametrize(
-    ("settings", "names"),
-    [
-        ({"decision_deadline_ms": 8_000}, ["decision_deadline_ms", "session_timeout_ms (10000)", "10000,"]),
-        ({"coalesce_ms_max": 15_000}, ["coalesce_ms_max", "rebalance_timeout_ms (15000)"]),
-        ({"coalesce_running_ms": 15_000}, ["coalesce_running_ms"]),
-        ({"protocols": ()}, ["protocols is empty"]),
-    ],
-)
-def test_timing_that_breaks_the_promise_is_named(settings: dict[str, object], names: list[str]) -> None:
-    sentence = check_timing(MembershipConfig("orders", **settings))
-    assert sentence is not None
-    assert sentence.startswith("Group 'orders'")
-    for name in names:
-        assert name in sentence

@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.commands import FindCoordinator, Join, Leave
 from bellwether_kafka.coordinator.membership.events import DecisionReady, StopRequested
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 

@@ -14,9 +14,9 @@ from bellwether_kafka.coordinator.membership.commands import (
 )
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS
 from bellwether_kafka.coordinator.membership.events import ComparisonReady, DescribedMember, TurnChanged
-from bellwether_kafka.coordinator.membership.machine import EMPTY_ASSIGNMENT
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.rules import empty_assignment
 from bellwether_kafka.coordinator.membership.rules import subscription as own_subscription
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
@@ -55,8 +55,8 @@ def test_it_repeats_the_join_with_the_id_that_it_is_given() -> None:
 def test_alone_it_syncs_nothing_for_itself_and_asks_for_no_plan() -> None:
     play = Play().joining().joined(member(ME))
     assert play.kinds() == ["Sync"]
-    assert play.sent(Sync).assignments == ((ME, EMPTY_ASSIGNMENT),)
-    assert ConsumerProtocolAssignment.decode(EMPTY_ASSIGNMENT) == ConsumerProtocolAssignment()
+    assert play.sent(Sync).assignments == ((ME, empty_assignment()),)
+    assert ConsumerProtocolAssignment.decode(empty_assignment()) == ConsumerProtocolAssignment()
     assert play.synced().state is State.STABLE
 
 
@@ -126,14 +126,14 @@ def test_an_instance_id_that_belongs_to_the_application_is_refused() -> None:
     play = Play(instance_id="pay-1").found().described("Stable", seen("a"), member, protocol="range")
     assert play.kinds() == ["Fatal", "Stopped"]
     assert "belongs to the application's member pay-1-x; set another instance_id" in play.last[0].message
-    for own in (EMPTY_ASSIGNMENT, b"", b"\x00"):
+    for own in (empty_assignment(), b"", b"\x00"):
         ours = DescribedMember("pay-1-x", "pay-1", b"", own)
         returning = Play(instance_id="pay-1").found().described("Stable", seen("a"), ours, protocol="range")
         assert returning.kinds() == ["Join"]
 
 
 def static(client_id: str, metadata: bytes) -> DescribedMember:
-    return DescribedMember("pay-1-x", "pay-1", metadata, EMPTY_ASSIGNMENT, client_id, "/10.0.0.1")
+    return DescribedMember("pay-1-x", "pay-1", metadata, empty_assignment(), client_id, "/10.0.0.1")
 
 
 @pytest.mark.parametrize(

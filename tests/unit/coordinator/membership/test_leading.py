@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.commands import Abandon, Heartbeat, Join, Leave, NoteKind
 from bellwether_kafka.coordinator.membership.events import DecisionFailed, RebalanceWanted, Wake
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 
 UNKNOWN_MEMBER_ID = 25

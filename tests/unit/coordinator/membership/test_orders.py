@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 LEAVE = e.OrdersStand("eve has ordered leave", "")
@@ -142,3 +142,58 @@ def test_a_standby_without_an_instance_id_is_refused() -> None:
     from bellwether_kafka.coordinator.membership.config import MembershipConfig, check_timing
 
     assert "standby needs an instance_id" in (check_timing(MembershipConfig("orders", standby=True)) or "")
+
+
+def test_a_round_ordered_while_a_plan_is_made_follows_that_plan() -> None:
+    play = Play().deciding().tell(e.RoundOrdered("an operator wants it"))
+    assert play.kinds() == []
+    play.planned().synced()
+    joins = [x for x in (*play.last, *play.run(30)) if isinstance(x, c.Join)]
+    assert joins, "the round that was ordered never began"
+
+
+def test_a_round_ordered_by_nobodys_leader_is_no_round() -> None:
+    play = Play().found()
+    before = play.state
+    play.tell(e.RoundOrdered("an operator wants it"))
+    assert (play.state, play.kinds()) == (before, [])
+
+
+def test_the_same_turn_told_twice_changes_nothing() -> None:
+    play = Play().stable().tell(e.TurnChanged(ours=True, reason=""))
+    assert (play.state, play.kinds()) == (State.STABLE, [])
+
+
+def test_a_turn_that_comes_while_we_lead_already_starts_nothing() -> None:
+    play = Play().stable().tell(e.TurnChanged(ours=False, reason="another leads"))
+    play.tell(e.TurnChanged(ours=True, reason=""))
+    assert "FindCoordinator" not in play.kinds()
+
+
+def test_kept_out_before_it_is_a_member_it_waits_without_a_leave_group() -> None:
+    play = Play().joining()
+    assert play.state is State.JOINING
+    play.tell(e.OrdersStand("an operator says so", ""))
+    assert play.state is State.WATCHING
+    assert "Leave" not in play.kinds()
+    play.tell(e.OrdersStand("", ""))
+    assert play.kinds() == ["Describe"], "let in again, it looks for its group"
+
+
+def test_kept_out_while_it_leaves_it_leaves_once() -> None:
+    play = Play().stable().tell(e.OrdersStand("an operator says so", ""))
+    assert play.state is State.LEAVING
+    play.tell(e.OrdersStand("an operator says it again", ""))
+    assert "Leave" not in play.kinds()
+
+
+def test_let_in_while_it_still_leaves_it_comes_back_afterwards() -> None:
+    play = Play().stable().tell(e.OrdersStand("an operator says so", "")).tell(e.OrdersStand("", ""))
+    assert (play.state, play.kinds()) == (State.LEAVING, [])
+    assert play.left().state is State.WATCHING
+
+
+def test_let_in_while_it_leads_it_leads_on() -> None:
+    play = Play().stable().tell(e.OrdersStand("", "pause"))
+    assert play.tell(e.OrdersStand("", "")).state is State.STABLE
+    assert play.kinds() == []
