@@ -22,8 +22,6 @@ from bellwether_kafka.coordinator.settings import Settings
 
 READ_S = 10.0
 
-Rules = tuple[Rule, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Leader:
@@ -34,7 +32,12 @@ class Leader:
 
 
 def configured(
-    settings: Settings, group: str, policy: str | None = None, *, weights: Weights | None = None, rules: Rules = ()
+    settings: Settings,
+    group: str,
+    policy: str | None = None,
+    *,
+    weights: Weights | None = None,
+    rules: tuple[Rule, ...] = (),
 ) -> Leader:
     """By the settings, or by another policy under the same settings. Raises UnknownNameError and ApplicationError."""
     found = group_settings(settings, group)
@@ -57,7 +60,7 @@ def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
     return configured(settings, group, policy, weights=known[1] if known else None, rules=_standing(settings, group))
 
 
-def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> Rules:
+def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Rule, ...]:
     """The placement orders of this group that have not expired. Pure."""
     orders = OrderState()
     for key, record in records.items():
@@ -65,7 +68,7 @@ def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> Rules:
     return tuple(order.rule for order in orders.placements(group, now_ms))
 
 
-def _ruled(application: Application, rules: Rules) -> Application:
+def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
     """As `StreamsPlanner.rule` does it."""
     config = application.config
     if not rules or config.policy != STREAMS_HA:
@@ -73,7 +76,7 @@ def _ruled(application: Application, rules: Rules) -> Application:
     return replace(application, assignors=stock(replace(config.stages, rules=rules), durable=config.durable))
 
 
-def _standing(settings: Settings, group: str) -> Rules:
+def _standing(settings: Settings, group: str) -> tuple[Rule, ...]:
     if settings.control is None:
         return ()
     try:

@@ -43,7 +43,7 @@ UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 UNHEARD_MS = 10_000
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
 
-Item = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
+ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
 Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
 Topic = Annotated[str | None, typer.Option(help=f"The control topic, {DEFAULT_TOPIC} unless the file names one.")]
 Reason = Annotated[str, typer.Option(help="For the logs of whoever obeys.")]
@@ -52,7 +52,7 @@ Wait = Annotated[float, typer.Option(help="Seconds to wait for a sidecar to carr
 
 
 @dataclass(frozen=True, slots=True)
-class ControlTopic:
+class OrdersTopic:
     """The topic that a command writes to, and how the command prints. An error of the topic ends the process."""
 
     properties: Mapping[str, Any]
@@ -119,10 +119,10 @@ def with_topic(command: Callable[..., None]) -> Callable[..., None]:
 
     def options(
         bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
-    ) -> ControlTopic:
+    ) -> OrdersTopic:
         settings = settings_without_group(bootstrap, config)
         name = topic or settings.control_topic or DEFAULT_TOPIC
-        return ControlTopic(librdkafka_properties(settings.properties), name, output)
+        return OrdersTopic(librdkafka_properties(settings.properties), name, output)
 
     shared = inspect.signature(options).parameters
     own = list(inspect.signature(command).parameters.values())[1:]
@@ -137,33 +137,33 @@ def with_topic(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @with_topic
-def leave(to: ControlTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
+def leave(to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
     order = _order(OrderKind.LEAVE, group, _duration_ms(for_), reason)
     to.order(order, f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that.")
 
 
 @with_topic
-def pause(to: ControlTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
+def pause(to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
     order = _order(OrderKind.PAUSE, group, _duration_ms(for_), reason)
     to.order(order, f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that.")
 
 
 @with_topic
-def resume(to: ControlTopic, group: Group) -> None:
+def resume(to: OrdersTopic, group: Group) -> None:
     for kind in (OrderKind.LEAVE, OrderKind.PAUSE):
         to.withdraw(order_key(kind, group))
     tell(to.output, f"Orders to leave or pause {group} are withdrawn.", group=group)
 
 
 @with_topic
-def rebalance(to: ControlTopic, group: Group, reason: Reason = "", wait: Wait = 10.0) -> None:
+def rebalance(to: OrdersTopic, group: Group, reason: Reason = "", wait: Wait = 10.0) -> None:
     order = _order(OrderKind.REBALANCE, group, ONCE_MS, reason)
     to.order_once(order, f"A rebalance of {group} has begun.", wait)
 
 
 @with_topic
 def drain(
-    to: ControlTopic,
+    to: OrdersTopic,
     sidecar: Annotated[str, typer.Argument(help="The sidecar's id; * for whichever leads.")] = EVERYBODY,
     reason: Reason = "",
     wait: Wait = 10.0,
@@ -173,25 +173,25 @@ def drain(
 
 
 @with_topic
-def pin(to: ControlTopic, group: Group, item: Item, where: Where, for_: For = "1d", reason: Reason = "") -> None:
+def pin(to: OrdersTopic, group: Group, item: ItemName, where: Where, for_: For = "1d", reason: Reason = "") -> None:
     order = _placement(PlacementKind.PIN, group, item, where, for_, reason)
     to.order(order, f"{item} of {group} belongs on {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
 
 
 @with_topic
-def ban(to: ControlTopic, group: Group, item: Item, where: Where, for_: For = "1d", reason: Reason = "") -> None:
+def ban(to: OrdersTopic, group: Group, item: ItemName, where: Where, for_: For = "1d", reason: Reason = "") -> None:
     order = _placement(PlacementKind.BAN, group, item, where, for_, reason)
     to.order(order, f"{item} of {group} stays off {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
 
 
 @with_topic
-def evacuate(to: ControlTopic, group: Group, where: Where, for_: For = "1h", reason: Reason = "") -> None:
+def evacuate(to: OrdersTopic, group: Group, where: Where, for_: For = "1h", reason: Reason = "") -> None:
     order = _placement(PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason)
     to.order(order, f"{where} is emptied of {group} for {for_}; 'bellwether unpin {group} {EVERYTHING}' ends that.")
 
 
 @with_topic
-def unpin(to: ControlTopic, group: Group, item: Item) -> None:
+def unpin(to: OrdersTopic, group: Group, item: ItemName) -> None:
     found = [
         record
         for record in to.read().values()
@@ -206,7 +206,7 @@ def unpin(to: ControlTopic, group: Group, item: Item) -> None:
 
 
 @with_topic
-def orders(to: ControlTopic) -> None:
+def orders(to: OrdersTopic) -> None:
     now_ms = _now_ms()
     records = [record for _, record in sorted(to.read().items())]
     beats = [record for record in records if isinstance(record, Beat)]

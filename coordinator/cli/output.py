@@ -1,11 +1,14 @@
 """What commands share: how they print, how they end, and how they end when a user is mistaken."""
 
+import importlib.metadata
 import json
 from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import Annotated, Any, NoReturn
 
 import typer
+
+DISTRIBUTION = "bellwether-kafka"
 
 
 class Exit(IntEnum):
@@ -67,3 +70,10 @@ def ranges(numbers: list[int]) -> str:
             start = number
         previous = number
     return ",".join(parts)
+
+
+def installed_version() -> str:
+    try:
+        return importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (not installed)"

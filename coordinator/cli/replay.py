@@ -40,7 +40,7 @@ from bellwether_kafka.pipeline.records import (
     rounds_of,
 )
 
-Record = Mapping[str, Any]
+EventRecord = Mapping[str, Any]
 DIFFERENCES_SHOWN = 5
 
 
@@ -115,7 +115,7 @@ class Placed:
     cross_rack: int = 0
 
     @classmethod
-    def of(cls, entries: Iterable[Record]) -> "Placed":
+    def of(cls, entries: Iterable[EventRecord]) -> "Placed":
         found = cls()
         for entry in entries:
             if entry["role"] != ACTIVE:
@@ -141,13 +141,13 @@ class Placed:
 
 
 def replay_tasks(
-    rounds: Iterable[Record], assignments: Iterable[Record], policies: Sequence[str], weights: Weights
+    rounds: Iterable[EventRecord], assignments: Iterable[EventRecord], policies: Sequence[str], weights: Weights
 ) -> Iterator[Replayed]:
     """Every recorded round of one application under each of these policies; none: under the one that it was made by.
 
     Raises ApplicationError for a policy that cannot be used. A round without its plan is left out.
     """
-    parts: dict[tuple[int, int], list[Record]] = defaultdict(list)
+    parts: dict[tuple[int, int], list[EventRecord]] = defaultdict(list)
     for part in assignments:
         parts[part["generation"], part["decided_at_ms"]] += part["entries"]
     for one in sorted(rounds, key=lambda r: (r["decided_at_ms"], r["generation"])):
@@ -157,7 +157,7 @@ def replay_tasks(
                 yield _replayed(one, Placed.of(entries), name, weights)
 
 
-def _replayed(one: Record, recorded: Placed, policy: str, weights: Weights) -> Replayed:
+def _replayed(one: EventRecord, recorded: Placed, policy: str, weights: Weights) -> Replayed:
     head = (one["group"], one["generation"], one["decided_at_ms"], policy, one["policy"])
     count = len(recorded.active)
     try:

@@ -27,7 +27,7 @@ from bellwether_kafka.coordinator.kafka.metadata import (
     NO_CODES,
     MetadataCache,
     MetadataRead,
-    Placement,
+    ReplicaSet,
     cluster_view,
     distinct_placements,
 )
@@ -47,7 +47,7 @@ LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FA
 TLS = frozenset({KafkaError._SSL})  # noqa: SLF001
 
 Answer = TypeVar("Answer")
-Outcome = tuple[str, str | None, list[Placement], IntArray]
+TopicAnswer = tuple[str, str | None, list[ReplicaSet], IntArray]
 
 log = structlog.get_logger(__name__)
 
@@ -139,7 +139,7 @@ class ClusterReader:
                 reason = f"{trouble}; if it exists, {grant('DESCRIBE', 'Topic', topic)}"
                 log.warning("topic_unreadable", topic=topic, reason=reason)
 
-    async def _topics(self, topics: list[str]) -> list[Outcome]:
+    async def _topics(self, topics: list[str]) -> list[TopicAnswer]:
         if len(topics) <= ONE_BY_ONE_LIMIT:
             return list(await asyncio.gather(*(self._in_thread(self._one_topic, topic) for topic in topics)))
         found = await self._in_thread(self._all_topics, frozenset(topics))
@@ -151,7 +151,7 @@ class ClusterReader:
         described = self.admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S)
         return cast("list[Any]", described.result(REQUEST_TIMEOUT_S + 1).nodes)
 
-    def _one_topic(self, topic: str) -> Outcome:
+    def _one_topic(self, topic: str) -> TopicAnswer:
         try:
             return _outcome(self.admin.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic])
         except KafkaException as error:
@@ -161,7 +161,7 @@ class ClusterReader:
         except RuntimeError as error:  # librdkafka does not even ask for a name that is too long
             return (topic, str(error), [], NO_CODES)
 
-    def _all_topics(self, topics: frozenset[str]) -> list[Outcome]:
+    def _all_topics(self, topics: frozenset[str]) -> list[TopicAnswer]:
         listed = self.admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
         return [_outcome(listed[topic]) for topic in topics if topic in listed]
 
@@ -261,7 +261,7 @@ class MetadataWatch:
                 self._on_change(group_id, reason)
 
 
-def _outcome(topic: Any) -> Outcome:
+def _outcome(topic: Any) -> TopicAnswer:
     if topic.error is not None:
         trouble = ABSENT if topic.error.code() in UNKNOWN else topic.error.str()
         return (topic.topic, trouble, [], NO_CODES)

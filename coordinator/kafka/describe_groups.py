@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.kafka import schemas
 from bellwether_kafka.coordinator.membership import Node
 
 BrokerProtocol = Literal["consumer", "streams"]
-Partitions = tuple[tuple[str, tuple[int, ...]], ...]
+AssignedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # the library has no types
@@ -53,8 +53,8 @@ class BrokerMember:
     client_id: str
     client_host: str
     topics: tuple[str, ...]
-    assigned: Partitions
-    standby: Partitions = ()
+    assigned: AssignedPartitions
+    standby: AssignedPartitions = ()
     process_id: str = ""
     tags: tuple[tuple[str, str], ...] = ()
     offsets: tuple[tuple[str, int, int], ...] = ()
@@ -167,7 +167,7 @@ def _streams(member: Any) -> BrokerMember:
     )
 
 
-def _tasks(entries: Iterable[Any]) -> Partitions:
+def _tasks(entries: Iterable[Any]) -> AssignedPartitions:
     return tuple((entry.subtopology_id, tuple(entry.partitions)) for entry in entries)
 
 

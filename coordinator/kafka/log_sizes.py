@@ -10,8 +10,6 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 
 from bellwether_kafka.coordinator.membership import Node
 
-TopicPartition = tuple[str, int]
-
 
 @dataclass(frozen=True, slots=True)
 class LogSizes:
@@ -27,9 +25,9 @@ class LogSizes:
             topics=[topic(topic=name, partitions=list(range(count))) for name, count in self.topics.items()]
         )
 
-    def answer(self, response: Any) -> dict[TopicPartition, int]:
+    def answer(self, response: Any) -> dict[tuple[str, int], int]:
         """Bytes of the replicas that this broker has; directories with an error are left out."""
-        found: dict[TopicPartition, int] = {}
+        found: dict[tuple[str, int], int] = {}
         for directory in response.results:
             if directory.error_code:
                 continue

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
-from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, Placement
+from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, ReplicaSet
 
 NAMES_SHOWN = 3
 
@@ -96,7 +96,7 @@ def material_change(
     return _reported_once(state, tuple(reasons), now, rules)
 
 
-def racks_equivalent(old: MetadataRead, a: Placement, new: MetadataRead, b: Placement) -> bool:
+def racks_equivalent(old: MetadataRead, a: ReplicaSet, new: MetadataRead, b: ReplicaSet) -> bool:
     """Kafka 4.4's test (KAFKA-20778): every replica with a rack that is online in one read has its rack among the
     other's online racks, or is offline in the other; and the other way round."""
     return _covered(old, a[1], new, b[1]) and _covered(new, b[1], old, a[1])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bellwether_kafka.coordinator.web.app import Web
 
 if TYPE_CHECKING:
-    from bellwether_kafka.coordinator.web.connection import Connections
+    from bellwether_kafka.coordinator.web.connection import HttpConnections
 
 ANSWER_TIMEOUT_S = 15
 CONNECTIONS_MAX = 64
@@ -61,10 +61,10 @@ class HttpServer:
         connections.each(lambda transport: transport.abort())
 
 
-def _connections(web: Web) -> "Connections":
-    from bellwether_kafka.coordinator.web.connection import Connections  # noqa: PLC0415 - uvicorn, while groups are joined
+def _connections(web: Web) -> "HttpConnections":
+    from bellwether_kafka.coordinator.web.connection import HttpConnections  # noqa: PLC0415 - uvicorn, while groups are joined
 
-    return Connections(web, ANSWER_TIMEOUT_S, CONNECTIONS_MAX)
+    return HttpConnections(web, ANSWER_TIMEOUT_S, CONNECTIONS_MAX)
 
 
 def _listen(host: str, port: int) -> socket.socket:
