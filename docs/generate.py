@@ -35,8 +35,9 @@ from bellwether_kafka.coordinator.membership.transitions import (
 )
 from bellwether_kafka.coordinator.planning.causes import Kind
 from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
+from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
-from bellwether_kafka.coordinator.settings.process import GroupSettings, Settings
+from bellwether_kafka.coordinator.settings.process import Settings
 from bellwether_kafka.coordinator.telemetry.metrics import REASONS_MAX, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
@@ -234,7 +235,7 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, A
         if hasattr(one, "commands"):
             yield from _commands(one, (*path, name))
         else:
-            yield " ".join((*path, name)), one
+            yield " ".join((*path, name)), one.loaded
 
 
 def _parameter(one: Any) -> str:

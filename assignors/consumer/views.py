@@ -37,8 +37,6 @@ from bellwether_kafka.protocol.bulk import (
 )
 from bellwether_kafka.protocol.messages import RACK_AFFINITY, read_rack_affinity
 
-COOPERATIVE_STICKY = "cooperative-sticky"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedGroup:
@@ -63,16 +61,12 @@ def topics_wanted(raw: RawGroup) -> tuple[str, ...]:
     return tuple(sorted({topic for topics in columns.topic_lists for topic in topics}))
 
 
-def read_group(raw: RawGroup, cluster: ClusterView, memory: Memory) -> GroupView:
-    """The group of this round in the coordinates of `cluster`."""
-    return group_view(decode_group(raw), cluster, memory, cooperative=raw.protocol == COOPERATIVE_STICKY)
-
-
 def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, cooperative: bool) -> GroupView:
-    """The same for decoded bytes. `cooperative`: members of this protocol keep consuming while they rebalance.
+    """The group of this round in the coordinates of `cluster`.
 
-    Then a member that did not come back itself (static, same id, same bytes as last time; reference §4.2) or whose
-    bytes are unreadable is taken to consume what was last delivered to it, whatever its bytes say.
+    `cooperative`: members of this protocol keep consuming while they rebalance. Then a member that did not come back
+    itself (static, same id, same bytes as last time; docs/reference/broker-behaviour.md#states) or whose bytes are
+    unreadable is taken to consume what was last delivered to it, whatever its bytes say.
     """
     raw, columns = decoded.raw, decoded.columns
     degraded = [(m, memory.find(decoded.members[m].key)) for m in sorted(columns.errors)]
@@ -108,7 +102,8 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
 
 
 def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[DescribedMember]) -> Memory:
-    """Memory rebuilt from DescribeGroups of a stable group: what a leader that just came can know (reference §2.8)."""
+    """Memory rebuilt from DescribeGroups of a stable group: what a leader that has just come can know
+    (docs/reference/wire-formats.md#claims-of-a-member)."""
     members = tuple(RawMember(d.member_id, d.instance_id, d.metadata) for d in described)
     decoded = decode_group(RawGroup("", generation, protocol, members))
     given = read_assignments([d.assignment for d in described])
@@ -171,7 +166,8 @@ def _topic_sets(
 def _clean(
     claims: ClaimColumns, cluster: ClusterView, topic_sets: tuple[IntArray, ...], topic_set: IntArray
 ) -> tuple[LongArray, LongArray]:
-    """(member, flat partition) of the claims that make sense, sorted, each once (reference §2.8 (3))."""
+    """(member, flat partition) of the plausible claims, sorted, each once (rule 3 of
+    docs/reference/wire-formats.md#claims-of-a-member)."""
     nothing: LongArray = np.zeros(0, dtype=np.int64)
     if not len(claims.member) or not len(cluster.topics):
         return nothing, nothing

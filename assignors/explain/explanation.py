@@ -226,20 +226,20 @@ def _lag_sentence(decision: StreamsDecision, task: int, process: int, cross: int
 
 
 def _hides(decision: StreamsDecision, task: int, process: int) -> bool:
-    """Whether the report of this process is remembered and not made (`recalled`)."""
-    view = decision.view
-    mine = slice(int(view.report_first[process]), int(view.report_first[process + 1]))
-    return len(view.recalled) > 0 and bool((view.recalled[mine] & (view.report_task[mine] == task)).any())
+    """Whether the report of this process is remembered and not made."""
+    hidden, report = decision.view.report_hidden, decision.view.report
+    return len(hidden) > 0 and bool((hidden[report.span(process)] & (report[process] == task)).any())
 
 
 def lag_of(decision: StreamsDecision, task: int, process: int) -> int:
     """What this process would have to restore of the task, in records, or one of Kafka's two sentinels. What is only
     remembered counts as almost nothing."""
     view = decision.view
-    first, last = int(view.report_first[process]), int(view.report_first[process + 1])
-    at = first + int(np.searchsorted(view.report_task[first:last], task))
-    reported = at < last and int(view.report_task[at]) == task
-    return int(view.report_lag[at]) if reported else int(view.tasks.end_sum[task])
+    reported = view.report[process]
+    at = int(np.searchsorted(reported, task))
+    if at < len(reported) and reported[at] == task:
+        return int(view.report_lag[view.report.span(process)][at])
+    return int(view.tasks.end_sum[task])
 
 
 def _remote(decision: StreamsDecision, task: int, process: int) -> int:

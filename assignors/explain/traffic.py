@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors.consumer import Decision
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, IntArray, Weights
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, IntArray, Weights, look_up
 from bellwether_kafka.assignors.streams import StreamsDecision
 
 GIGABYTE = 1e9
@@ -52,9 +52,11 @@ def traffic_of(
     if isinstance(decision, Decision):
         owner = decision.before if present else decision.plan.owner
         return traffic(decision.cluster, owner, decision.group.members.racks, weights, follower_fetching)
-    of_task = np.append(decision.before if present else decision.plan.active, NOBODY)
+    of_task = decision.before if present else decision.plan.active
     racks = [process.rack for process in decision.view.processes]
-    return traffic(decision.tasks.cluster, of_task[decision.tasks.task_of], racks, weights, follower_fetching)
+    return traffic(
+        decision.tasks.cluster, look_up(of_task, decision.tasks.task_of, NOBODY), racks, weights, follower_fetching
+    )
 
 
 def traffic(

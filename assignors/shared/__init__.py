@@ -1,6 +1,6 @@
 """What every kind of group needs: views, memory, stage reports, rules, weights, and the min-cost flow."""
 
-from bellwether_kafka.assignors.shared.arrays import among, distinct, starts
+from bellwether_kafka.assignors.shared.arrays import Ragged, among, distinct, look_up, starts, task_code
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
 from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
 from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
@@ -52,6 +52,7 @@ __all__ = [
     "Memory",
     "Moves",
     "Plan",
+    "Ragged",
     "RawGroup",
     "RawMember",
     "RefusalError",
@@ -74,9 +75,11 @@ __all__ = [
     "heaviest",
     "known_cluster",
     "load_plugins",
+    "look_up",
     "moves",
     "no_clock",
     "numbered",
     "optimise",
     "starts",
+    "task_code",
 ]

@@ -1,4 +1,5 @@
-"""Topics whose metadata could not be read: they are not gone, so their assignment is frozen (reference §5.3).
+"""Topics whose metadata could not be read: they are not gone, so their assignment is frozen
+(docs/reference/reliability.md#duties-of-a-leader).
 
 A refused or failed read (an ACL, a broker that is down) must never strip a topic of its owners, and a partition count
 that such a topic had once never shrinks.

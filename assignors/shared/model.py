@@ -1,7 +1,7 @@
 """The frozen views that assignors read and the plan that they return.
 
 Everything heavy is a dense integer array, so that a million partitions cost array operations and not objects
-(DESIGN: speed). Coordinates:
+(ARCHITECTURE.md#dense-views). Coordinates:
 
 * topic index: position in `ClusterView.topics` (sorted by name);
 * flat partition: `ClusterView.first[topic] + partition`, 0 <= flat < partitions in total;
@@ -131,7 +131,8 @@ class ClusterView:
 class MemberView(NamedTuple):
     """One member as the leader sees it.
 
-    `generation` is the one generation of its claims (consumer-protocol reference §2.8), NO_GENERATION if unknown.
+    `generation` is the one generation of its claims (docs/reference/wire-formats.md#claims-of-a-member),
+    NO_GENERATION if unknown.
     `degraded` says why its bytes could not be used (None = fine).
     """
 
@@ -246,9 +247,6 @@ class GroupView:
     def wants_all(self, topic_total: int) -> bool:
         """Whether all members subscribe to all topics of the cluster: then much need not be looked up."""
         return len(self.topic_sets) == 1 and len(self.topic_sets[0]) == topic_total
-
-    def claimed_by(self, member: int) -> IntArray:
-        return self.claims[self.claims_first[member] : self.claims_first[member + 1]]
 
     @classmethod
     def of(

@@ -13,6 +13,7 @@ from bellwether_kafka.assignors.shared import (
     Moves,
     RawGroup,
     StageReport,
+    task_code,
 )
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
@@ -22,7 +23,7 @@ from bellwether_kafka.assignors.streams.application import (
     ThreadPlan,
     Topology,
 )
-from bellwether_kafka.assignors.streams.members import Crew, StreamsMemory
+from bellwether_kafka.assignors.streams.members import ProcessMap, StreamsMemory
 from bellwether_kafka.assignors.streams.sending import Outgoing
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId
 
@@ -85,7 +86,7 @@ class StreamsDecision:
     seed: int
     tasks: TaskMap
     view: StreamsView
-    crew: Crew
+    process_map: ProcessMap
     plan: StreamsPlan
     threads: ThreadPlan
     withheld: BoolArray
@@ -137,14 +138,12 @@ class StreamsDecision:
     def copy_lags(self) -> tuple[CopyLag, ...]:
         """Every standby and warm-up of the target, with its lag and the age of that number."""
         view = self.view
-        rows = np.repeat(np.arange(view.size), np.diff(view.report_first))
-        total = max(1, view.tasks.size)
-        known = rows * total + view.report_task
-        wanted = self.plan.standby_process.astype(np.int64) * total + self.plan.standby_task
+        known = view.report.codes(view.tasks.size)
+        wanted = task_code(self.plan.standby_process, self.plan.standby_task, view.tasks.size)
         at = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
         found = known[at] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)
-        if len(view.recalled):
-            found &= ~view.recalled[at]
+        if len(view.report_hidden):
+            found &= ~view.report_hidden[at]
         result: list[CopyLag] = []
         pairs = zip(self.plan.standby_task.tolist(), self.plan.standby_process.tolist(), strict=True)
         for (task, process), warmup, k, hit in zip(pairs, self.plan.warmup.tolist(), at, found, strict=True):

@@ -53,3 +53,17 @@ def tell(output: Output, sentence: str, **facts: Any) -> None:
         as_json({**facts, "said": sentence})
     else:
         typer.echo(sentence)
+
+
+def ranges(numbers: list[int]) -> str:
+    """Sorted whole numbers in short: 0-3,7."""
+    parts: list[str] = []
+    start = previous = None
+    for number in [*numbers, None]:
+        if start is not None and previous is not None and number != previous + 1:
+            parts.append(str(start) if start == previous else f"{start}-{previous}")
+            start = None
+        if start is None:
+            start = number
+        previous = number
+    return ",".join(parts)

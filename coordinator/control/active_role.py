@@ -6,7 +6,7 @@ alarm, a paused process wakes up to the truth, and whoever reads the same log co
 rank r among the living, by id, waits r beats longer, so that one goes first.
 
 A false alarm does no harm: joining under the same instance id only fences the older process, in the same generation
-and without a rebalance (reliability reference M6).
+and without a rebalance (docs/reference/broker-behaviour.md#static-membership).
 """
 
 from collections.abc import Iterator

@@ -22,8 +22,9 @@ from rich.rule import Rule
 from rich.table import Table
 
 from bellwether_kafka.assignors.consumer import Decision, Policy, policy
-from bellwether_kafka.coordinator.cli import Caption, decision_panel
+from bellwether_kafka.coordinator.demo.decision_panel import Caption, decision_panel
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
+from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.membership import STOCK_PROTOCOLS, MembershipConfig, State
 from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.runtime import Observers, Outcome, Service
@@ -116,6 +117,7 @@ class Stage:
             policies={flock.group_id: flock.policy for flock in self.flocks},
             observers=Observers(on_decision=(self._planned,)),
             watch_interval_ms=1_000,
+            new_transport=EmbeddedTransport,
         )
 
     def create_topic(self, name: str, partitions: int) -> None:

@@ -3,7 +3,6 @@
 from bellwether_kafka.coordinator.kafka.acls import DENIED, NO_READERS_BUSINESS, grant, told
 from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Renewed
 from bellwether_kafka.coordinator.kafka.client_config import (
-    EMBEDDED,
     ClientConfigError,
     check_kerberos,
     client_config,
@@ -18,7 +17,6 @@ from bellwether_kafka.coordinator.kafka.transport import Transport, TransportErr
 
 __all__ = [
     "DENIED",
-    "EMBEDDED",
     "NO_READERS_BUSINESS",
     "BrokerGroup",
     "BrokerMember",

@@ -188,7 +188,8 @@ class ClusterReader:
 
 
 class MetadataWatch:
-    """Polls the topics of every followed group and says when a group should rebalance (reference §5.3).
+    """Polls the topics of every followed group and says when a group should rebalance
+    (docs/reference/reliability.md#duties-of-a-leader).
 
     `on_change(group_id, reason)` runs on the event loop; a reason is a sentence. The pace is `interval_ms` with a
     jitter of a tenth either way, so that many sidecars do not ask in step (`seed` makes it repeatable).

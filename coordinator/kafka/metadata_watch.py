@@ -1,4 +1,4 @@
-"""When new metadata is worth a rebalance: the leader's duty of consumer-protocol reference §5.3 as a pure function.
+"""When new metadata is worth a rebalance, as a pure function (docs/reference/reliability.md#duties-of-a-leader).
 
 Rules: growth and new topics at once; a topic that is gone or a count that shrank only when two consecutive reads say so
 (one stale broker answers like that); replica racks by the rule of Kafka 4.4 (KAFKA-20778), and only after they have

@@ -230,8 +230,8 @@ def _claims(value: str) -> dict[str, Any]:
 def aws_login() -> tuple[Any, str]:
     """Credentials and the region, from wherever AWS' own tools take them. Raises TokenError."""
     try:
-        from botocore.exceptions import BotoCoreError
-        from botocore.session import Session
+        from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - an extra
+        from botocore.session import Session  # noqa: PLC0415
     except ImportError:
         raise TokenError("sasl.mechanism AWS_MSK_IAM needs botocore; install bellwether-kafka[msk].") from None
     session = Session()
@@ -253,8 +253,8 @@ def aws_login() -> tuple[Any, str]:
 
 def msk_token(credentials: Any, region: str) -> Token:
     """The token that MSK takes with OAUTHBEARER: a presigned URL (AWS signature version 4) in URL-safe base 64."""
-    from botocore.auth import SigV4QueryAuth
-    from botocore.awsrequest import AWSRequest
+    from botocore.auth import SigV4QueryAuth  # noqa: PLC0415 - an extra
+    from botocore.awsrequest import AWSRequest  # noqa: PLC0415
 
     url = f"https://kafka.{region}.amazonaws.com/?Action={urllib.parse.quote(AWS_ACTION, safe='')}"
     request = AWSRequest("GET", url)

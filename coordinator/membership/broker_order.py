@@ -1,14 +1,14 @@
 """Who leads a classic group when its leader goes: the first member in the order of the broker's hash table.
 
-Two orders are known, and tried on real brokers by `tests/interop/succession`:
+Two orders are known, and tried on real brokers by `tests/measure/succession`:
 
 JAVA   java.util.HashMap, the group coordinator of Kafka 4: by bucket, then by arrival. Twice the size above 3/4.
 SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by bucket, then by the signed hash. Twice
        the size at 3/4.
 
 Both begin with 16 buckets, never shrink, and take as bucket the low bits of h ^ h >>> 16, h being String.hashCode
-(streams-protocol reference §6.3). DescribeGroups lists members in the same order, so a listing says whether an order
-holds, how large the table is, and who comes next.
+(docs/reference/broker-behaviour.md#leader-succession). DescribeGroups lists members in the same order, so a listing
+says whether an order holds, how large the table is, and who comes next.
 """
 
 from collections.abc import Iterable, Sequence

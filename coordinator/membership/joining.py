@@ -42,8 +42,8 @@ class Joining:
     def send_overdue(self) -> None:
         """Our JoinGroup may be lost on a connection that died in silence: our heartbeats, on another one, would keep
         our seat, and the round would wait for us as long as its slowest member may take. So it is sent again, on a new
-        connection. Where the first one has arrived, this one takes its place and changes nothing (M9 is for groups at
-        rest)."""
+        connection. If the first one has arrived, this one replaces it and changes nothing: only in Stable does it open
+        a round (docs/reference/broker-behaviour.md#joingroup-by-state)."""
         core = self._core
         waited_ms = (core.now - self._sent_at) * 1000
         parked = core.is_member and core.requests.waits_for(Kind.JOIN)

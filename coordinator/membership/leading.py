@@ -72,7 +72,8 @@ class Rebalances:
 
     def plan_followup(self) -> None:
         """Nobody else starts the round that hands out withheld partitions if their loser is an absent member; each one
-        in a row waits twice as long, because that member may never come (reference §3.6)."""
+        in a row waits twice as long, because that member may never come
+        (docs/reference/assignors.md#cooperative-rebalancing)."""
         core, config, leadership = self._core, self._core.config, self._core.leadership
         if not leadership.withheld:
             leadership.followups = 0
@@ -137,7 +138,8 @@ class Leading:
         core.set_timer(Timer.HEARTBEAT, core.config.heartbeat_interval_ms)
 
     def _returned_as_leader(self) -> None:
-        """A static leader came back to a Stable group: everything goes on as it was (reference §4.4, M6)."""
+        """A static leader returned to a Stable group: everything goes on as it was
+        (docs/reference/broker-behaviour.md#static-membership)."""
         core = self._core
         if not core.alone:
             core.send(RebuildMemory(core.requests.generation, core.requests.protocol, core.leadership.members))

@@ -69,7 +69,8 @@ class Leaving:
             self.left()
 
     def stop(self) -> None:
-        """SIGTERM. A static leader in Stable may just fall silent: its successor takes over within the session (M6)."""
+        """SIGTERM. A static leader in Stable may fall silent: its successor takes over within the session
+        (docs/reference/broker-behaviour.md#static-membership)."""
         core, config = self._core, self._core.config
         self.stopping = True
         if core.state in (State.SYNCING, State.LEAVING):

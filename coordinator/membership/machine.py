@@ -3,8 +3,8 @@
 States and what may follow what are in `transitions`, the work is done by the parts that `core` lists; here is which
 event goes to which part.
 
-A group that we doubt is left: LeaveGroup hands it to a member within milliseconds (reliability reference M2), whereas
-a silent leader stalls it. Leadership comes back by the rules of WATCHING only.
+A group that we doubt is left: LeaveGroup hands it to a member within milliseconds, whereas a silent leader stalls it
+(docs/reference/broker-behaviour.md#leavegroup). Leadership comes back by the rules of WATCHING only.
 """
 
 from collections.abc import Callable

@@ -40,7 +40,8 @@ class Recovery:
         self.proceed()
 
     def rejoin(self, reason: str) -> None:
-        """Comes back for the next generation. From the leader, in Stable, this is what starts one (M9)."""
+        """Joins the next generation. From the leader, in Stable, this starts one
+        (docs/reference/broker-behaviour.md#joingroup-by-state)."""
         if self._leaving.stopping:
             self._leaving.leave("we are shutting down")
             return
@@ -75,7 +76,7 @@ class Recovery:
             self._leaving.left()
 
     def failed(self, kind: Kind, code: int) -> None:
-        """An answer with an error code: the table of consumer-protocol reference §4.6."""
+        """Handles an answer with an error code; docs/reference/broker-behaviour.md#error-codes has the table."""
         match action_for(code):
             case Action.RETRY:
                 self._again(kind)
@@ -138,7 +139,7 @@ class Recovery:
             self._core.go(State.JOINING)
 
     def _doubt(self, kind: Kind, code: int) -> None:
-        """An error that nobody can explain (M11, M14): patience for a while, then leave."""
+        """Waits on an unexplained error for a bounded time, then leaves (docs/reference/broker-behaviour.md#limits)."""
         core = self._core
         if core.doubt_since is None:
             core.doubt_since = core.now

@@ -21,9 +21,11 @@ NOT_TO_BE_CONVERTED = b"bellwether"
 
 
 def subscription(topics: tuple[str, ...], *, streams: bool = False) -> bytes:
-    """Our own metadata: version 0 with empty userData, the only form that every foreign leader can read (§1.3).
+    """Our own metadata: version 0 with empty userData, the only form that every foreign leader can read
+    (docs/reference/wire-formats.md#version-rules).
 
-    In a Streams group a valid SubscriptionInfo instead: on anything else a Java leader dies (streams reference §6.2).
+    In a Streams group userData is a valid SubscriptionInfo: on anything else a Java leader dies
+    (docs/reference/client-quirks.md#a-foreign-member-under-a-java-streams-leader).
     """
     user_data = SubscriptionInfo().encode() if streams else b""
     return ConsumerProtocolSubscription(version=0, topics=topics, user_data=user_data).encode()
@@ -150,7 +152,8 @@ def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
 
 
 def was_ours(leader: str, config: MembershipConfig) -> bool:
-    """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader (§4.4).
+    """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader
+    (docs/reference/broker-behaviour.md#static-membership).
 
     Such ids are the instance id, a dash and a UUID.
     """

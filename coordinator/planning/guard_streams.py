@@ -1,5 +1,6 @@
 """The last gate before the bytes for a Streams application leave: one bad byte stops a whole instance of it
-(streams-protocol reference §6.1). It reads the JoinGroup answer again and trusts bytes and cluster view only."""
+(docs/reference/client-quirks.md#java-streams-threads). It reads the JoinGroup answer again and trusts bytes and
+cluster view only."""
 
 from bellwether_kafka.assignors.shared import RawGroup
 from bellwether_kafka.assignors.streams import StreamsDecision

@@ -96,6 +96,7 @@ class Service:
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         connect_timeout_ms: int = 10_000,
+        new_transport: Callable[[Mapping[str, str]], Transport] = Transport,
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
         self.observed: dict[str, GroupObserver] = {}  # groups that we only look at
@@ -115,13 +116,14 @@ class Service:
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
         self._connect_timeout_ms = connect_timeout_ms
+        self._new_transport = new_transport
 
     async def run(self, *, handle_signals: bool = True) -> Outcome:
         troubles = [trouble for config in self._groups if (trouble := check_timing(config))]
         if troubles:
             return Outcome(EXIT_CONFIG, tuple(troubles))
         try:
-            transport = Transport(self._properties)
+            transport = self._new_transport(self._properties)
         except ClientConfigError as error:
             return Outcome(EXIT_CONFIG, (str(error),))
         try:

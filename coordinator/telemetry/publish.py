@@ -1,8 +1,9 @@
 """Publishes events to Kafka: decisions, assignments, membership changes, samples. Owns one thread and one producer.
 
-Nothing here may delay a decision (promise P5): observers put a reference into a bounded queue and return; projection,
-encoding and producing happen in the thread. What does not fit is dropped and counted: a full queue, a full producer, an
-absent broker, an event larger than the topic takes. Each of these is logged once until it ends.
+Nothing here may delay a decision (P5 of docs/reference/reliability.md#promises): observers put a reference into a
+bounded queue and return; projection, encoding and producing happen in the thread. What does not fit is dropped and
+counted: a full queue, a full producer, an absent broker, an event larger than the topic takes. Each of these is logged
+once until it ends.
 """
 
 import queue

@@ -1,8 +1,8 @@
 """Reads the compacted topic of partition weights that the pipeline writes. Owns one thread and one consumer.
 
-Nothing waits for it (promise P5): whoever plans takes what is here at that moment. Old weights fall out, absurd ones
-are refused or clamped, records that are no weights are counted. Offsets are never committed and no group is joined: a
-restart reads the topic from its beginning, which compaction keeps short.
+Nothing waits for it (P5 of docs/reference/reliability.md#promises): a plan uses what is here at that moment. Old
+weights fall out, absurd ones are refused or clamped, records that are no weights are counted. Offsets are never
+committed and no group is joined: a restart reads the topic from its beginning, which compaction keeps short.
 """
 
 import json

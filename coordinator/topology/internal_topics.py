@@ -1,8 +1,8 @@
 """Creating the internal topics of a Streams application, with the configs that Streams itself would use.
 
 The plan is pure; `create_topics` executes it. Only topics that the topology describes are planned: where a missing
-changelog's kind is not known (plain, windowed, versioned), a Java leader has to create it (DESIGN: leadership).
-Configs: streams-protocol reference §2, "Internal topic configs".
+changelog's kind is not known (plain, windowed, versioned), a Java leader has to create it. The configs and the reason:
+docs/reference/streams.md#internal-topics.
 """
 
 from collections.abc import Mapping, Sequence

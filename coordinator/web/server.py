@@ -62,8 +62,7 @@ class HttpServer:
 
 
 def _connections(web: Web) -> "Connections":
-    """uvicorn is imported while the first groups are joined: that takes as long as joining them does."""
-    from bellwether_kafka.coordinator.web.connection import Connections
+    from bellwether_kafka.coordinator.web.connection import Connections  # noqa: PLC0415 - uvicorn, while groups are joined
 
     return Connections(web, ANSWER_TIMEOUT_S, CONNECTIONS_MAX)
 

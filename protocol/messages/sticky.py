@@ -1,4 +1,5 @@
-"""What the userData of sticky assignors says, in every dialect met in the wild (consumer-protocol reference §2).
+"""What the userData of sticky assignors says, in every dialect that clients write
+(docs/reference/wire-formats.md#userdata-of-sticky-assignors).
 
 Only hints are in here, so reading never fails: bytes that fit no dialect mean "no history", as in Java.
 """
@@ -51,7 +52,8 @@ def read_generation(data: bytes | None) -> int:
 
 
 def read_claims(protocol: str, subscription: ConsumerProtocolSubscription) -> Claims:
-    """What a member claims under the protocol that the broker chose (reference §2.8, rules 1 to 3).
+    """What a member claims under the protocol that the broker chose (rules 1 to 3 of
+    docs/reference/wire-formats.md#claims-of-a-member).
 
     `sticky` members claim in userData only, all others in their owned list. Negative partitions, topics outside the
     subscription and duplicates are dropped; which topics exist is for the caller to check.
@@ -67,7 +69,8 @@ def read_claims(protocol: str, subscription: ConsumerProtocolSubscription) -> Cl
 
 
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
-    """V1, for the echo to sarama members (reference §2.6): one entry per topic in the order in which they appear."""
+    """V1, for the echo to sarama members (docs/reference/client-quirks.md#sarama): one entry per topic in the order in
+    which they appear."""
     writer = Writer()
     write_topic_partitions(writer, group_by_topic(partitions))
     writer.int32(generation)

@@ -20,11 +20,11 @@ EVENTS = 8
 
 def really_near(view: StreamsView, acceptable_lag: int) -> set[tuple[int, int]]:
     """(task, process) pairs that have caught up by their own word, or because there is next to nothing to restore."""
-    process = np.repeat(np.arange(view.size), np.diff(view.report_first))
+    process = view.report.row
     said = is_caught_up(view.report_lag, acceptable_lag)
-    if len(view.recalled):
-        said &= ~view.recalled
-    pairs = set(zip(view.report_task[said].tolist(), process[said].tolist(), strict=True))
+    if len(view.report_hidden):
+        said &= ~view.report_hidden
+    pairs = set(zip(view.report.values[said].tolist(), process[said].tolist(), strict=True))
     small = np.flatnonzero(view.tasks.end_sum <= acceptable_lag).tolist()
     return pairs | {(task, p) for task in small for p in range(view.size)}
 
@@ -37,9 +37,9 @@ def check(decision: StreamsDecision) -> None:
 def check_durable(decision: StreamsDecision) -> None:
     """Or the process that ran it until now, and has come back within this round or a moment ago."""
     view, memory = decision.view, decision.memory
-    process = np.repeat(np.arange(view.size), np.diff(view.report_first))
-    rows = np.flatnonzero(view.recalled & (view.report_lag == 0)).tolist() if len(view.recalled) else []
-    trusted = {(int(view.report_task[i]), int(process[i])) for i in rows}
+    process = view.report.row
+    rows = np.flatnonzero(view.report_hidden & (view.report_lag == 0)).tolist() if len(view.report_hidden) else []
+    trusted = {(int(view.report.values[i]), int(process[i])) for i in rows}
     for _, p in trusted:
         restarted_ms = memory.held[view.processes[p].process_id].restarted_ms
         assert restarted_ms is not None

@@ -2,7 +2,10 @@
 exports is imported from that package, never from a module inside it."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.paths import ROOT
@@ -16,7 +19,12 @@ def modules() -> dict[str, Path]:
     return {".".join(("bellwether_kafka", *path.relative_to(ROOT).with_suffix("").parts)): path for path in files}
 
 
-def imports(path: Path) -> Iterator[tuple[str, str]]:
+@cache
+def imports(path: Path) -> tuple[tuple[str, str], ...]:
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bellwether_kafka."):
             yield from ((node.module, alias.name) for alias in node.names)
@@ -59,3 +67,11 @@ def test_no_folder_is_too_large_to_read() -> None:
     }
     assert not crowded
     assert len(list((ROOT / "coordinator").glob("[!_]*"))) <= 20
+
+
+def test_the_service_starts_without_the_packages_of_the_pipeline() -> None:
+    forbidden = "; ".join(f"sys.modules[{name!r}] = None" for name in ("pyspark", "pandas", "pyarrow", "matplotlib"))
+    starts = (
+        f"import sys; {forbidden}; import bellwether_kafka.coordinator.cli.main, bellwether_kafka.coordinator.runtime"
+    )
+    subprocess.run([sys.executable, "-c", starts], check=True, cwd=ROOT)

@@ -1,7 +1,7 @@
 """Levels partitions over members that all subscribe to the same topics (KIP-615), rack-aware as in KIP-881.
 
-Source: AbstractStickyAssignor's constrained builder as told in consumer-protocol reference §3.5, with three
-differences: members are visited in member id order instead of hash order, the rack pass places as many partitions
+Follows AbstractStickyAssignor's constrained builder (docs/reference/assignors.md#sticky-with-equal-subscriptions) with
+three differences: members are visited in member id order instead of hash order, the rack pass places as many partitions
 locally as can be placed, and a partition that no rack can improve goes back to its owner, so a settled group stays put.
 """
 

@@ -3,13 +3,14 @@
 The least loaded class asks who owns a partition of a topic that it subscribes to, and so on through the owners'
 topics, until it finds a class whose members have at least two more; then every link of the chain passes on a
 partition. If there is no such chain, the class and everything it reached are final. The result is max-min optimal,
-chains of several members included, which a sweep that moves one partition at a time misses (consumer-protocol
-reference §3.9). Chains are searched cheapest first: a partition that moves back home or has moved already is free.
+chains of several members included, which a sweep that moves one partition at a time misses
+(docs/reference/assignors.md#steal-graph). Chains are searched cheapest first: a partition that moves back home or has
+moved already is free.
 """
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.sticky.filling import Counts
+from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts
 from bellwether_kafka.assignors.shared import BoolArray, IntArray, LongArray
 
 FAR = 1 << 28
@@ -23,7 +24,7 @@ class StealGraph:
     to hand one over; FAR where it cannot.
     """
 
-    def __init__(self, counts: Counts, foreign: BoolArray) -> None:
+    def __init__(self, counts: ClassCounts, foreign: BoolArray) -> None:
         self.counts = counts
         self.foreign = foreign
         self.giving = np.where(counts.held > counts.stuck, 0, 1).astype(np.int32)

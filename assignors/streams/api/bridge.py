@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, Ragged
 from bellwether_kafka.assignors.streams.api.assignment import (
     AssignedTask,
     KafkaStreamsAssignment,
@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssi
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskTable
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
-_Table = TypeVar("_Table", StreamsView, TaskTable)
+_Table = TypeVar("_Table", bound=StreamsView | TaskTable | Ragged)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +40,7 @@ def from_view(
     `cluster` knows racks and partition counts; without it no rack of a partition is known, and every source topic of a
     subtopology counts as having a partition for each of its tasks.
     """
-    frozen = _read_only(view)
-    return ApplicationState(replace(frozen, tasks=_read_only(frozen.tasks)), configs, now_ms=now_ms, cluster=cluster)
+    return ApplicationState(_read_only(view), configs, now_ms=now_ms, cluster=cluster)
 
 
 def _read_only(table: _Table) -> _Table:
@@ -51,6 +50,8 @@ def _read_only(table: _Table) -> _Table:
         if isinstance(value, np.ndarray):
             arrays[field.name] = value.view()
             arrays[field.name].flags.writeable = False  # type: ignore[attr-defined]  # an array, see the line before
+        elif isinstance(value, Ragged | TaskTable):
+            arrays[field.name] = _read_only(value)
     return replace(table, **arrays)  # type: ignore[arg-type]  # each of these fields with its own type
 
 

@@ -79,7 +79,7 @@ class RackAwareOptimizationParams:
         traffic, stay = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         fallback = (STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
         if not any(infos[task].is_stateful for task in self.tasks_to_optimize):
-            traffic, stay = None, None  # the settings are about stateful tasks only, reference §4.6
+            traffic, stay = None, None  # the settings are about stateful tasks only
             fallback = (STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST)
         return (
             _first(self.traffic_cost_override, traffic, fallback[0]),

@@ -1,6 +1,6 @@
 """From a topology and a cluster to the tables of tasks: which partitions a task reads, which racks hold them.
 
-Streams-protocol reference §2, steps 2.1 and 2.2.
+docs/reference/streams.md#tasks has the rules.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,13 +39,6 @@ class TaskMap:
     def sources(self, row: int) -> list[int]:
         """Topic indices of the sources of `table.subtopologies[row]`, ascending (that is, by name)."""
         return sorted(self.cluster.index[t] for t in self.table.subtopologies[row].sources if t in self.cluster.index)
-
-    def partitions_of(self, tasks: IntArray | LongArray) -> IntArray:
-        """All flat partitions that these tasks read, ascending."""
-        wanted = np.zeros(self.table.size + 1, dtype=np.bool_)
-        wanted[tasks] = True
-        wanted[NOBODY] = False
-        return np.flatnonzero(wanted[self.task_of]).astype(np.int32)
 
 
 def build_tasks(topology: Topology, cluster: ClusterView, ends: EndOffsets) -> tuple[TaskMap, str | None]:

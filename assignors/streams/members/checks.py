@@ -1,7 +1,7 @@
 """What must hold before a Streams group is led; each check names the subtopology, topic or member that is wrong.
 
 Where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning), we step aside
-instead: an error code of ours would only be another way to fail it (streams-protocol reference §2, §6.4).
+instead: an error code of ours would only be another way to fail it (docs/reference/streams.md#leader-steps).
 """
 
 from collections.abc import Iterable
@@ -16,33 +16,35 @@ from bellwether_kafka.assignors.streams.application import (
     resized,
 )
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.members.process_map import Crew, DecodedStreams
+from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 
 _PROBING_SINCE = 3
 _LISTED = 5
 
 
-def check_members(decoded: DecodedStreams, crew: Crew) -> None:
+def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
     """Somebody can be read, nobody uses named topologies, and newer members meet only such as can be probed."""
-    if not crew.processes:
-        row, reason = next(iter(crew.outsiders.items()))
+    if not process_map.processes:
+        row, reason = next(iter(process_map.outsiders.items()))
         raise RefusalError(Cause.MEMBERS, f"no member can be read; {decoded.members[row].member_id}: {reason}")
     if decoded.infos.named:
         member = decoded.members[min(decoded.infos.named)].member_id
         raise RefusalError(Cause.MEMBERS, f"member {member} uses named topologies, which are not led")
-    if crew.future and crew.version < _PROBING_SINCE:
+    if process_map.future and process_map.version < _PROBING_SINCE:
         raise RefusalError(
-            Cause.MEMBERS, f"one member is newer than version 11 and another uses version {crew.version}"
+            Cause.MEMBERS, f"one member is newer than version 11 and another uses version {process_map.version}"
         )
 
 
-def check_topology(decoded: DecodedStreams, crew: Crew, topology: Topology, cluster: ClusterView) -> Topology:
+def check_topology(
+    decoded: DecodedStreams, process_map: ProcessMap, topology: Topology, cluster: ClusterView
+) -> Topology:
     """The topology with its pattern topics, if it explains what every thread subscribes to."""
     if topology.undecided:
         named = ", ".join(topology.undecided[:_LISTED])
         raise RefusalError(Cause.TOPOLOGY, f"the topology does not say which subtopology these belong to: {named}")
     lists = decoded.columns.topic_lists
-    subscribed = {decoded.columns.topic_list[m]: m for m in reversed(crew.member.tolist())}
+    subscribed = {decoded.columns.topic_list[m]: m for m in reversed(process_map.member.tolist())}
     subscribed.pop(-1, None)
     there = {t for row in subscribed for t in lists[row] if t in cluster.index or t in cluster.unreadable}
     try:
@@ -93,7 +95,7 @@ def fatal_to_java(topology: Topology, cluster: ClusterView) -> str:
     """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing.
 
     A source topic that is gone, sources that are no longer copartitioned, internal topics of another size than the
-    sources now ask for (reference §2, step 1). While nobody rebalances the application goes on with what it has.
+    sources now ask for (docs/reference/streams.md#repartition-topics). While nobody rebalances the application goes on.
     """
     if cluster.unreadable:
         return ""

@@ -6,7 +6,8 @@ delivered to it, memory is right: such a claim would only keep tasks from everyb
 
 Unless it owned that already when the plan of this generation was made. A consumer counts itself to a generation from
 its JoinGroup on; where the next rebalance begins before it gets that plan, it joins again with what it had before, and
-runs it (the Java leader believes such claims, too: it ignores generations, streams-protocol reference §1.2).
+runs it (the Java leader believes such claims too, because it ignores generations:
+docs/reference/streams.md#reading-the-members).
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ _UNCLAIMED = -2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Claims:
+class ThreadClaims:
     """Sorted by member row, then flat partition; each pair once. `generation` is per member. `silent` members did not
     speak in this round; `refused` members claimed what they were never given."""
 
@@ -37,7 +38,7 @@ class Claims:
         return tasks.task_of[self.flat]
 
 
-def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) -> Claims:
+def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) -> ThreadClaims:
     """The claims of all members in the coordinates of `tasks.cluster`."""
     columns, cluster = decoded.columns, tasks.cluster
     remembered = memory.plan.owner_in(cluster, [m.key for m in decoded.members])
@@ -56,11 +57,12 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
     generation[silent] = memory.generation
     total = max(1, cluster.partition_total)
     member, flat = np.divmod(distinct(member * total + flat), total)
-    return Claims(member, flat, generation, silent, tuple(refused.tolist()))
+    return ThreadClaims(member, flat, generation, silent, tuple(refused.tolist()))
 
 
-def withheld(tasks: TaskMap, claims: Claims, holder: IntArray) -> BoolArray:
-    """Tasks that must not be sent yet: another member still owns one of their partitions (reference §2, step 5).
+def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
+    """Tasks that must not be sent yet: another member still owns one of their partitions
+    (docs/reference/streams.md#withholding).
 
     `holder[task]` is the row of the member that gets it. Its own claim of a partition wins unless somebody else's is of
     a later generation.

@@ -10,9 +10,10 @@ What is given back is reported in the next round, which proves the memory right 
 
 One memory is more than a preference, where stores are known to be `durable`. A task that a process ran when it stopped,
 and that nobody has run since, is on its disk up to the last record of its changelog, or as near to it as a crash
-leaves it (reference §1.3: the process id is kept in the directory of the stores). It goes back to that process at
-once, in the round in which the process returns, and nothing moves (`trusted`). If the process does not say within
-RETURNING_MS that it has it, or says that it is far behind, the next round gives the task to whoever has caught up.
+leaves it (the process id is kept there too: docs/reference/wire-formats.md#subscriptioninfo). It goes back to that
+process at once, in the round in which the process returns, and nothing moves (`trusted`). If the process does not say
+within RETURNING_MS that it has it, or says that it is far behind, the next round gives the task to one that has
+caught up.
 
 A promise is kept as well. Between the round in which a process has caught up on a task and the one in which the former
 owner has let go of it, the changelog may have grown by more than the acceptable lag: what is withheld for a process
@@ -29,17 +30,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, among, distinct, starts
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, among, distinct, starts
 from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
-    Lags,
     StreamsPlan,
     StreamsView,
+    TaskLags,
     TaskMap,
     has_state,
 )
 from bellwether_kafka.assignors.streams.members.memory import Held, StreamsMemory
-from bellwether_kafka.assignors.streams.members.process_map import Crew, DecodedStreams
+from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 from bellwether_kafka.protocol.primitives import ProcessId
 
 RECALL_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it deletes what it has no task of
@@ -71,7 +72,7 @@ class Recalled:
 def recall(
     memory: StreamsMemory,
     decoded: DecodedStreams,
-    crew: Crew,
+    process_map: ProcessMap,
     view: StreamsView,
     tasks: TaskMap,
     now_ms: int,
@@ -82,16 +83,16 @@ def recall(
     restart of their process."""
     total = max(1, view.tasks.size)
     before = {m.member_id for m in memory.plan.members}
-    rows = zip(crew.member.tolist(), crew.process.tolist(), strict=True)
+    rows = zip(process_map.member.tolist(), process_map.process.tolist(), strict=True)
     continuing = {process for row, process in rows if decoded.members[row].member_id in before}
     reported = _reported(view)
     restarted_ms = np.full(view.size, LONG_AGO, dtype=np.int64)
     home: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
-    sent = _sent_to(memory, crew, tasks)
+    sent = _sent_to(memory, process_map, tasks)
     codes: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     trusted: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     fresh = {process: held for process, held in memory.held.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}
-    known = {p: fresh[v.process_id] for p, v in enumerate(crew.processes) if v.process_id in fresh}
+    known = {p: fresh[v.process_id] for p, v in enumerate(process_map.processes) if v.process_id in fresh}
     going_on = {p: known[p] for p in continuing & known.keys()}
     since = {p: held.restarted_ms if p in continuing else now_ms for p, held in known.items()}
     # A clock that was set back must not make a restart last until it is where it was.
@@ -117,14 +118,14 @@ def recall(
         restarted_ms=restarted_ms,
         home=home,
         lost=_lost(view, tasks, going_on, sent),
-        away=_away(memory, crew, now_ms),
+        away=_away(memory, process_map, now_ms),
     )
 
 
-def _sent_to(memory: StreamsMemory, crew: Crew, tasks: TaskMap) -> IntArray:
+def _sent_to(memory: StreamsMemory, process_map: ProcessMap, tasks: TaskMap) -> IntArray:
     """The process of this round, under its old member ids too, that each task was sent to in the last plan; NOBODY
     where it was withheld, or the process is not here. One entry more, for no task."""
-    index = {process.process_id: p for p, process in enumerate(crew.processes)}
+    index = {process.process_id: p for p, process in enumerate(process_map.processes)}
     keys = memory.plan.members.keys
     process = [index.get(memory.threads[k].process_id, NOBODY) if k in memory.threads else NOBODY for k in keys]
     owner = memory.plan.owner_in(tasks.cluster, keys)
@@ -165,14 +166,16 @@ def keep_promises(view: StreamsView, recalled: Recalled, acceptable_lag: int) ->
     if not len(recalled.promised):
         return view, promised_to
     total = max(1, view.tasks.size)
-    process = np.repeat(np.arange(view.size, dtype=np.int64), np.diff(view.report_first))
+    process = view.report.row
     runs = np.zeros(total, dtype=np.bool_)
-    runs[view.report_task[view.report_lag == LATEST_OFFSET]] = True
-    usable = has_state(view.report_lag, view.tasks.end_sum[view.report_task]) & ~runs[view.report_task]
-    kept: LongArray = np.flatnonzero(usable & among(process * total + view.report_task, recalled.promised))
+    runs[view.report.values[view.report_lag == LATEST_OFFSET]] = True
+    usable = has_state(view.report_lag, view.tasks.end_sum[view.report.values]) & ~runs[view.report.values]
+    kept: LongArray = np.flatnonzero(
+        usable & among(process.astype(np.int64) * total + view.report.values, recalled.promised)
+    )
     lag = view.report_lag.copy()
     lag[kept] = np.minimum(lag[kept], acceptable_lag)
-    promised_to[view.report_task[kept]] = process[kept]
+    promised_to[view.report.values[kept]] = process[kept]
     return replace(view, report_lag=lag), promised_to
 
 
@@ -187,16 +190,15 @@ def with_recalled(view: StreamsView, recalled: Recalled, acceptable_lag: int) ->
     trusted = among(recalled.hidden, recalled.trusted)
     used = (end - 1 > max(0, acceptable_lag)) | trusted
     lag = np.where(trusted, 0, end - 1)
-    reporter = np.repeat(np.arange(view.size), np.diff(view.report_first))
-    code = np.concatenate([reporter * total + view.report_task, recalled.hidden[used]])
+    reporter = view.report.row
+    code = np.concatenate([reporter.astype(np.int64) * total + view.report.values, recalled.hidden[used]])
     order = np.argsort(code, kind="stable")
-    known = len(view.report_task)
+    known = len(view.report.values)
     made = replace(
         view,
-        report_first=starts(code[order] // total, view.size),
-        report_task=(code[order] % total).astype(np.int32),
+        report=Ragged.of_codes(code[order], total, view.size),
         report_lag=np.concatenate([view.report_lag, lag[used]])[order],
-        recalled=order >= known,
+        report_hidden=order >= known,
     )
     return made, np.flatnonzero(order < known)
 
@@ -225,7 +227,7 @@ def held_after(recalled: Recalled, view: StreamsView, plan: StreamsPlan) -> Held
     return held | dict(recalled.away)
 
 
-def asks_again_at_ms(recalled: Recalled, lags: Lags, plan: StreamsPlan, now_ms: int) -> int | None:
+def asks_again_at_ms(recalled: Recalled, lags: TaskLags, plan: StreamsPlan, now_ms: int) -> int | None:
     """When the threads shall all join again (epoch ms), so that a process that came back a moment ago can say what it
     has by now; None where nothing waits for it. Each time it is given longer, until it counts as slow."""
     away_ms = now_ms - recalled.restarted_ms
@@ -241,17 +243,17 @@ def asks_again_at_ms(recalled: Recalled, lags: Lags, plan: StreamsPlan, now_ms: 
 
 def _reported(view: StreamsView) -> LongArray:
     """Codes of what processes said that they have, ascending."""
-    process = np.repeat(np.arange(view.size, dtype=np.int64), np.diff(view.report_first))
-    usable = has_state(view.report_lag, view.tasks.end_sum[view.report_task])
-    if len(view.recalled):
-        usable &= ~view.recalled
-    code: LongArray = (process * max(1, view.tasks.size) + view.report_task)[usable]
+    process = view.report.row
+    usable = has_state(view.report_lag, view.tasks.end_sum[view.report.values])
+    if len(view.report_hidden):
+        usable &= ~view.report_hidden
+    code: LongArray = (process.astype(np.int64) * max(1, view.tasks.size) + view.report.values)[usable]
     return code
 
 
-def _away(memory: StreamsMemory, crew: Crew, now_ms: int) -> dict[ProcessId, Held]:
+def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[ProcessId, Held]:
     """Processes that went not long ago."""
-    here = {process.process_id for process in crew.processes}
+    here = {process.process_id for process in process_map.processes}
     gone = {p: held for p, held in memory.held.items() if p not in here}
     dated = {p: held if held.went_ms is not None else replace(held, went_ms=now_ms) for p, held in gone.items()}
     return {p: held for p, held in dated.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}

@@ -1,4 +1,4 @@
-"""HighAvailabilityTaskAssignor (KIP-441), as shipped: streams-protocol reference §4.2.
+"""HighAvailabilityTaskAssignor (KIP-441), as shipped: docs/reference/streams.md#highavailabilitytaskassignor.
 
 Stateful actives round robin and balanced, standbys, movements back to where the state is, then stateless tasks on the
 least loaded processes. The racks of KIP-925 come in as a hook at the three places where Kafka optimises them.
@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.java import uuid_hash
 from bellwether_kafka.assignors.shared import IntArray, LongArray
-from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Lags, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
 from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
@@ -24,7 +24,8 @@ STATELESS_NON_OVERLAP_COST = 0
 
 
 class RackStage(Protocol):
-    """What the assignors ask of the rack optimisation; built only where racks are complete (reference §4.6)."""
+    """What the assignors ask of the rack optimisation; built only where racks are complete
+    (docs/reference/streams.md#rackawaretaskassignor)."""
 
     def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
         """The active owners of all tasks after exchanging these tasks between their processes."""
@@ -68,8 +69,8 @@ class HighAvailability:
         """What a policy has to say about these active tasks once they are placed: Kafka's has nothing."""
 
     @cached_property
-    def lags(self) -> Lags:
-        return Lags.of(self.view, self.configs.acceptable_recovery_lag)
+    def lags(self) -> TaskLags:
+        return TaskLags.of(self.view, self.configs.acceptable_recovery_lag)
 
     def place_stateful(self) -> None:
         """Sorted tasks round robin over sorted processes, then balanced by threads."""

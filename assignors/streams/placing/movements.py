@@ -1,8 +1,8 @@
 """Task movements: tasks stay where their state is until the process they were meant for has caught up.
 
-The port of TaskMovement (streams-protocol reference §4.3). The placement says where everything should end up; a
-movement takes an active task or a standby back to a process that has its state now, and lets the intended process warm
-up, as long as the budget of warm-up replicas lasts.
+The port of TaskMovement (docs/reference/streams.md#task-movements). The placement says where everything should end up;
+a movement takes an active task or a standby back to a process that has its state now, and lets the intended process
+warm up, as long as the budget of warm-up replicas lasts.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.java import drain_order
 from bellwether_kafka.assignors.shared import BoolArray, IntArray
-from bellwether_kafka.assignors.streams.application import Lags
+from bellwether_kafka.assignors.streams.application import TaskLags
 from bellwether_kafka.assignors.streams.placing.placement import Placement
 from bellwether_kafka.assignors.streams.placing.priority_set import PrioritySet
 
@@ -36,7 +36,7 @@ class WarmupBudget:
 def move_actives(
     place: Placement,
     tasks: IntArray,
-    lags: Lags,
+    lags: TaskLags,
     budget: WarmupBudget,
     hashes: Hashes,
     running: Mapping[int, int] = NOWHERE,
@@ -62,7 +62,7 @@ def move_actives(
     return len(queue)
 
 
-def _move_active(place: Placement, task: int, lags: Lags, budget: WarmupBudget, lightest: PrioritySet) -> None:
+def _move_active(place: Placement, task: int, lags: TaskLags, budget: WarmupBudget, lightest: PrioritySet) -> None:
     destination = place.active[task]
     standbys = place.standbys[task]
     caught = lags.caught_up(task)
@@ -122,7 +122,7 @@ def _anybody(_process: int) -> bool:
 
 def move_standbys(
     place: Placement,
-    lags: Lags,
+    lags: TaskLags,
     budget: WarmupBudget,
     hashes: Hashes,
     *,
@@ -157,7 +157,7 @@ def _move_standby(
     place: Placement,
     task: int,
     destination: int,
-    lags: Lags,
+    lags: TaskLags,
     budget: WarmupBudget,
     lightest: PrioritySet,
     *,

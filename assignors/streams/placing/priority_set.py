@@ -3,11 +3,12 @@
 In Java it is a heap whose priorities (the loads) change while processes are queued. As long as the heap is in order the
 answer is simply the lightest process, by (load / capacity, process). It gets out of order in one way only: a movement
 takes a task from a queued process D and gives it to a process S, which is pushed back first and may come to rest below
-the stale place of D (streams-protocol reference §4.1). That needs S to be pushed back no lighter than D is now and
-lighter than D was: otherwise no comparison on the way comes out differently. From then on no process lies below one
-that is heavier than both it and D before the movement, an invariant that sifting keeps. So a process can be overtaken
-only by one that is at most as heavy as that ceiling; when one of these qualifies too, the answer depends on the layout,
-and the layout is rebuilt by replaying what happened to the heap. Emptying the heap puts it in order again.
+the stale place of D (docs/reference/streams.md#constrained-priority-set). That needs S to be pushed back no lighter
+than D is now and lighter than D was: otherwise no comparison on the way comes out differently. From then on no process
+lies below one that is heavier than both it and D before the movement, an invariant that sifting keeps. So a process can
+be overtaken only by one that is at most as heavy as that ceiling; when one of these qualifies too, the answer depends
+on the layout, and the layout is rebuilt by replaying what happened to the heap. Emptying the heap puts it in order
+again.
 
 Replaying costs what it costs in Java, so it is bounded: past `STEPS` heap operations in one assignment the lightest
 process is taken, which is what the set is for. Processes and tasks must be in the thousands to get there.

@@ -1,8 +1,8 @@
 """From a plan on threads to the bytes of a SyncGroup request: AssignmentInfo inside ConsumerProtocolAssignment.
 
 The list of active tasks has one entry per partition, parallel to the partitions sorted by (topic, partition), which is
-how the receiver pairs them (streams-protocol reference §1.5). Topic names are ASCII on every broker, so the cluster's
-order of names is Java's.
+how the receiver pairs them (docs/reference/wire-formats.md#content-of-a-streams-assignment). Topic names are ASCII on
+every broker, so the cluster's order of names is Java's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct, look_up
 from bellwether_kafka.assignors.streams.application import TaskMap
 from bellwether_kafka.assignors.streams.sending.hosts import HostMaps, tail
 from bellwether_kafka.protocol.bulk import write_assignments
@@ -44,8 +44,7 @@ class Outgoing:
 
     def owner(self, tasks: TaskMap) -> IntArray:
         """The row that gets each flat partition, NOBODY where none does."""
-        # The last entry answers for partitions that no task reads.
-        return np.append(self.holder, NOBODY)[tasks.task_of].astype(np.int32)
+        return look_up(self.holder, tasks.task_of, NOBODY)
 
 
 def own_assignment() -> bytes:

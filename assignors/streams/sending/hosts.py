@@ -1,7 +1,8 @@
 """Where everything will run, told to every thread: the end of an AssignmentInfo behind its lists of tasks.
 
 The maps say for each process with an endpoint which source partitions its active and its standby tasks read, in the
-*target*, so tasks that are still withheld are included (streams-protocol reference §1.5). The bytes are the same for
+*target*, so tasks that are still withheld are included
+(docs/reference/wire-formats.md#content-of-a-streams-assignment). The bytes are the same for
 all members but for the time of the next rebalance.
 """
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, starts
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap
 from bellwether_kafka.protocol.messages import AssignmentInfo
 from bellwether_kafka.protocol.primitives import HostInfo, TopicPartition, Writer
@@ -43,11 +44,11 @@ def host_maps(view: StreamsView, plan: StreamsPlan, tasks: TaskMap) -> HostMaps:
             host_of[p] = number.setdefault(process.endpoint, len(number))
     if not number:
         return HostMaps.none()
-    task_first, flats = _by_task(tasks)
+    flats = _by_task(tasks)
     all_tasks = np.arange(tasks.table.size, dtype=np.int32)
     hosts = tuple(number)
-    active = _grouped(host_of[plan.active], all_tasks, task_first, flats, len(hosts))
-    standby = _grouped(host_of[plan.standby_process], plan.standby_task, task_first, flats, len(hosts))
+    active = _grouped(host_of[plan.active], all_tasks, flats, len(hosts))
+    standby = _grouped(host_of[plan.standby_process], plan.standby_task, flats, len(hosts))
     return HostMaps(hosts, active, standby)
 
 
@@ -104,23 +105,21 @@ def _partition_numbers(tasks: TaskMap) -> LongArray:
     return np.arange(cluster.partition_total) - np.repeat(cluster.first[:-1], cluster.counts)
 
 
-def _by_task(tasks: TaskMap) -> tuple[LongArray, LongArray]:
-    """The source partitions of every task in CSR form, ascending within a task."""
+def _by_task(tasks: TaskMap) -> Ragged:
+    """The source partitions of every task, ascending."""
     flats: LongArray = np.flatnonzero(tasks.task_of != NOBODY)
     task = tasks.task_of[flats]
-    return starts(task, tasks.table.size), flats[np.argsort(task, kind="stable")]
+    return Ragged.of(task, flats[np.argsort(task, kind="stable")], tasks.table.size)
 
 
-def _grouped(
-    host: IntArray, task: IntArray, task_first: LongArray, flats: LongArray, hosts: int
-) -> tuple[IntArray, ...]:
+def _grouped(host: IntArray, task: IntArray, flats: Ragged, hosts: int) -> tuple[IntArray, ...]:
     """Flat partitions per host of the (host, task) pairs."""
     told = host != NOBODY
     host, task = host[told], task[told]
-    sizes = task_first[task + 1] - task_first[task]
-    begin = np.repeat(task_first[task] - (np.cumsum(sizes) - sizes), sizes)
-    found = flats[begin + np.arange(len(begin))]
+    sizes = flats.first[task + 1] - flats.first[task]
+    begin = np.repeat(flats.first[task] - (np.cumsum(sizes) - sizes), sizes)
+    found = flats.values[begin + np.arange(len(begin))]
     owner = np.repeat(host, sizes)
     order = np.lexsort((found, owner))
     bounds = np.cumsum(np.bincount(owner, minlength=hosts))[:-1]
-    return tuple(part.astype(np.int32) for part in np.split(found[order], bounds))
+    return tuple(np.split(found[order], bounds))

@@ -1,4 +1,5 @@
-"""Small worlds for assignor tests: clusters with the rack fixture of the reference (§8), groups, and readable plans."""
+"""Small worlds for assignor tests: groups, readable plans, and clusters with the rack fixture of
+docs/reference/assignors.md#scenarios-of-other-clients-tests."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,6 +31,11 @@ def plan_of(group: GroupView, cluster: ClusterView, owner: IntArray) -> dict[str
         member.member_id: " ".join(names[f] for f in np.flatnonzero(owner == m))
         for m, member in enumerate(group.members)
     }
+
+
+def claimed_by(group: GroupView, member: int) -> IntArray:
+    """The flat partitions that a member claims."""
+    return group.claims[group.claims_first[member] : group.claims_first[member + 1]]
 
 
 def rack_mismatches(group: GroupView, cluster: ClusterView, owner: IntArray) -> int:

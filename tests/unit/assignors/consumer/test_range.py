@@ -145,7 +145,7 @@ def test_without_use_for_racks_the_result_is_the_textbook_one(
 
 
 class SlowRange:
-    """The description of the reference (§3.2) followed step by step, without arrays."""
+    """Follows docs/reference/assignors.md#range step by step, without arrays."""
 
     def __init__(self, group: GroupView, cluster: ClusterView) -> None:
         self.group, self.cluster = group, cluster

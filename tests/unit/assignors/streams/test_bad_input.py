@@ -145,7 +145,7 @@ def test_hostile_sums_do_not_count() -> None:
     sums = {(1, 0): 2**63 - 1, (1, 1): -(2**63), (1, 2): -5, (99, 0): 1, (1, 99): 1, (0, 0): 7}
     decision = led(group(replace(A, sums=sums), B))
     view = decision.view
-    mine = view.report_lag[view.report_first[0] : view.report_first[1]].tolist()
+    mine = view.report_lag[view.report.span(0)].tolist()
     assert mine == [1000, 1000, 1000]
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import Assignors, own_subscription
+from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
 from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
@@ -18,7 +18,6 @@ from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
     NOW_MS,
     OWN,
-    SHOP,
     SIMPLE,
     Thread,
     always,
@@ -66,7 +65,7 @@ def test_a_group_of_nobody_but_us_is_decided() -> None:
 
 
 def test_golden_bytes_of_a_standby_and_a_host_map() -> None:
-    """One process of two threads and one of one: the layout of the reference §1.4, byte by byte."""
+    """One process of two threads and one of one: docs/reference/wire-formats.md#assignmentinfo byte by byte."""
     tiny = Topology("app", (Subtopology(0, ("t",), changelogs=("app-s-changelog",)),), "file")
     members = (
         Thread("a", 1, ("t",), endpoint="h:9"),
@@ -343,11 +342,10 @@ def test_lags_and_previous_tasks() -> None:
     a = replace(a, sums={(1, 0): -2, (1, 1): 400, (1, 2): 1500, (1, 3): -3, (7, 0): 5})
     decision = led(group(a, b, generation=2), memory=first.memory)
     view = decision.view
-    mine = slice(int(view.report_first[0]), int(view.report_first[1]))
-    lags = {str(view.tasks.task_id(t)): n for t, n in zip(view.report_task[mine], view.report_lag[mine], strict=True)}
+    mine = view.report_lag[view.report.span(0)]
+    lags = {str(view.tasks.task_id(t)): n for t, n in zip(view.report[0], mine, strict=True)}
     assert lags == {"1_0": -2, "1_1": 600, "1_2": 1000, "1_3": -3}
-    active = view.previous_active[view.previous_active_first[0] : view.previous_active_first[1]]
-    standby = view.previous_standby[view.previous_standby_first[0] : view.previous_standby_first[1]]
+    active, standby = view.previous_active[0], view.previous_standby[0]
     assert [str(view.tasks.task_id(t)) for t in active] == ["0_0", "0_2", "1_0", "1_2"]
     assert [str(view.tasks.task_id(t)) for t in standby] == ["1_1", "1_3"]
     assert [str(view.tasks.task_id(t)) for t in view.tasks_of_thread(0)] == ["1_0", "1_1", "1_2", "1_3"]
@@ -410,13 +408,6 @@ def test_racks_of_tasks_and_processes() -> None:
     assert table.racks_known
     assert decision.view.rack.tolist() == [1, -2]
     assert table.source_remote[table.source_signature].tolist() == [[0, 1, 1], [1, 0, 1]] * 4
-
-
-def test_our_subscription_lists_the_topics_and_nothing_else() -> None:
-    blob = own_subscription(SHOP.source_topics)
-    read = ConsumerProtocolSubscription.decode(blob)
-    assert (read.version, read.topics, read.owned_partitions) == (3, SHOP.source_topics, ())
-    assert read.user_data == bytes.fromhex("0000000b 0000000b") + bytes(33)
 
 
 def test_two_equal_calls_give_equal_bytes() -> None:

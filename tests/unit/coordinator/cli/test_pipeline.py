@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
+from bellwether_kafka.coordinator.cli import pipeline
 from bellwether_kafka.coordinator.cli.main import app
 from bellwether_kafka.pipeline.records.history import write_history
 from tests.unit.pipeline.records.test_backtest import LOADS, recorded, traffic
@@ -24,7 +26,8 @@ def test_simulate_recommends_a_policy(tmp_path: Path) -> None:
     assert (row["policy"], row["snapshots"], row["failed"]) == ("kafka", 2, 0)
 
 
-def test_mistakes_are_sentences(tmp_path: Path) -> None:
+def test_mistakes_are_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "TIMEOUT_S", 0.2)
     unknown = RUNNER.invoke(app, ["simulate", "--history", "none", "--policy", "fast"])
     assert unknown.exit_code == 2
     assert "The policy fast is not known" in unknown.stderr

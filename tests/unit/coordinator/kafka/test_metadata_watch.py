@@ -1,4 +1,4 @@
-"""Which change of metadata is worth a rebalance, and when (consumer-protocol reference §5.3)."""
+"""Which change of metadata is worth a rebalance, and when (docs/reference/reliability.md#duties-of-a-leader)."""
 
 from dataclasses import replace
 

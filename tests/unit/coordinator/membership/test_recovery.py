@@ -1,4 +1,4 @@
-"""Stories of a membership in trouble: error codes (consumer-protocol reference §4.6), lost nodes, lost patience."""
+"""A membership in trouble: error codes (docs/reference/broker-behaviour.md#error-codes), lost nodes, bounded doubt."""
 
 import pytest
 
@@ -304,7 +304,8 @@ def test_without_an_id_there_is_nothing_to_leave() -> None:
 
 
 def test_an_unexplained_sync_error_does_not_begin_again_with_every_round() -> None:
-    """A group record over the broker's limit lets every join succeed and every sync fail (M11)."""
+    """A group record over the broker's limit lets every join succeed and every sync fail
+    (docs/reference/broker-behaviour.md#limits)."""
     play = Play(doubt_ms_max=5_000).deciding()
     began, generation = play.now, 1
     while play.state is not State.LEAVING:

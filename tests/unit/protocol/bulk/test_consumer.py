@@ -2,14 +2,17 @@
 
 import struct
 import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from bellwether_kafka.protocol.bulk.consumer import (
+    SubscriptionColumns,
     owner_of,
     read_assignments,
     read_claims,
+    read_many,
     read_subscriptions,
     write_assignments,
 )
@@ -18,6 +21,7 @@ from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
+Reader = Callable[[list[bytes]], SubscriptionColumns]
 NAMES = ("a", "bb", "prod.team.orders-0001.events")
 FIRST = np.array([0, 3, 4, 9], dtype=np.int64)
 EMPTY = bytes.fromhex("0001 00000000 ffffffff")
@@ -55,9 +59,10 @@ def test_one_bad_member_harms_no_other() -> None:
     assert columns.owned_partition.tolist() == [4, 4]
 
 
-def test_racks() -> None:
+@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
+def test_racks(reader: Reader) -> None:
     blobs = [ConsumerProtocolSubscription(3, ("t",), rack_id=rack).encode() for rack in ("a", None, "", "b", "a", "c")]
-    columns = read_subscriptions([*blobs[:-1], blobs[-1][:-1] + b"\xff"])
+    columns = reader([*blobs[:-1], blobs[-1][:-1] + b"\xff"])
     assert columns.rack == ("a", None, None, "b", "a", None)
     assert list(columns.errors) == [5]
 
@@ -94,11 +99,12 @@ def test_a_topic_that_is_listed_without_partitions_is_not_owned() -> None:
     assert columns.owned_partition.tolist() == [3]
 
 
+@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
-def test_names_that_only_their_middle_tells_apart(members: int) -> None:
+def test_names_that_only_their_middle_tells_apart(members: int, reader: Reader) -> None:
     names = [f"prefix-of-8-{i:05d}-suffix-of-8" for i in range(300)] + ["", "x", "x" * 300, "y" * 300, "é" * 200]
     owned = tuple(TopicPartition(name, i) for i, name in enumerate(names))
-    columns = read_subscriptions([ConsumerProtocolSubscription(1, (), None, owned).encode()] * members)
+    columns = reader([ConsumerProtocolSubscription(1, (), None, owned).encode()] * members)
     assert not columns.errors
     assert columns.topic_names == tuple(sorted(names))
     found = {columns.topic_names[t]: p for t, p in zip(columns.owned_topic, columns.owned_partition, strict=True)}
@@ -106,12 +112,13 @@ def test_names_that_only_their_middle_tells_apart(members: int) -> None:
     assert len(columns.owned_member) == members * len(names)
 
 
+@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
-def test_a_name_of_negative_size_is_refused_even_where_the_bytes_are_there(members: int) -> None:
+def test_a_name_of_negative_size_is_refused_even_where_the_bytes_are_there(members: int, reader: Reader) -> None:
     size = 40_000
     head = struct.pack(">hiiiH", 1, 0, -1, 1, size)
     blob = head + b"x" * size + struct.pack(">i", 0)
-    columns = read_subscriptions([blob] * members)
+    columns = reader([blob] * members)
     assert set(columns.errors) == set(range(members))
     assert columns.errors[0] == "negative length -25536 at byte 16"
 
@@ -125,9 +132,10 @@ def test_more_names_than_fit_in_one_chunk() -> None:
     )
 
 
+@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
 @pytest.mark.parametrize("absurd", [0x7FFFFFFF, 0x10000000, -1])
-def test_absurd_counts_allocate_nothing(absurd: int, members: int) -> None:
+def test_absurd_counts_allocate_nothing(absurd: int, members: int, reader: Reader) -> None:
     blobs = [
         struct.pack(">hi", 0, absurd),
         struct.pack(">hii", 1, 0, 0x7FFFFFFF if absurd < 0 else absurd),
@@ -135,10 +143,10 @@ def test_absurd_counts_allocate_nothing(absurd: int, members: int) -> None:
         struct.pack(">hiiih1si", 1, 0, -1, 1, 1, b"t", absurd),
     ]
     padded = [blob + bytes(50) for blob in blobs] * members
-    read_subscriptions(padded)
+    reader(padded)
     tracemalloc.start()
     try:
-        assert len(read_subscriptions(padded).errors) == len(padded)
+        assert len(reader(padded).errors) == len(padded)
         assert tracemalloc.get_traced_memory()[1] < 2 * 1024 * 1024
     finally:
         tracemalloc.stop()

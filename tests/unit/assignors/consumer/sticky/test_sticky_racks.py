@@ -1,4 +1,4 @@
-"""Racks (KIP-881) in sticky plans: the grids of consumer-protocol reference §8.
+"""Racks (KIP-881) in sticky plans: the grids of docs/reference/assignors.md#scenarios-of-other-clients-tests.
 
 Topics of 6, 7 and 2 partitions, three members. The figures are what the JVM reaches; the plan is never further away
 from its racks and always as balanced.
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.sticky.assignor import place
-from bellwether_kafka.assignors.consumer.sticky.maxflow import rack_quotas
+from bellwether_kafka.assignors.consumer.sticky.constrained import rack_quotas
 from bellwether_kafka.assignors.shared.model import ClusterView
 from tests.unit.assignors.consumer.scenes import rack_mismatches
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Outcome, Who, check, decide, group_of

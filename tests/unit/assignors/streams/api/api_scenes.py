@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment
 from bellwether_kafka.assignors.streams.api.bridge import from_view
@@ -113,16 +114,12 @@ class Application:
             ),
             capacity=np.array([p.threads for p in processes], dtype=np.int32),
             rack=np.array([cluster.rack_code(p.rack) for p in processes], dtype=np.int32),
-            report_first=_first(reports),
-            report_task=_flat(sorted(r) for r in reports),
+            report=Ragged.of_rows([sorted(r) for r in reports]),
             report_lag=np.array([r[i] for r in reports for i in sorted(r)], dtype=np.int64),
-            previous_active_first=_first(active),
-            previous_active=_flat(active),
-            previous_standby_first=_first(standby),
-            previous_standby=_flat(standby),
+            previous_active=Ragged.of_rows(active),
+            previous_standby=Ragged.of_rows(standby),
             lags_known=self.lags_known,
-            thread_task_first=_first(thread_tasks),
-            thread_task=_flat(thread_tasks),
+            thread_tasks=Ragged.of_rows(thread_tasks),
         )
 
     def state(self, *processes: Process, configs: AssignmentConfigs | None = None, now_ms: int = 0) -> ApplicationState:
@@ -154,11 +151,3 @@ def _reported(process: Process, number: Mapping[TaskId, int], stateful: Sequence
     running = {number[task(x)]: LATEST_OFFSET for x in process.active}
     lags = running | {number[task(x)]: lag for x, lag in process.lags.items()}
     return {i: lag for i, lag in lags.items() if stateful[i]}
-
-
-def _first(rows: Sequence[Sequence[int] | Mapping[int, int]]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
-
-
-def _flat(rows: Iterable[Sequence[int]]) -> np.ndarray:
-    return np.array([i for r in rows for i in r], dtype=np.int32)

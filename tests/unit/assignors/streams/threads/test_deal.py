@@ -1,4 +1,4 @@
-"""Tasks to threads (streams-protocol reference §2, step 4)."""
+"""Tasks to threads (docs/reference/streams.md#tasks-to-threads)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.java.sets import task_set_order
+from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, StreamsPlan
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads, deal_process
+from tests.differential.thread_problems import by_member
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
 NINE = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
@@ -88,7 +90,7 @@ def test_a_view_is_dealt_process_by_process() -> None:
         np.array([0, 0], dtype=np.int32),
         np.zeros(2, dtype=np.bool_),
     )
-    dealt = assign_threads(view, plan).by_member(view)
+    dealt = by_member(assign_threads(view, plan), view)
     first, second = view.processes[0].members
     assert dealt == {first: ([0, 4], [2]), second: ([1], [3]), view.processes[1].members[0]: ([2, 5], [])}
 
@@ -97,13 +99,12 @@ def test_reports_decide_by_lag_then_task() -> None:
     lags = {0: 50, 1: LATEST_OFFSET, 2: 5, 3: 5}
     view = replace(
         Application([(4, 100)], [Instance(process_id(1), capacity=2, lags=lags)]).view(),
-        thread_task_first=np.array([0, 4, 4], dtype=np.int64),
-        thread_task=np.array([0, 1, 2, 3], dtype=np.int32),
+        thread_tasks=Ragged.of_rows([[0, 1, 2, 3], []]),
     )
     dealt = assign_threads(view, StreamsPlan.of_active(np.zeros(4, dtype=np.int32)))
-    assert dealt.active_of(0).tolist() == [1, 2]
-    assert dealt.active_of(1).tolist() == [0, 3]
-    assert dealt.standby_of(0).tolist() == []
+    assert dealt.active[0].tolist() == [1, 2]
+    assert dealt.active[1].tolist() == [0, 3]
+    assert dealt.standby[0].tolist() == []
 
 
 def test_many_processes_deal_everything_evenly() -> None:
@@ -112,7 +113,7 @@ def test_many_processes_deal_everything_evenly() -> None:
     view = application.view()
     plan = StreamsPlan.of_active((np.arange(tasks) % processes).astype(np.int32))
     dealt = assign_threads(view, plan)
-    sizes = np.diff(dealt.active_first)
+    sizes = np.diff(dealt.active.first)
     assert sizes.sum() == tasks
     assert set(sizes.tolist()) == {4, 5}
-    assert (np.sort(dealt.active) == np.arange(tasks)).all()
+    assert (np.sort(dealt.active.values) == np.arange(tasks)).all()
