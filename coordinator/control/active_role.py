@@ -34,7 +34,7 @@ class _Heard:
     order: int
 
 
-class ActiveRole:
+class Sidecars:
     """One sidecar's view of all. Feed it every beat in the order of the topic."""
 
     def __init__(self, own_id: str) -> None:

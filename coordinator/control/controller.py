@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.control.active_role import ActiveRole
+from bellwether_kafka.coordinator.control.active_role import Sidecars
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     Beat,
@@ -104,7 +104,7 @@ class Controller:
         self._clock = clock
         self._wall_clock = wall_clock
         self._orders = OrderState()
-        self._roles = ActiveRole(settings.sidecar_id)
+        self._sidecars = Sidecars(settings.sidecar_id)
         self._groups = {group: _GroupState(runner, active=not settings.standby) for group, runner in runners.items()}
         self._caught_up = asyncio.Event()
         self._stopping = False
@@ -155,7 +155,7 @@ class Controller:
             return False
         self._hand_over([group], reason)
         while state.hands_over_until and self._clock() < state.hands_over_until:
-            if self._roles.leader(group):
+            if self._sidecars.leader(group):
                 return True
             await asyncio.sleep(STOP_POLL_S)
         return False
@@ -168,7 +168,7 @@ class Controller:
         orders = self._orders.all_standing(int(self._wall_clock() * 1000))
         found = ControlReport(
             tuple(o for o in orders if isinstance(o, Order | PlacementOrder) and self._concerns_us(o)),
-            len(self._roles.living()),
+            len(self._sidecars.living()),
             self._clock() - self._heard_at,
         )
         for observer in self._on_control:
@@ -182,18 +182,18 @@ class Controller:
     def _heard(self, key: str, record: Record | None) -> None:
         kind, _, target = key.partition("/")
         if isinstance(record, Beat):
-            self._roles.heard(record)
+            self._sidecars.heard(record)
             if record.sidecar == self.sidecar_id:
                 self._heard_at = self._clock()
         elif record is None and kind == "beat":
-            self._roles.gone(target)
+            self._sidecars.gone(target)
         else:
             self._orders.apply(key, record)
         if self._caught_up.is_set():
             self.review()
 
     def _all_read(self) -> None:
-        self._roles.started()
+        self._sidecars.started()
         self._caught_up.set()
         log.info("control_topic_read", topic=self._topic.topic, sidecar=self.sidecar_id, standby=self._standby)
 
@@ -249,11 +249,11 @@ class Controller:
         if state.hands_over_until:
             self._watch_hand_over(group, state, leading=leading)
         elif not state.active:
-            reason = "" if self._stopping else self._roles.reason_to_take_over(group)
+            reason = "" if self._stopping else self._sidecars.reason_to_take_over(group)
             if reason:
                 self._activate(group, state, reason)
         else:
-            better = self._roles.must_yield(group, leading=leading, fenced=not member.our_turn)
+            better = self._sidecars.must_yield(group, leading=leading, fenced=not member.our_turn)
             if better:
                 self._deactivate(group, state, f"{better} leads it")
             elif not member.our_turn:  # fenced, and no sidecar that we know of says that it was the one
@@ -291,7 +291,7 @@ class Controller:
             state = self._groups[group]
             if not leads(state.runner) or state.hands_over_until:
                 continue
-            successors = self._roles.successors(group)
+            successors = self._sidecars.successors(group)
             if not successors:
                 log.warning("nobody_to_hand_over_to", group=group, reason=reason)
                 continue
@@ -328,8 +328,8 @@ class Controller:
         )
 
     def _housekeeping(self) -> None:
-        for sidecar in self._roles.forgotten():
-            self._roles.gone(sidecar)
+        for sidecar in self._sidecars.forgotten():
+            self._sidecars.gone(sidecar)
             self._topic.withdraw(beat_key(sidecar))
 
 

@@ -2,7 +2,7 @@
 
 import random
 
-from bellwether_kafka.coordinator.control.active_role import BEATS_MISSED, BEATS_TO_FORGET, ActiveRole
+from bellwether_kafka.coordinator.control.active_role import BEATS_MISSED, BEATS_TO_FORGET, Sidecars
 from bellwether_kafka.coordinator.control.records import Beat
 
 GROUP = "orders"
@@ -16,15 +16,15 @@ def waiting(name: str) -> Beat:
     return Beat(name, stands_by=(GROUP,))
 
 
-def started(name: str, *before: Beat) -> ActiveRole:
-    view = ActiveRole(name)
+def started(name: str, *before: Beat) -> Sidecars:
+    view = Sidecars(name)
     for beat in before:
         view.heard(beat)
     view.started()
     return view
 
 
-def hear(view: ActiveRole, *beats: Beat) -> None:
+def hear(view: Sidecars, *beats: Beat) -> None:
     for beat in beats:
         view.heard(beat)
 
@@ -172,11 +172,11 @@ def test_with_any_loss_of_sidecars_exactly_one_ends_up_leading() -> None:
     """Random crashes and starts; then calm: one leader, and nobody else claims."""
     for seed in range(200):
         rng = random.Random(seed)
-        views: dict[str, ActiveRole] = {}
+        views: dict[str, Sidecars] = {}
         holds: set[str] = set()
         log: list[Beat] = []
 
-        def tick(views: dict[str, ActiveRole] = views, holds: set[str] = holds, log: list[Beat] = log) -> None:
+        def tick(views: dict[str, Sidecars] = views, holds: set[str] = holds, log: list[Beat] = log) -> None:
             for name in sorted(views):
                 beat = active(name) if name in holds else waiting(name)
                 log.append(beat)
