@@ -94,7 +94,7 @@ class Succession:
         """Other sidecars that have been heard lately."""
         return sorted(h.sidecar for h in self._others() if self._lives(h.sidecar))
 
-    def our_turn(self, group: str) -> str:
+    def must_take(self, group: str) -> str:
         """Why we, standing by, should take the group over now; "" when we should not."""
         rank = sum(sidecar < self.own_id for sidecar in self.successors(group))
         holder = self.holder(group)

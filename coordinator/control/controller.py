@@ -1,5 +1,6 @@
-"""Between the control topic and the groups of this process: keeps operators' orders, sends our beat, says whose turn it
-is. It holds no rules of its own: `orders` reads records, `standby` judges beats, memberships obey events.
+"""Between the control topic and the groups of this process: keeps operators' orders, sends our beat, and reports
+whether this sidecar has the active role. It holds no rules of its own: `records` reads records, `active_role` judges
+beats, memberships obey events.
 
 What it tells a membership is a level, not an edge: it may say the same twice, and after a lost word it says it again.
 """
@@ -29,6 +30,7 @@ from bellwether_kafka.coordinator.control.records import (
 from bellwether_kafka.coordinator.control.topic import ControlTopic
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import (
+    ActiveRoleChanged,
     Event,
     Fatal,
     GroupMembership,
@@ -36,7 +38,6 @@ from bellwether_kafka.coordinator.membership import (
     OrdersStand,
     RoundOrdered,
     State,
-    TurnChanged,
 )
 
 BEAT_S = 1.0
@@ -248,15 +249,15 @@ class ControlDesk:
         if post.hands_over_until:
             self._watch_hand_over(group, post, leading=leading)
         elif not post.active:
-            reason = "" if self._stopping else self._succession.our_turn(group)
+            reason = "" if self._stopping else self._succession.must_take(group)
             if reason:
                 self._activate(group, post, reason)
         else:
-            better = self._succession.must_yield(group, leading=leading, fenced=not member.our_turn)
+            better = self._succession.must_yield(group, leading=leading, fenced=not member.has_active_role)
             if better:
                 self._deactivate(group, post, f"{better} leads it")
-            elif not member.our_turn:  # fenced, and no sidecar that we know of says that it was the one
-                post.runner.post(TurnChanged(ours=True, reason="no other sidecar leads it"))
+            elif not member.has_active_role:  # fenced, and no sidecar that we know of says that it was the one
+                post.runner.post(ActiveRoleChanged(ours=True, reason="no other sidecar leads it"))
         if leading != post.leads:
             post.leads = leading
             self._beat()
@@ -265,13 +266,13 @@ class ControlDesk:
         log.info("standby_takes_over", group=group, reason=reason, sidecar=self.sidecar_id)
         post.active = True
         self._beat()  # before we join: whoever is fenced then knows by whom
-        post.runner.post(TurnChanged(ours=True, reason=reason))
+        post.runner.post(ActiveRoleChanged(ours=True, reason=reason))
 
     def _deactivate(self, group: str, post: _Post, reason: str) -> None:
         log.info("standby_stands_by", group=group, reason=reason, sidecar=self.sidecar_id)
         post.active = False
         post.hands_over_until = 0.0
-        post.runner.post(TurnChanged(ours=False, reason=reason))
+        post.runner.post(ActiveRoleChanged(ours=False, reason=reason))
         self._beat()
 
     # ---- handing over --------------------------------------------------------------------------------------------
@@ -296,7 +297,7 @@ class ControlDesk:
                 continue
             log.info("hands_over", group=group, to=successors[0], reason=reason)
             post.hands_over_until = limit
-            post.runner.post(TurnChanged(ours=False, reason=reason))
+            post.runner.post(ActiveRoleChanged(ours=False, reason=reason))
         self._beat()
 
     def _watch_hand_over(self, group: str, post: _Post, *, leading: bool) -> None:
@@ -305,7 +306,7 @@ class ControlDesk:
         elif self._clock() >= post.hands_over_until:
             log.warning("hand_over_failed", group=group, reason="no standby has taken the group in time")
             post.hands_over_until = 0.0
-            post.runner.post(TurnChanged(ours=True, reason="no standby has taken the group"))
+            post.runner.post(ActiveRoleChanged(ours=True, reason="no standby has taken the group"))
 
     # ---- beats ---------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from bellwether_kafka.coordinator.membership.commands import Command, Leave
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.events import (
+    ActiveRoleChanged,
     Answer,
     ComparisonFailed,
     ComparisonReady,
@@ -28,7 +29,6 @@ from bellwether_kafka.coordinator.membership.events import (
     RoundOrdered,
     StepAsideWanted,
     StopRequested,
-    TurnChanged,
     Wake,
 )
 from bellwether_kafka.coordinator.membership.joining import Joining
@@ -80,7 +80,7 @@ class GroupMembership:
         self._by_event: dict[type[Event], Handlers] = {
             StopRequested: anywhere(self._stop),
             OrdersStand: anywhere(self._orders_stand),
-            TurnChanged: anywhere(self._turn_changed),
+            ActiveRoleChanged: anywhere(self._active_role_changed),
             RebalanceWanted: {
                 State.DECIDING: rebalances.want_later,
                 State.SYNCING: rebalances.want_later,
@@ -140,7 +140,7 @@ class GroupMembership:
         return self._core.leadership.members
 
     @property
-    def our_turn(self) -> bool:
+    def has_active_role(self) -> bool:
         """False while another sidecar with our instance id is to lead."""
         return self._role.ours
 
@@ -255,6 +255,6 @@ class GroupMembership:
         else:
             self._leaving.keep_out(reason)
 
-    def _turn_changed(self, event: TurnChanged) -> None:
+    def _active_role_changed(self, event: ActiveRoleChanged) -> None:
         if self._role.changed(ours=event.ours) and self.state is State.WATCHING:
             self._recovery.proceed()

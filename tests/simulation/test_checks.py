@@ -105,10 +105,10 @@ def test_a_round_that_ends_an_application_is_noticed(monkeypatch: pytest.MonkeyP
 def test_a_standby_that_takes_nothing_over_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a group that nobody has for its own, and none of a sidecar that has fallen silent."""
 
-    def our_turn(self: Succession, group: str) -> str:
+    def must_take(self: Succession, group: str) -> str:
         return "no sidecar leads it" if self.holder(group) is None and self._own > 2 else ""
 
-    monkeypatch.setattr(Succession, "our_turn", our_turn)
+    monkeypatch.setattr(Succession, "must_take", must_take)
     world = next(w for w in map(World, range(200)) if w.config.standby and not w.streams)
     with pytest.raises(ViolationError, match="lead"):
         live(world)
