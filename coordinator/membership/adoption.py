@@ -65,13 +65,16 @@ class Approach:
         self._conclude(None)
 
     def request_failed(self, event: RequestFailed) -> None:
-        self.abort(Failed(f"a request got no answer: {event.reason}"))
+        self.give_up(f"a request got no answer: {event.reason}")
 
     def stop(self) -> None:
         self._leaving.stopping = True
-        self.abort(Failed("we are shutting down"))
+        self.give_up("we are shutting down")
 
-    def abort(self, failed: Failed) -> None:
+    def give_up(self, reason: str) -> None:
+        self._abort(Failed(reason))
+
+    def _abort(self, failed: Failed) -> None:
         takeover = self._takeover
         self._policy.failed(takeover.leader)
         self._core.timers.clear(Timer.TAKEOVER)
@@ -93,7 +96,7 @@ class Approach:
             case Led():
                 self._took_over(outcome)
             case Failed():
-                self.abort(outcome)
+                self._abort(outcome)
 
     def _took_over(self, led: Led) -> None:
         core, takeover = self._core, self._takeover
