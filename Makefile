@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
+# Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: quick setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 

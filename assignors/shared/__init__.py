@@ -7,6 +7,7 @@ from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, fr
 from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup, RawMember
 from bellwether_kafka.assignors.shared.load_balance import Balancer, FloatArray, Rules, Terms, excess
 from bellwether_kafka.assignors.shared.memory import Memory, digest
+from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.model import (
     FOREIGN_RACK,
     NO_GENERATION,
@@ -22,6 +23,7 @@ from bellwether_kafka.assignors.shared.model import (
     Plan,
 )
 from bellwether_kafka.assignors.shared.moves import Moves, moves
+from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
 from bellwether_kafka.assignors.shared.numbering import numbered
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError, _listed, load_plugins
 from bellwether_kafka.assignors.shared.refusal import Cause, RefusalError
@@ -51,6 +53,7 @@ __all__ = [
     "Members",
     "Memory",
     "Moves",
+    "Network",
     "Plan",
     "Ragged",
     "RawGroup",
@@ -76,10 +79,12 @@ __all__ = [
     "known_cluster",
     "load_plugins",
     "look_up",
+    "loops",
     "moves",
     "no_clock",
     "numbered",
     "optimise",
+    "relaxations",
     "starts",
     "task_code",
 ]

@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.streams import stock
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.weights import group_weights
-from bellwether_kafka.coordinator.control import ControlTopicError, OrderBook, Record, read_all
+from bellwether_kafka.coordinator.control import ControlTopicError, OrderState, Record, read_all
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.planning import Application, load_application
 from bellwether_kafka.coordinator.settings import Settings
@@ -59,10 +59,10 @@ def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
 
 def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> Rules:
     """The placement orders of this group that have not expired. Pure."""
-    book = OrderBook()
+    orders = OrderState()
     for key, record in records.items():
-        book.apply(key, record)
-    return tuple(order.rule for order in book.placements(group, now_ms))
+        orders.apply(key, record)
+    return tuple(order.rule for order in orders.placements(group, now_ms))
 
 
 def _ruled(application: Application, rules: Rules) -> Application:

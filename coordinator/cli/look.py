@@ -45,10 +45,10 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 async def connected(properties: Mapping[str, str]) -> AsyncIterator[Sources]:
     """What a look reads from, open for as long as it takes. Raises TransportError and ClientConfigError."""
     transport = Transport(properties)
-    await transport.start(CONNECT_TIMEOUT_MS)
     reader = ClusterReader(librdkafka_properties(properties))
     offsets = OffsetReader(reader.admin, transport)
     try:
+        await transport.start(CONNECT_TIMEOUT_MS)
         yield Sources(transport, reader, offsets)
     finally:
         offsets.close()

@@ -21,8 +21,6 @@ from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, f
 from bellwether_kafka.coordinator.observation import Shadow
 from bellwether_kafka.coordinator.web import Picture, consumers_of, tasks_of
 
-PARTITION_PARTS = 2
-
 
 def plan(
     group: Group,

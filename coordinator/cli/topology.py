@@ -18,13 +18,11 @@ from bellwether_kafka.assignors.streams.application import (
     parse_description,
     with_existing_sizes,
 )
+from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
 from bellwether_kafka.coordinator.kafka import (
-    OffsetReader,
-    Transport,
     TransportError,
-    UnreachableError,
     librdkafka_properties,
 )
 from bellwether_kafka.coordinator.topology import Learned, learn_live, load_topology, topic_counts, write_topology
@@ -105,23 +103,17 @@ def _lines(topology: Topology) -> list[str]:
 
 async def _learn(group: str, properties: Mapping[str, str]) -> Learned:
     """Raises TopologyError; ends the command where brokers do not answer."""
-    transport = Transport(properties)
-    admin = AdminClient({"log_level": 2, **librdkafka_properties(properties)})
-    offsets = OffsetReader(admin)
     try:
-        await transport.start()
-        answer = await transport.describe_group(group)
-        if answer.error:
-            raise TopologyError(f"the group cannot be described (error {answer.error}) {answer.message}".rstrip())
-        if answer.state != "Stable" or answer.protocol != "stream":
-            raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
-        described = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
-        return await learn_live(group, described, admin, offsets, LIMIT_S)
-    except (UnreachableError, TransportError) as error:
+        async with connected(properties) as sources:
+            answer = await sources.transport.describe_group(group)
+            if answer.error:
+                raise TopologyError(f"the group cannot be described (error {answer.error}) {answer.message}".rstrip())
+            if answer.state != "Stable" or answer.protocol != "stream":
+                raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
+            described = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
+            return await learn_live(group, described, sources.reader.admin, sources.offsets, LIMIT_S)
+    except TransportError as error:
         fail(str(error))
-    finally:
-        offsets.close()
-        await transport.close()
 
 
 def _all_topics(properties: Mapping[str, str]) -> dict[str, int]:

@@ -34,7 +34,7 @@ class _Heard:
     order: int
 
 
-class Succession:
+class ActiveRole:
     """One sidecar's view of all. Feed it every beat in the order of the topic."""
 
     def __init__(self, own_id: str) -> None:
@@ -94,7 +94,7 @@ class Succession:
         """Other sidecars that have been heard lately."""
         return sorted(h.sidecar for h in self._others() if self._lives(h.sidecar))
 
-    def must_take(self, group: str) -> str:
+    def reason_to_take_over(self, group: str) -> str:
         """Why we, standing by, should take the group over now; "" when we should not."""
         rank = sum(sidecar < self.own_id for sidecar in self.successors(group))
         holder = self.holder(group)

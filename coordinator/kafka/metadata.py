@@ -11,7 +11,6 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NO_RACK, ClusterView, IntArray
 
-NO_BROKER = -1
 PLACEMENT_LIMIT = 1_000_000
 
 Placement = tuple[int, tuple[int, ...]]

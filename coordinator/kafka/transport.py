@@ -59,6 +59,7 @@ IN_FLIGHT_MAX = 10_000  # heartbeats of all groups on one broker; the library pa
 CONNECT_TIMEOUT_MS = 5_000
 CONNECT_TIMEOUT_MAX_MS = 10_000
 RECONNECT_MAX_MS = 2_000
+REQUEST_TIMEOUT_MS = 5_000
 PAUSE_POLL_S = 0.02
 CLOSE_TIMEOUT_MS = 5_000
 PROBE_GROUP = "bellwether"  # any name will do: an error code is an answer
@@ -154,18 +155,20 @@ class Transport:
         for key in keys:
             self._soon(partial(self._connections.drop, key))
 
-    async def describe_group(self, group_id: str, timeout_ms: int = 5_000) -> DescribeAnswer:
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
         """State, protocol and members with metadata and assignment bytes (both empty unless Stable), from the group's
         coordinator node. Raises TransportError; an error code of the broker is in the answer."""
-        node, error = await self._coordinator_of(group_id, timeout_ms)
+        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
             return DescribeAnswer(0, error)
-        found = await self.request(Describe(0, node, group_id, timeout_ms))
+        found = await self.request(Describe(0, node, group_id, REQUEST_TIMEOUT_MS))
         if isinstance(found, RequestFailed):
             raise TransportError(found.failure, found.reason)
         return found if isinstance(found, DescribeAnswer) else DescribeAnswer(0, found.error)
 
-    async def committed(self, group_id: str, topics: Mapping[str, int], timeout_ms: int = 5_000) -> FetchedOffsets:
+    async def committed(
+        self, group_id: str, topics: Mapping[str, int], timeout_ms: int = REQUEST_TIMEOUT_MS
+    ) -> FetchedOffsets:
         """The committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node.
 
         Raises TransportError; an error code of the broker is in the answer.
@@ -175,16 +178,16 @@ class Transport:
             return FetchedOffsets({}, error)
         return await self._ask(FetchOffsets(node, group_id, topics, timeout_ms))
 
-    async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol, timeout_ms: int = 5_000) -> BrokerGroup:
+    async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol) -> BrokerGroup:
         """A group whose broker assigns. Raises TransportError; an error code of the broker is in the answer."""
-        node, error = await self._coordinator_of(group_id, timeout_ms)
+        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
             return BrokerGroup(group_id, protocol, error)
-        return await self._ask(DescribeByBroker(node, group_id, protocol, timeout_ms))
+        return await self._ask(DescribeByBroker(node, group_id, protocol, REQUEST_TIMEOUT_MS))
 
-    async def list_groups(self, node: Node, timeout_ms: int = 5_000) -> tuple[ListedGroup, ...]:
+    async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
         """The groups that this node coordinates. Raises TransportError."""
-        return await self._ask(ListGroups(node, timeout_ms))
+        return await self._ask(ListGroups(node, REQUEST_TIMEOUT_MS))
 
     async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
         """LeaveGroup for members of others; never raises for what a broker or the network does."""
@@ -193,14 +196,12 @@ class Transport:
         except TransportError as error:
             return RequestFailed(0, error.failure, str(error))
 
-    async def log_sizes(
-        self, node: Node, topics: Mapping[str, int], timeout_ms: int = 5_000
-    ) -> dict[tuple[str, int], int]:
+    async def log_sizes(self, node: Node, topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
         """Bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises TransportError.
 
         Empty without the ACL DESCRIBE on the cluster.
         """
-        return await self._ask(LogSizes(node, topics, timeout_ms))
+        return await self._ask(LogSizes(node, topics, REQUEST_TIMEOUT_MS))
 
     async def _coordinator_of(self, group_id: str, timeout_ms: int) -> tuple[Node | None, int]:
         """The group's coordinator node, or None and the broker's error code. Raises TransportError."""

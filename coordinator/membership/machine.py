@@ -37,7 +37,7 @@ from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.next_round import NextRound
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
-from bellwether_kafka.coordinator.membership.rules import ActiveRole, JoinPolicy
+from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
@@ -64,18 +64,18 @@ class GroupMembership:
     def __init__(self, config: MembershipConfig, on_edge: OnEdge = ignore_edge) -> None:
         self.config = config
         self._core = Core(config, on_edge)
-        self._role = ActiveRole(config)
+        self._permission = Permission(config)
         self._takeovers = TakeoverPolicy(config)
         policy = JoinPolicy(config)
         core, joining = self._core, Joining(self._core)
-        self._leaving = Leaving(core, joining, policy, self._role)
+        self._leaving = Leaving(core, joining, policy, self._permission)
         self._recovery = Recovery(core, joining, self._leaving)
         self._rebalances = Rebalances(core, self._recovery)
         self._leading = Leading(core, joining, self._leaving, self._recovery, self._rebalances, policy)
         self._next_round = NextRound(core, joining, self._leaving, self._recovery)
         self._approach = Approach(core, joining, self._leaving, self._leading, self._takeovers)
         self._adoption = Adoption(
-            core, joining, self._leaving, self._recovery, self._approach, policy, self._takeovers, self._role
+            core, joining, self._leaving, self._recovery, self._approach, policy, self._takeovers, self._permission
         )
         self._by_event = self._event_handlers()
         self._by_answer = self._answer_handlers()
@@ -153,7 +153,7 @@ class GroupMembership:
     @property
     def has_active_role(self) -> bool:
         """False while another sidecar with our instance id is to lead."""
-        return self._role.ours
+        return self._permission.ours
 
     @property
     def alone(self) -> bool:
@@ -250,8 +250,8 @@ class GroupMembership:
 
     def _orders_stand(self, event: OrdersStand) -> None:
         self._rebalances.pause(event.pause)
-        if event.leave != self._role.kept_out:
-            self._role.kept_out = event.leave
+        if event.leave != self._permission.kept_out:
+            self._permission.kept_out = event.leave
             self._keep_out(event.leave)
         if self.state is State.STABLE:
             self._rebalances.want_what_is_wanted()
@@ -267,5 +267,5 @@ class GroupMembership:
             self._leaving.keep_out(reason)
 
     def _active_role_changed(self, event: ActiveRoleChanged) -> None:
-        if self._role.changed(ours=event.ours) and self.state is State.WATCHING:
+        if self._permission.changed(ours=event.ours) and self.state is State.WATCHING:
             self._recovery.proceed()

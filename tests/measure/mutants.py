@@ -37,9 +37,9 @@ ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 # Where mutants are drawn from, and the tests that should notice them.
 TESTS = {
-    "protocol": ("tests/unit/protocol", "tests/vectors"),
-    "assignors": ("tests/unit/assignors", "tests/vectors"),
-    "coordinator/membership": ("tests/unit/coordinator/membership",),
+    "protocol": ("tests/unit/protocol", "tests/vectors/test_vectors.py"),
+    "assignors": ("tests/unit/assignors", "tests/vectors/test_recorded_plans.py"),
+    "coordinator/membership": ("tests/unit/coordinator/membership", "tests/vectors/test_membership_stories.py"),
 }
 QUIET = ("-x", "-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider")
 QUIET += ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # hypothesis is imported already

@@ -73,7 +73,7 @@ class Sidecar:
 
     @property
     def membership(self) -> GroupMembership:
-        """What a desk calls it."""
+        """What a controller calls it."""
         assert self.machine is not None
         return self.machine
 

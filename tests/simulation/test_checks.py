@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.control.active_role import Succession
+from bellwether_kafka.coordinator.control.active_role import ActiveRole
 from bellwether_kafka.coordinator.membership.adoption import Adoption
 from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
@@ -105,10 +105,10 @@ def test_a_round_that_ends_an_application_is_noticed(monkeypatch: pytest.MonkeyP
 def test_a_standby_that_takes_nothing_over_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a group that nobody has for its own, and none of a sidecar that has fallen silent."""
 
-    def must_take(self: Succession, group: str) -> str:
+    def reason_to_take_over(self: ActiveRole, group: str) -> str:
         return "no sidecar leads it" if self.holder(group) is None and self._own > 2 else ""
 
-    monkeypatch.setattr(Succession, "must_take", must_take)
+    monkeypatch.setattr(ActiveRole, "reason_to_take_over", reason_to_take_over)
     world = next(w for w in map(World, range(200)) if w.config.standby and not w.streams)
     with pytest.raises(ViolationError, match="lead"):
         live(world)

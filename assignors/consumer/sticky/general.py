@@ -24,15 +24,14 @@ CELLS = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Frame:
-    """Coordinates of one component: the row of each partition (in `flats` order), the class of each member, which
-    class subscribes to which row, and where a class would be in a foreign rack."""
+    """Coordinates of one component: partitions in rows, members in classes."""
 
-    row: LongArray
-    supply: LongArray
-    of_class: LongArray
-    size: LongArray
-    allowed: BoolArray
-    foreign: BoolArray
+    row: LongArray  # of each partition, in the order of `flats`: its topic, or topic and replica racks
+    supply: LongArray  # [row]: its partitions
+    of_class: LongArray  # of each member: those with the same subscription, or subscription and rack, are alike
+    size: LongArray  # [class]: its members
+    allowed: BoolArray  # [row, class]: whether the class subscribes
+    foreign: BoolArray  # [row, class]: whether no replica is in the rack of the class
 
     def tally(self, owner: IntArray) -> LongArray:
         """Partitions per (row, class) for owners given as member positions."""
@@ -49,16 +48,20 @@ def balance(
     Max-min optimal: no chain of moves could give a member more without leaving one that is better off by two.
     """
     racks = group.rack[component.members]
+    # Count what is owned, per topic and class of members.
     plain = _frame(group, cluster, component, flats, racked=False)
     before = plain.tally(owner)
     counts = ClassCounts(before.copy(), plain.allowed, before, plain.size, plain.supply, before.sum(axis=0))
+    # Level the counts, whatever partitions they are.
     _level(counts, plain.foreign)
+    # Name partitions: owners keep theirs as far as the counts allow.
+    placed = _realise(cluster, plain, flats, owner, counts.held)
+    # Racks decide among plans that are equally balanced: rows and classes are split by them, and all is done again.
     if rack_matters(cluster, racks, flats):
         framed = _frame(group, cluster, component, flats, racked=True)
         if framed.allowed.size <= CELLS:
-            placed = _realise(cluster, plain, flats, owner, counts.held)
             return _with_racks(cluster, framed, flats, owner, placed, racks)
-    return _realise(cluster, plain, flats, owner, counts.held)
+    return placed
 
 
 def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: LongArray, *, racked: bool) -> _Frame:
@@ -84,9 +87,13 @@ def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: 
 
 
 def _level(counts: ClassCounts, foreign: BoolArray) -> None:
+    # What nobody owns goes to the lowest.
     pour(counts, counts.stuck)
+    # Whole rows at once, until the rest is chains of single partitions.
     level_rows(counts, COARSE_PASSES)
+    # Max-min optimal from here on.
     StealGraph(counts, foreign).settle()
+    # As balanced as before, but nearer and with fewer moves.
     if foreign.any() or (counts.held < counts.stuck).any():
         cheapen(counts, foreign)
 

@@ -79,9 +79,9 @@ class _Search:
     def __init__(self, graph: StealGraph, start: int) -> None:
         rows, classes = graph.counts.held.shape
         self.graph, self.start = graph, start
-        self.class_cost = np.full(classes, FAR, dtype=np.int32)
+        self.class_cost = np.full(classes, FAR, dtype=np.int32)  # of the cheapest chain from the start to it
         self.row_cost = np.full(rows, FAR, dtype=np.int32)
-        self.class_turn = np.full(classes, UNSEEN, dtype=np.int32)
+        self.class_turn = np.full(classes, UNSEEN, dtype=np.int32)  # when it was reached: a chain goes back in turns
         self.row_turn = np.full(rows, UNSEEN, dtype=np.int32)
         self.class_cost[start] = 0
         self.turn = 0

@@ -28,7 +28,7 @@ class Reports:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DatedView:
+class TimestampedView:
     """A view, and when each report in it was read: `report_at_ms` is parallel to `view.report_task` (epoch ms)."""
 
     view: StreamsView
@@ -54,7 +54,7 @@ def streams_view(
     now_ms: int,
     *,
     lags_known: bool,
-) -> DatedView:
+) -> TimestampedView:
     """The application in the coordinates of `tasks` and `process_map`."""
     table = tasks.table
     usable = (reports.task != NOBODY) & (process_map.thread[reports.member] >= 0)
@@ -89,7 +89,7 @@ def streams_view(
     )
     far = beyond_end(sums[kept], end) if lags_known else np.zeros(0, dtype=np.int32)
     said_by = process_map.member[thread][latest][kept]
-    return DatedView(view, joined[said_by], _beyond(view, far))
+    return TimestampedView(view, joined[said_by], _beyond(view, far))
 
 
 def contradictions(

@@ -10,11 +10,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bellwether_kafka.assignors.java import drain_order
+from bellwether_kafka.assignors.java import PrioritySet, drain_order
 from bellwether_kafka.assignors.shared import BoolArray, IntArray
 from bellwether_kafka.assignors.streams.application import TaskLags
 from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.assignors.streams.placing.priority_set import PrioritySet
 
 Hashes = Callable[[], Sequence[int]]
 NOWHERE: Mapping[int, int] = MappingProxyType({})

@@ -77,9 +77,9 @@ def _infos(tasks: TaskMap, maps: HostMaps, out: Outgoing) -> list[bytes]:
     tails = {blind: tail(HostMaps.none() if blind else maps, tasks, out.version) for blind in set(out.blind.tolist())}
     active = _active(tasks, out)
     standby = _standby(tasks, out)
-    dated = out.version >= _DEADLINE_FROM
+    timed = out.version >= _DEADLINE_FROM
     return [
-        b"".join((head, mine, kept, tails[blind], deadline.to_bytes(8, signed=True) if dated else b""))
+        b"".join((head, mine, kept, tails[blind], deadline.to_bytes(8, signed=True) if timed else b""))
         for mine, kept, blind, deadline in zip(
             active, standby, out.blind.tolist(), out.next_rebalance_ms.tolist(), strict=True
         )

@@ -24,6 +24,12 @@ def members_of(topics: Sequence[Sequence[str]], racks: Sequence[str | None] | No
     return [MemberView(f"consumer{i + 1}", None, tuple(t), rack[i]) for i, t in enumerate(topics)]
 
 
+def racked() -> tuple[GroupView, ClusterView]:
+    """Two lists of topics over three racks, one replica each."""
+    cluster = cluster_of({"t": 9, "u": 6}, racks=("a", "b", "c"))
+    return GroupView.of(cluster, members_of([["t", "u"], ["t"], ["t", "u"], ["u"]], ["a", "b", "c", "b"])), cluster
+
+
 def plan_of(group: GroupView, cluster: ClusterView, owner: IntArray) -> dict[str, str]:
     """Member id -> "t1-0 t1-1 ..."."""
     names = [f"{topic}-{p}" for topic, n in zip(cluster.topics, cluster.counts, strict=True) for p in range(n)]

@@ -6,13 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.consumer import decision
 from bellwether_kafka.assignors.consumer.decision import Decision, DecisionError, decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray
 from bellwether_kafka.protocol.bulk.consumer import owner_of
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of
 from tests.unit.assignors.consumer.wire import (
@@ -331,3 +333,11 @@ def test_two_hundred_members_settle_on_twenty_thousand_partitions() -> None:
     _, last, rounds = settle([*members, LiveMember("late", cluster.topics, "a")], cluster, last.memory, generation=5)
     assert last.score_after.spread <= 1
     assert len(rounds) <= 2
+
+
+def test_no_plan_that_is_valid_is_an_error_with_the_group_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision, "_findings", lambda *_: ("t-0 is nobody's",))
+    blob = ConsumerProtocolSubscription(version=3, topics=("t",)).encode()
+    raw = RawGroup("orders", 1, "range", (RawMember("m", None, blob),), frozenset())
+    with pytest.raises(DecisionError, match=r"^no valid plan for group orders: t-0 is nobody's$"):
+        decision.decide(raw, cluster_of({"t": 2}), Memory.empty(), Policy("kafka"), 0)

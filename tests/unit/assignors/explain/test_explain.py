@@ -14,10 +14,13 @@ from bellwether_kafka.assignors.explain.explanation import explain_partition, ex
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.streams.world import NOW_MS, SHOP_COUNTS, Thread, always, group, led, placed
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 
+TWO = (Thread("a", 1), Thread("b", 2))
 RACKS = ("az1", "az2", "az3")
 
 
@@ -113,3 +116,18 @@ def test_tasks_of_an_application() -> None:
             lag = lag_of(grown, task, process)
             if not one.chosen and grown.view.tasks.stateful[task] and lag > grown.configs.acceptable_recovery_lag:
                 assert f"restore {lag} records" in one.verdict
+
+
+def test_alternatives_say_what_racks_would_gain_and_lose() -> None:
+    threads = (Thread("a", 1, rack="a"), Thread("b", 2, rack="b"), Thread("c", 3))
+    cluster = cluster_of(SHOP_COUNTS, racks=("a", "b"))
+    decision = led(group(*threads), cluster=cluster, assignors=always(placed([0, 0, 1, 1, 0, 1, 2, 2])))
+    told = [a.verdict for task in range(8) for a in explain_task(decision, task).alternatives]
+    assert any("1 more partitions would be read from another rack" in verdict for verdict in told)
+    assert any("1 fewer partitions would be read from another rack" in verdict for verdict in told)
+
+
+def test_alternatives_say_that_a_lag_is_not_known() -> None:
+    decision = led(group(*TWO), ends=EndOffsets.failed("no answer"))
+    verdicts = [a.verdict for a in explain_task(decision, 4).alternatives if not a.chosen]
+    assert verdicts == ["It has a lag that is not known."]

@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared import flow
 from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
 from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.model import NOBODY
@@ -239,3 +240,9 @@ def test_network_finishes_a_flow_that_is_nearly_right() -> None:
     assert network.excess == [0, 0, 0]
     assert network.flow(arcs) == [2, 1, 1]
     assert network.solve()
+
+
+def test_large_codes_are_sorted_in_steps() -> None:
+    codes = np.random.default_rng(5).integers(0, 1 << 40, 2_000)
+    codes[::3] = codes[0]
+    assert flow._stable_order(codes, 1 << 40).tolist() == np.argsort(codes, kind="stable").tolist()

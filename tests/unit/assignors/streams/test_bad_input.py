@@ -41,6 +41,7 @@ from tests.unit.assignors.streams.world import (
 
 A, B = Thread("a", 1), Thread("b", 2)
 GOOD = A.info.encode()
+TWO = (Thread("a", 1), Thread("b", 2))
 CHANGELOG = "shop-totals-changelog"
 REPARTITION = "shop-by-user-repartition"
 
@@ -405,3 +406,9 @@ def test_a_topic_of_two_patterns_is_refused() -> None:
 
 def test_an_empty_cluster_is_a_reason_not_a_crash() -> None:
     assert refused(group(A), cluster=ClusterView.of({})).cause is Cause.TOPICS
+
+
+def test_members_that_cannot_be_read_are_not_recalled() -> None:
+    odd = DescribedMember("odd", None, b"\0", b"")
+    good = DescribedMember("a", None, TWO[0].raw.metadata, b"")
+    assert list(recall_streams(3, "stream", cluster_of(SHOP_COUNTS), [odd, good]).threads) == ["a"]

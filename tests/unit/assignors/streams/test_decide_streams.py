@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology
+from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.streams import decide as deciding
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology, ThreadPlan
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.decision import StreamsDecision
@@ -25,6 +27,7 @@ from tests.unit.assignors.streams.world import (
     group,
     led,
     placed,
+    refused,
     round_robin,
     sent,
     tasks_text,
@@ -422,3 +425,26 @@ def test_a_zombie_with_an_older_claim_waits_for_the_present_owner() -> None:
     assert TaskId(1, 0) not in sent(decision, "a")[1].active_tasks
     assert sent(decision, "a")[1].next_rebalance_ms == 0
     assert decision.before[4] == 1
+
+
+def test_where_not_even_the_fallback_has_a_plan_the_group_is_left() -> None:
+    nowhere = placed([NOBODY] * 8)
+    step = refused(group(*TWO), assignors=Assignors(lambda *_: nowhere, lambda *_: nowhere, by_turns))
+    assert step.reason.startswith("no valid plan: task 0_0 runs nowhere; ")
+
+
+def test_threads_of_another_process_are_found() -> None:
+    def swapped(view: object, plan: StreamsPlan) -> ThreadPlan:
+        return ThreadPlan((1 - plan.active).astype(np.int32), plan.standby_process)
+
+    step = refused(group(*TWO), assignors=Assignors(round_robin, round_robin, swapped))
+    assert step.reason.startswith("no valid plan on threads: task 0_0 is on a wrong thread; ")
+
+
+@pytest.mark.parametrize(
+    ("check", "reason"),
+    [("validate_bytes", "the plan cannot be sent: odd"), ("validate_own", "odd")],
+)
+def test_bytes_that_do_not_hold_are_not_sent(monkeypatch: pytest.MonkeyPatch, check: str, reason: str) -> None:
+    monkeypatch.setattr(deciding, check, lambda *_: ("odd",))
+    assert refused(group(*TWO)).reason == reason

@@ -1,4 +1,4 @@
-"""The control topic and the desk behind it, with real clients on the embedded brokers; and the commands that order."""
+"""The control topic and its controller, with real clients on the embedded brokers; and the commands that order."""
 
 import asyncio
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.control.controller import ControlDesk, ControlReport
+from bellwether_kafka.coordinator.control.controller import Controller, ControlReport
 from bellwether_kafka.coordinator.control.records import (
     Beat,
     ControlSettings,
@@ -72,7 +72,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class Group:
-    """One group of a sidecar: a membership that is told what the desk posts."""
+    """One group of a sidecar: a membership that is told what the controller posts."""
 
     def __init__(self, *, standby: bool) -> None:
         self.membership = GroupMembership(MembershipConfig("orders", instance_id="bellwether", standby=standby))
@@ -100,29 +100,29 @@ class Group:
 
 
 class Sidecar:
-    """A desk with one group."""
+    """A controller with one group."""
 
     def __init__(self, brokers: EmbeddedCluster, topic: str, name: str, *, standby: bool = True) -> None:
         self.group = Group(standby=standby)
         settings = ControlSettings(topic, name, standby)
         self.reports: list[ControlReport] = []
-        self.desk = ControlDesk(
+        self.controller = Controller(
             ControlTopic(kafka(brokers), topic),
             settings,
             {"orders": self.group},
             on_control=(self.reports.append,),
             beat_s=BEAT_S,
         )
-        self._running = asyncio.create_task(self.desk.run())
+        self._running = asyncio.create_task(self.controller.run())
 
     async def die(self) -> None:
         """Without a word to the others."""
         self._running.cancel()
-        await self.desk._topic.close()
+        await self.controller._topic.close()
 
     async def close(self) -> None:
         self._running.cancel()
-        await self.desk.close()
+        await self.controller.close()
 
 
 def story(work: Coroutine[Any, Any, None]) -> None:
@@ -189,7 +189,7 @@ def test_a_sidecar_that_stops_in_good_order_is_followed_at_once(brokers: Embedde
         first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
         await until(lambda: bool(first.group.turn()))
         await asyncio.sleep(5 * BEAT_S)
-        await first.desk.hand_all_over()
+        await first.controller.hand_all_over()
         await first.close()
         await until(lambda: second.group.turn() == "no sidecar leads it")
         await second.close()
@@ -219,16 +219,16 @@ def test_a_membership_that_is_broken_is_relieved_by_a_standby_if_there_is_one(
         first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
         await until(lambda: bool(first.group.turn()))
         await asyncio.sleep(5 * BEAT_S)
-        assert not await first.desk.relieve("orders", "a bug"), "it does not lead"
+        assert not await first.controller.relieve("orders", "a bug"), "it does not lead"
         first.group.lead()
-        relieved = asyncio.create_task(first.desk.relieve("orders", "a bug"))
+        relieved = asyncio.create_task(first.controller.relieve("orders", "a bug"))
         await until(lambda: second.group.turn() == "a hands it over")
         second.group.lead()
-        second.desk.review()
+        second.controller.review()
         assert await relieved
         await second.die()
         await until(lambda: first.reports[-1].living == 0)
-        assert not await first.desk.relieve("orders", "a bug"), "nobody is left"
+        assert not await first.controller.relieve("orders", "a bug"), "nobody is left"
         await first.close()
 
     story(run())

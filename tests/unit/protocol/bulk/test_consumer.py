@@ -246,6 +246,31 @@ def test_claims_in_user_data() -> None:
     assert cooperative.partition.tolist() == [3] * 9
 
 
+def claimed(protocol: str, message: ConsumerProtocolSubscription) -> tuple[list[tuple[str, int]], int]:
+    """(partitions, generation) of the only member."""
+    claims = read_claims(protocol, read_subscriptions([message.encode()]))
+    names = [claims.topic_names[topic] for topic in claims.topic]
+    return [*zip(names, claims.partition.tolist(), strict=True)], int(claims.generation[0])
+
+
+def test_sticky_members_claim_in_user_data_alone() -> None:
+    both = [("t", 0), ("t", 1), ("u", 0)]
+    v1 = encode_sticky_user_data([TopicPartition(*tp) for tp in both], 7)
+    message = ConsumerProtocolSubscription(3, ("t", "u"), v1, (TopicPartition("t", 9),), 40)
+    assert claimed("sticky", message) == (both, 7)
+    assert claimed("sticky", ConsumerProtocolSubscription(3, ("t",), v1[:-4], (), 40)) == (both, -1)
+
+
+@pytest.mark.parametrize("protocol", ["cooperative-sticky", "range", "roundrobin"])
+def test_all_others_claim_in_their_owned_list(protocol: str) -> None:
+    owned = (TopicPartition("t", 1),)
+    v1 = encode_sticky_user_data([TopicPartition("u", 0)], 7)
+    assert claimed(protocol, ConsumerProtocolSubscription(3, ("t",), v1, owned, 40)) == ([("t", 1)], 40)
+    assert claimed(protocol, ConsumerProtocolSubscription(1, ("t",), b"\0\0\0\7", owned)) == ([("t", 1)], 7)
+    assert claimed(protocol, ConsumerProtocolSubscription(1, ("t",), v1, owned)) == ([("t", 1)], 7)
+    assert claimed(protocol, ConsumerProtocolSubscription(1, ("t",), None, owned)) == ([("t", 1)], -1)
+
+
 def test_a_generation_in_the_subscription_goes_before_that_in_user_data() -> None:
     blob = ConsumerProtocolSubscription(2, ("t",), b"\0\0\0\5", (), 9).encode()
     columns = read_subscriptions([blob])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from bellwether_kafka.assignors.java.sets import task_set_order
 from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, StreamsPlan
-from bellwether_kafka.assignors.streams.threads.deal import assign_threads, deal_process
+from bellwether_kafka.assignors.streams.threads.deal import _heap_order, assign_threads, deal_process
 from tests.differential.thread_problems import by_member
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
@@ -117,3 +118,13 @@ def test_many_processes_deal_everything_evenly() -> None:
     assert sizes.sum() == tasks
     assert set(sizes.tolist()) == {4, 5}
     assert (np.sort(dealt.active.values) == np.arange(tasks)).all()
+
+
+def test_what_is_removed_from_a_heap_leaves_a_heap() -> None:
+    random = Random(8)
+    for _ in range(300):
+        tasks = random.sample(range(100), random.randint(1, 40))
+        kept = random.sample(tasks, random.randint(0, len(tasks)))
+        heap = _heap_order(tasks, kept, 0, [])
+        assert sorted(heap) == sorted(set(tasks) - set(kept))
+        assert all(heap[(at - 1) >> 1] < heap[at] for at in range(1, len(heap)))

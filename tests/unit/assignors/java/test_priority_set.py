@@ -2,11 +2,11 @@
 
 from random import Random
 
+from bellwether_kafka.assignors.java.priority_set import PrioritySet
 from bellwether_kafka.assignors.java.queue import JavaHeap, drain_order, hash_order, task_hash, uuid_hash
 from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.assignors.streams.placing.priority_set import PrioritySet
 from bellwether_kafka.protocol.primitives.types import ProcessId
-from tests.unit.assignors.streams.scenes import Application, Instance, random_process_id
+from tests.unit.assignors.streams.scenes import Application, Instance, process_id, random_process_id
 
 
 class JavaSet:
@@ -134,3 +134,19 @@ def test_hashes_are_java_s() -> None:
     # 80000000-0000-0000-0000-000000000000: the halves fold to 0x80000000, which is spread over both halves of the int.
     assert uuid_hash(ProcessId(-(2**63), 0)) == 0x80008000
     assert hash_order([0, 1, 2], [17, 16, 1]) == [1, 0, 2]
+
+
+def test_a_set_out_of_steps_answers_the_lightest() -> None:
+    view = Application([(6, 100)], [Instance(process_id(n)) for n in range(1, 7)]).view()
+    for steps in range(40):
+        place = Placement(view)
+        place.load = [3, 3, 3, 3, 3, 3]
+        ours = PrioritySet(place, lambda: list(range(6)), steps=steps)
+        for number in range(8):
+            wanted = [number % 6, (number + 1) % 6, (number + 3) % 6]
+            lightest = min(place.load[p] for p in wanted)
+            found = ours.poll(wanted)
+            assert found is not None
+            assert place.load[found] == lightest
+            place.load[found] += 1
+            ours.offer(found, (found + 1) % 6, gained=1, polled=True)

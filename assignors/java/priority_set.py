@@ -15,12 +15,18 @@ process is taken, which is what the set is for. Processes and tasks must be in t
 """
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from bellwether_kafka.assignors.java import JavaHeap, hash_order
-from bellwether_kafka.assignors.shared import NOBODY
-from bellwether_kafka.assignors.streams.placing.placement import Placement
+from bellwether_kafka.assignors.java.queue import JavaHeap, hash_order
 
 STEPS = 50_000
+
+
+class Loaded(Protocol):
+    """Processes with the number of tasks and of threads of each; loads change all the time."""
+
+    load: list[int]
+    capacity: list[int]
 
 
 # What happened to the heap. (source, destination, gained, lost): loads changed by so much, then the source was offered,
@@ -44,7 +50,7 @@ class PrioritySet:
         "_weight",
     )
 
-    def __init__(self, place: Placement, hashes: Callable[[], Sequence[int]], steps: int = STEPS) -> None:
+    def __init__(self, place: Loaded, hashes: Callable[[], Sequence[int]], steps: int = STEPS) -> None:
         self._place = place
         self._hashes = hashes
         self._steps = steps
@@ -142,7 +148,7 @@ class PrioritySet:
     def _pop_until(self, heap: JavaHeap, wanted: Sequence[int]) -> int:
         """Pops until a wanted process comes, pushes back the others in the order of a hash set."""
         rejected: list[int] = []
-        found = NOBODY
+        found = -1
         while len(heap):
             process = heap.poll()
             if process in wanted:
