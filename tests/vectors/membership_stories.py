@@ -30,8 +30,8 @@ ORDERS = (
     e.OrdersStand("leave", ""),
     e.OrdersStand("", "pause"),
     *[e.OrdersStand("", "")] * 2,
-    *[e.TurnChanged(True, "")] * 3,
-    e.TurnChanged(False, "told"),
+    *[e.ActiveRoleChanged(True, "")] * 3,
+    e.ActiveRoleChanged(False, "told"),
 )
 
 
