@@ -47,7 +47,8 @@ QUIET += ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # hypothesis is im
 THIRD_PARTIES = ("numpy", "hypothesis", "kafka", "pydantic_settings", "structlog", "yaml", "fastavro")
 # A mutant that hangs is noticed, too: it gets so many times as long as the code as it is.
 PATIENCE = 5
-LEAST_S = 10.0
+LEAST_S = 30.0
+FATES = ("killed", "hung", "equivalent", "survived")
 MEMORY_BYTES = 4 << 30
 ANY = ""
 FORK = multiprocessing.get_context("fork")
@@ -69,8 +70,8 @@ def main() -> int:
     tally: dict[str, Counter[str]] = defaultdict(Counter)
     trials = [(mutant, _tests_of(mutant, called)) for mutant in drawn]
     with FORK.Pool(options.jobs) as pool:
-        for mutant, killed in zip(drawn, pool.imap(_dies, trials), strict=True):
-            fate = "killed" if killed else "equivalent" if _is_listed(mutant, equivalent) else "survived"
+        for mutant, found in zip(drawn, pool.imap(_fate, trials), strict=True):
+            fate = "equivalent" if found == "survived" and _is_listed(mutant, equivalent) else found
             tally[str(Path(mutant.path).parent)][fate] += 1
             if fate == "survived":
                 print(mutant, flush=True)
@@ -107,7 +108,7 @@ def _report(tally: dict[str, Counter[str]], total: int, options: argparse.Namesp
     for name, fates in [*sorted(tally.items()), ("all", everything)]:
         drawn = fates.total()
         good = 100 * (drawn - fates["survived"]) / drawn
-        counts = ", ".join(f"{fates[fate]} {fate}" for fate in ("killed", "equivalent", "survived"))
+        counts = ", ".join(f"{fates[fate]} {fate}" for fate in FATES)
         print(f"{name:<32} {good:5.1f} % of {drawn:4}: {counts}")
     print(f"{everything.total()} drawn from {total} with seed {options.seed}")
     return int(100 * (everything.total() - everything["survived"]) < options.least * everything.total())
@@ -170,12 +171,13 @@ def _tests_of(mutant: Mutant, called: Called) -> list[dict[str, float]]:
     return [stage for stage in (near, {t: s for t, s in tests.items() if t not in near}) if stage]
 
 
-def _dies(trial: tuple[Mutant, list[dict[str, float]]]) -> bool:
+def _fate(trial: tuple[Mutant, list[dict[str, float]]]) -> str:
     mutant, stages = trial
-    return any(not _passes(mutant, tests) for tests in stages)
+    return next((fate for tests in stages if (fate := _after(mutant, tests)) != "survived"), "survived")
 
 
-def _passes(mutant: Mutant, tests: dict[str, float]) -> bool:
+def _after(mutant: Mutant, tests: dict[str, float]) -> str:
+    """The fate of a mutant after these tests."""
     child = os.fork()
     if not child:
         try:
@@ -186,11 +188,11 @@ def _passes(mutant: Mutant, tests: dict[str, float]) -> bool:
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return status == 0
+            return "killed" if status else "survived"
         time.sleep(0.005)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return False
+    return "hung"
 
 
 def _run(mutant: Mutant, tests: dict[str, float]) -> int:
