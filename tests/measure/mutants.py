@@ -24,7 +24,7 @@ import sys
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
@@ -53,6 +53,7 @@ MEMORY_BYTES = 4 << 30
 ANY = ""
 FORK = multiprocessing.get_context("fork")
 
+Equivalent = tuple[str, str, str, str]  # file, function, line before, line after
 Called = dict[tuple[str, str], dict[str, float]]  # (path, function): what calls it, and how long that takes
 
 
@@ -67,11 +68,14 @@ def main() -> int:
     mutants = [mutant for path in paths for mutant in mutants_of(ROOT, path)]
     drawn = random.Random(options.seed).sample(mutants, min(options.sample, len(mutants)))
     equivalent = _equivalents()
+    for path, function, before, after in equivalent - _met(equivalent, mutants):
+        if path in paths:
+            print(f"listed as equivalent, but not there any more: {path} {function}: {before} {after}")
     tally: dict[str, Counter[str]] = defaultdict(Counter)
     trials = [(mutant, _tests_of(mutant, called)) for mutant in drawn]
     with FORK.Pool(options.jobs) as pool:
         for mutant, found in zip(drawn, pool.imap(_fate, trials), strict=True):
-            fate = "equivalent" if found == "survived" and _is_listed(mutant, equivalent) else found
+            fate = "equivalent" if found == "survived" and _met(equivalent, [mutant]) else found
             tally[str(Path(mutant.path).parent)][fate] += 1
             if fate == "survived":
                 print(mutant, flush=True)
@@ -92,15 +96,16 @@ def _within(path: str, folder: str) -> bool:
     return Path(path).is_relative_to(folder)
 
 
-def _equivalents() -> set[tuple[str, str, str, str]]:
-    """(file, function, before, after); where an entry names no `after`, any. None without a reason."""
+def _equivalents() -> set[Equivalent]:
+    """Where an entry names no `after`, any line may be there. None counts without a reason."""
     entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["mutant"]
     return {(e["file"], e["function"], e["before"], e.get("after", ANY)) for e in entries if e["reason"]}
 
 
-def _is_listed(mutant: Mutant, equivalent: set[tuple[str, str, str, str]]) -> bool:
-    line = mutant.path, mutant.function, mutant.before
-    return (*line, mutant.after) in equivalent or (*line, ANY) in equivalent
+def _met(equivalent: set[Equivalent], mutants: Iterable[Mutant]) -> set[Equivalent]:
+    """The entries that some of these mutants are."""
+    each = ((m.path, m.function, m.before, after) for m in mutants for after in (m.after, ANY))
+    return equivalent.intersection(each)
 
 
 def _report(tally: dict[str, Counter[str]], total: int, options: argparse.Namespace) -> int:

@@ -59,7 +59,7 @@ def mutants_of(root: Path, path: str) -> list[Mutant]:
     found = []
     for function, (begin, end, text) in _Source(source).changes(ast.parse(source)):
         changed = source[:begin] + text.encode() + source[end:]
-        first, last = source.rfind(b"\n", 0, begin) + 1, source.find(b"\n", end)
+        first, last = source.rfind(b"\n", 0, begin) + 1, (source + b"\n").find(b"\n", end)
         touched = source[first:last], changed[first : last + len(changed) - len(source)]
         line = source.count(b"\n", 0, begin) + 1
         found.append(Mutant(path, function, line, *(" ".join(t.decode().split()) for t in touched), changed))
