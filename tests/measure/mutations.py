@@ -109,8 +109,10 @@ class _Source:
         match node:
             case ast.Constant(bool() as value):
                 yield *self._span(node), str(not value)
-            case ast.Constant(int() | float() as value):
+            case ast.Constant(int() as value):
                 yield *self._span(node), str(value + 1)
+            case ast.Constant(float() as value):
+                yield *self._span(node), str(2 * value or 1.0)
             case ast.If(test) | ast.While(test) | ast.IfExp(test):
                 yield from self._negated(test)
             case ast.comprehension(ifs=tests):
@@ -141,7 +143,11 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """What may decide something: no annotations, decorators, texts of messages, `__all__`, nor `strict=` of zip."""
+    """What may decide something: no annotations, decorators, texts of messages, `__all__`, `strict=` of zip, nor shapes
+    (to numpy every negative number is the one to be worked out)."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+        yield node.func
+        return
     for field, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
             match child:

@@ -23,7 +23,8 @@ SEEDS = range(120)
 STEPS = 90
 NODES = tuple(e.Node(number, f"broker{number}", 9092) for number in (1, 2))
 CODES = (14, 15, 16, 22, 25, 27) * 9 + (79, 81, -1, 3, 999) * 3 + (23, 24, 26, 30, 82, 69)
-PEOPLE = ("a", "d", "app-1", "consumer-2", "x-0b5f", "x-9c1d", "zz")
+PEOPLE = ("a", "d", "app-1", "consumer-2", "x-0b5f", "x-9c1d", "zz", *(f"m-{n:x}" for n in range(100, 107)))
+CROWDS = (0, 1, 2, 2, 3, 3, 11, 12, 13)
 ORDERS = (
     *[e.RebalanceWanted("told")] * 3,
     e.StepAsideWanted("told"),
@@ -62,7 +63,7 @@ class Story:
         self.config = random_config(self.random)
         self.machine = GroupMembership(self.config)
         self.now, self.generation = 50.0, 0
-        self.crowd = self.random.sample(PEOPLE, self.random.randint(0, 3))
+        self.crowd = self.random.sample(PEOPLE, self.random.choice(CROWDS))
         self.leads = self.config.adopt != "take-over" and self.random.random() < 0.7
         self.mine: set[str] = set()
         self.open: dict[int, c.Request] = {}
@@ -103,7 +104,7 @@ class Story:
         if pick < 0.05:
             return self.random.choice(ORDERS)
         if pick < 0.09:
-            self.crowd = self.random.sample(PEOPLE, self.random.randint(0, 3))
+            self.crowd = self.random.sample(PEOPLE, self.random.choice(CROWDS))
             self.leads = self.random.random() < 0.5
         if self.asked and pick < 0.4:
             return self._planned(self.asked.pop())
