@@ -92,7 +92,7 @@ test-units: fast-tests  ## every unit test and vector, with embedded brokers and
 test-models: setup  ## properties, simulation with a few seeds, short fuzzing
 	$(PYTEST) $(PARALLEL) tests/properties tests/simulation tests/fuzz
 
-test-smoke: setup  ## on real brokers, one test each: lead consumers and an application, take over, stand by, observe, plan
+test-smoke: setup  ## on real brokers, a test each: lead the three kinds of groups, take over, stand by, observe, plan
 	$(PYTEST) -m smoke tests/interop
 
 test-java: setup  ## our plans beside those of Kafka's own classes

@@ -21,6 +21,7 @@ from bellwether_kafka.assignors.shared import (
     IntArray,
     LongArray,
     loops,
+    ordinals,
     relaxations,
 )
 
@@ -145,8 +146,7 @@ def _deal(collapsed: _Collapsed, owner: IntArray, flow: LongArray) -> IntArray:
     classes = np.arange(len(flow))
     order = np.argsort(collapsed.of, kind="stable")
     size = np.bincount(collapsed.of)
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
-    leaving = collapsed.held[order[rank >= np.repeat(flow[classes, collapsed.origin], size)]]
+    leaving = collapsed.held[order[ordinals(size) >= np.repeat(flow[classes, collapsed.origin], size)]]
     away = flow.copy()
     away[classes, collapsed.origin] = 0
     target = np.repeat(np.tile(np.arange(flow.shape[1]), len(flow)), away.reshape(-1))

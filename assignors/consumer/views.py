@@ -27,6 +27,7 @@ from bellwether_kafka.assignors.shared import (
     digest,
     extended,
     known_cluster,
+    starts,
 )
 from bellwether_kafka.protocol.bulk import (
     ClaimColumns,
@@ -81,9 +82,6 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         silent = _silent(decoded, memory)
         member, flats = _from_memory(silent, remembered, member, flats)
         generation[silent] = memory.generation
-    first = np.zeros(len(members) + 1, dtype=np.int64)
-    if len(member):
-        np.cumsum(np.bincount(member, minlength=len(members)), out=first[1:])
     return GroupView(
         group_id=raw.group_id,
         generation=raw.generation,
@@ -93,7 +91,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         topic_set=topic_set,
         rack=_rack_codes(members.racks, cluster),
         claims=flats.astype(np.int32),
-        claims_first=first,
+        claims_first=starts(member, len(members)),
         claim_generation=generation,
         remembered=remembered,
         by_id=members.by_id,

@@ -1,6 +1,15 @@
 """What every kind of group needs: views, memory, stage reports, rules, weights, and the min-cost flow."""
 
-from bellwether_kafka.assignors.shared.arrays import Ragged, among, distinct, look_up, starts, task_code
+from bellwether_kafka.assignors.shared.arrays import (
+    Ragged,
+    among,
+    distinct,
+    look_up,
+    offsets,
+    ordinals,
+    starts,
+    task_code,
+)
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
 from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
 from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
@@ -83,7 +92,9 @@ __all__ = [
     "moves",
     "no_clock",
     "numbered",
+    "offsets",
     "optimise",
+    "ordinals",
     "relaxations",
     "starts",
     "task_code",

@@ -35,7 +35,18 @@ def among(codes: LongArray, known: LongArray) -> BoolArray:
 
 def starts(row: _Integers, rows: int) -> LongArray:
     """Where the entries of each row begin, for entries that are ordered by row: the `_first` of a CSR layout."""
-    return np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int64)
+    return offsets(np.bincount(row, minlength=rows))
+
+
+def offsets(sizes: _Integers | Sequence[int]) -> LongArray:
+    """Where runs of these sizes begin when they are laid one behind the other, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def ordinals(sizes: _Integers) -> LongArray:
+    """The positions 0, 1, ... of all entries within runs of these sizes."""
+    first = offsets(sizes)
+    return np.arange(first[-1]) - np.repeat(first[:-1], sizes)
 
 
 def task_code(process: _Integers | int, task: _Integers, tasks: int) -> LongArray:

@@ -21,6 +21,7 @@ from bellwether_kafka.assignors.shared import (
     among,
     look_up,
     moves,
+    offsets,
     task_code,
 )
 from bellwether_kafka.assignors.streams.application import (
@@ -382,7 +383,7 @@ def _called_back(work: _Round, inputs: _Inputs, plan: StreamsPlan, target: IntAr
 
 def _asked_for(process_map: ProcessMap, plan: StreamsPlan, at_once: Collection[int]) -> list[tuple[int, int]]:
     """(row, epoch ms): a process' deadline goes to its first member, unless that one rejoins at once anyway."""
-    first = np.cumsum([0, *[p.capacity for p in process_map.processes]])
+    first = offsets([p.capacity for p in process_map.processes])
     asked = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
     return [(row, at_ms) for row, at_ms in asked if row not in at_once]
 

@@ -30,6 +30,7 @@ from bellwether_kafka.coordinator.control.records import (
 from bellwether_kafka.coordinator.control.topic import ControlTopic
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import (
+    ActiveRoleChanged,
     Event,
     Fatal,
     GroupMembership,
@@ -37,7 +38,6 @@ from bellwether_kafka.coordinator.membership import (
     OrdersStand,
     RoundOrdered,
     State,
-    TurnChanged,
 )
 
 BEAT_S = 1.0
@@ -253,11 +253,11 @@ class Controller:
             if reason:
                 self._activate(group, state, reason)
         else:
-            better = self._sidecars.must_yield(group, leading=leading, fenced=not member.our_turn)
+            better = self._sidecars.must_yield(group, leading=leading, fenced=not member.has_active_role)
             if better:
                 self._deactivate(group, state, f"{better} leads it")
-            elif not member.our_turn:  # fenced, and no sidecar that we know of says that it was the one
-                state.runner.post(TurnChanged(ours=True, reason="no other sidecar leads it"))
+            elif not member.has_active_role:  # fenced, and no sidecar that we know of says that it was the one
+                state.runner.post(ActiveRoleChanged(ours=True, reason="no other sidecar leads it"))
         if leading != state.leads:
             state.leads = leading
             self._beat()
@@ -266,13 +266,13 @@ class Controller:
         log.info("standby_takes_over", group=group, reason=reason, sidecar=self.sidecar_id)
         state.active = True
         self._beat()  # before we join: whoever is fenced then knows by whom
-        state.runner.post(TurnChanged(ours=True, reason=reason))
+        state.runner.post(ActiveRoleChanged(ours=True, reason=reason))
 
     def _deactivate(self, group: str, state: _GroupState, reason: str) -> None:
         log.info("standby_stands_by", group=group, reason=reason, sidecar=self.sidecar_id)
         state.active = False
         state.hands_over_until = 0.0
-        state.runner.post(TurnChanged(ours=False, reason=reason))
+        state.runner.post(ActiveRoleChanged(ours=False, reason=reason))
         self._beat()
 
     # ---- handing over --------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class Controller:
                 continue
             log.info("hands_over", group=group, to=successors[0], reason=reason)
             state.hands_over_until = limit
-            state.runner.post(TurnChanged(ours=False, reason=reason))
+            state.runner.post(ActiveRoleChanged(ours=False, reason=reason))
         self._beat()
 
     def _watch_hand_over(self, group: str, state: _GroupState, *, leading: bool) -> None:
@@ -306,7 +306,7 @@ class Controller:
         elif self._clock() >= state.hands_over_until:
             log.warning("hand_over_failed", group=group, reason="no standby has taken the group in time")
             state.hands_over_until = 0.0
-            state.runner.post(TurnChanged(ours=True, reason="no standby has taken the group"))
+            state.runner.post(ActiveRoleChanged(ours=True, reason="no standby has taken the group"))
 
     # ---- beats ---------------------------------------------------------------------------------------------------
 

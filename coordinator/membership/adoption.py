@@ -17,8 +17,8 @@ from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.rules import (
-    ActiveRole,
     JoinPolicy,
+    Permission,
     holds_instance,
     is_missing,
     subscription,
@@ -65,13 +65,16 @@ class Approach:
         self._conclude(None)
 
     def request_failed(self, event: RequestFailed) -> None:
-        self.abort(Failed(f"a request got no answer: {event.reason}"))
+        self.give_up(f"a request got no answer: {event.reason}")
 
     def stop(self) -> None:
         self._leaving.stopping = True
-        self.abort(Failed("we are shutting down"))
+        self.give_up("we are shutting down")
 
-    def abort(self, failed: Failed) -> None:
+    def give_up(self, reason: str) -> None:
+        self._abort(Failed(reason))
+
+    def _abort(self, failed: Failed) -> None:
         takeover = self._takeover
         self._policy.failed(takeover.leader)
         self._core.timers.clear(Timer.TAKEOVER)
@@ -93,7 +96,7 @@ class Approach:
             case Led():
                 self._took_over(outcome)
             case Failed():
-                self.abort(outcome)
+                self._abort(outcome)
 
     def _took_over(self, led: Led) -> None:
         core, takeover = self._core, self._takeover
@@ -126,7 +129,7 @@ class Adoption:
         approach: Approach,
         policy: JoinPolicy,
         takeovers: TakeoverPolicy,
-        role: ActiveRole,
+        permission: Permission,
     ) -> None:
         self._core = core
         self._joining = joining
@@ -135,7 +138,7 @@ class Adoption:
         self._approach = approach
         self._policy = policy
         self._takeovers = takeovers
-        self._role = role
+        self._permission = permission
         self._rehearsed: TakeoverAttempt | None = None
         self._reported = ""
 
@@ -152,12 +155,12 @@ class Adoption:
         if answer.protocol:  # remembered when the group is empty: first in with a wrong list would lock its members out
             core.requests.protocols = offered(config.protocols, answer.protocol)
         reason = self._policy.may_join(answer, core.now)
-        if reason and self._role.may_lead:
+        if reason and self._permission.may_lead:
             self._joining.slot_taken = holds_instance(answer, config)
             self._joining.begin(reason)
             return
         core.set_timer(Timer.WATCH, self._next_watch_ms())
-        if not reason and self._role.may_lead:
+        if not reason and self._permission.may_lead:
             self._consider(answer)
 
     def _next_watch_ms(self) -> float:
@@ -168,7 +171,7 @@ class Adoption:
         if self._takeovers.eager:
             interval_ms = min(interval_ms, EAGER_INTERVAL_MS)
         left_ms = self._policy.may_try_in(self._core.now) * 1000
-        return min(interval_ms, left_ms) if config.standby and self._role.ours and left_ms else interval_ms
+        return min(interval_ms, left_ms) if config.standby and self._permission.ours and left_ms else interval_ms
 
     def _consider(self, answer: DescribeAnswer) -> None:
         attempt = self._takeovers.attempt(answer, self._core.now)

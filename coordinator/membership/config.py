@@ -29,7 +29,7 @@ class MembershipConfig:
     adopt: Adopt = "when-empty"
     instance_id: str | None = None
     client_id: str | None = None  # ours, by which members under our instance id are told from the application's
-    standby: bool = False  # other sidecars share our instance id: join only when told that it is our turn
+    standby: bool = False  # other sidecars share our instance id: join only with the active role
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()
     leave_on_stop: bool = True

@@ -5,18 +5,18 @@ from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Code, exit_code_for, fatal_sentence
 from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.requests import Timer
-from bellwether_kafka.coordinator.membership.rules import ActiveRole, JoinPolicy
+from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission
 from bellwether_kafka.coordinator.membership.transitions import State
 
 
 class Leaving:
     """`stopping`: whatever comes next is the end."""
 
-    def __init__(self, core: Core, joining: Joining, policy: JoinPolicy, role: ActiveRole) -> None:
+    def __init__(self, core: Core, joining: Joining, policy: JoinPolicy, permission: Permission) -> None:
         self._core = core
         self._joining = joining
         self._policy = policy
-        self._role = role
+        self._permission = permission
         self.stopping = False
         self._fatal: Fatal | None = None
 
@@ -112,7 +112,7 @@ class Leaving:
     def _fenced(self) -> None:
         """Another sidecar has our seat. Where nobody told us that it would, ever longer pauses keep two that do not
         hear each other from taking it from one another for ever."""
-        pause_s = self._role.fenced(expected=self.stopping)
+        pause_s = self._permission.fenced(expected=self.stopping)
         if pause_s:
             self._policy.wait_until(self._core.now + pause_s)
         self._core.note(NoteKind.WATCHING, "another sidecar with our instance id leads now")

@@ -15,6 +15,7 @@ from bellwether_kafka.coordinator.membership.commands import Command, Leave
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.events import (
+    ActiveRoleChanged,
     Answer,
     ComparisonFailed,
     ComparisonReady,
@@ -28,7 +29,6 @@ from bellwether_kafka.coordinator.membership.events import (
     RoundOrdered,
     StepAsideWanted,
     StopRequested,
-    TurnChanged,
     Wake,
 )
 from bellwether_kafka.coordinator.membership.joining import Joining
@@ -37,8 +37,7 @@ from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.next_round import NextRound
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
-from bellwether_kafka.coordinator.membership.rules import ActiveRole, JoinPolicy
-from bellwether_kafka.coordinator.membership.takeover import Failed
+from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
@@ -64,23 +63,31 @@ class GroupMembership:
 
     def __init__(self, config: MembershipConfig, on_edge: OnEdge = ignore_edge) -> None:
         self.config = config
-        self._core = core = Core(config, on_edge)
-        self._role = ActiveRole(config)
-        self._takeovers = takeovers = TakeoverPolicy(config)
+        self._core = Core(config, on_edge)
+        self._permission = Permission(config)
+        self._takeovers = TakeoverPolicy(config)
         policy = JoinPolicy(config)
-        joining = Joining(core)
-        self._leaving = leaving = Leaving(core, joining, policy, self._role)
-        self._recovery = recovery = Recovery(core, joining, leaving)
-        self._rebalances = rebalances = Rebalances(core, recovery)
-        leading = Leading(core, joining, leaving, recovery, rebalances, policy)
-        next_round = NextRound(core, joining, leaving, recovery)
-        self._approach = approach = Approach(core, joining, leaving, leading, takeovers)
-        adoption = Adoption(core, joining, leaving, recovery, approach, policy, takeovers, self._role)
-        # An event that has no handler in the present state is ignored.
-        self._by_event: dict[type[Event], Handlers] = {
+        core, joining = self._core, Joining(self._core)
+        self._leaving = Leaving(core, joining, policy, self._permission)
+        self._recovery = Recovery(core, joining, self._leaving)
+        self._rebalances = Rebalances(core, self._recovery)
+        self._leading = Leading(core, joining, self._leaving, self._recovery, self._rebalances, policy)
+        self._next_round = NextRound(core, joining, self._leaving, self._recovery)
+        self._approach = Approach(core, joining, self._leaving, self._leading, self._takeovers)
+        self._adoption = Adoption(
+            core, joining, self._leaving, self._recovery, self._approach, policy, self._takeovers, self._permission
+        )
+        self._by_event = self._event_handlers()
+        self._by_answer = self._answer_handlers()
+        self._by_timer = self._timer_handlers()
+
+    def _event_handlers(self) -> dict[type[Event], Handlers]:
+        """An event that has no handler in the present state is ignored."""
+        adoption, leading, rebalances = self._adoption, self._leading, self._rebalances
+        return {
             StopRequested: anywhere(self._stop),
             OrdersStand: anywhere(self._orders_stand),
-            TurnChanged: anywhere(self._turn_changed),
+            ActiveRoleChanged: anywhere(self._active_role_changed),
             RebalanceWanted: {
                 State.DECIDING: rebalances.want_later,
                 State.SYNCING: rebalances.want_later,
@@ -97,27 +104,31 @@ class GroupMembership:
             ComparisonReady: {State.WATCHING: adoption.rehearsed, State.STABLE: leading.compared},
             ComparisonFailed: {State.WATCHING: adoption.rehearsed},
         }
-        # Answers in APPROACHING are those to the take-over. Elsewhere answers about other members that were ours for a
-        # while (BARRIER, OPEN, GIVE_BACK, EVICT) say nothing.
-        self._by_answer: dict[Kind, Handlers] = {
-            Kind.FIND: anywhere(recovery.found),
-            Kind.DESCRIBE: {State.WATCHING: adoption.described, State.COALESCING: next_round.counted},
-            Kind.JOIN: {State.JOINING: leading.joined},
-            Kind.SYNC: {State.SYNCING: leading.synced},
-            Kind.HEARTBEAT: anywhere(next_round.heartbeat_answered),
-            Kind.LEAVE: {State.LEAVING: recovery.left},
+
+    def _answer_handlers(self) -> dict[Kind, Handlers]:
+        """Answers in APPROACHING are those to the take-over. Elsewhere answers about other members that were ours for a
+        while (BARRIER, OPEN, GIVE_BACK, EVICT) say nothing."""
+        return {
+            Kind.FIND: anywhere(self._recovery.found),
+            Kind.DESCRIBE: {State.WATCHING: self._adoption.described, State.COALESCING: self._next_round.counted},
+            Kind.JOIN: {State.JOINING: self._leading.joined},
+            Kind.SYNC: {State.SYNCING: self._leading.synced},
+            Kind.HEARTBEAT: anywhere(self._next_round.heartbeat_answered),
+            Kind.LEAVE: {State.LEAVING: self._recovery.left},
         }
-        self._by_timer: dict[Timer, Callable[[], None]] = {
-            Timer.WATCH: recovery.proceed,
-            Timer.RETRY: recovery.retry,
-            Timer.HEARTBEAT: core.heartbeat,
-            Timer.DECISION: leading.decision_overdue,
-            Timer.COALESCE: next_round.look,
-            Timer.LINGER: leading.lingered,
-            Timer.FOLLOWUP: rebalances.begin_followup,
-            Timer.REBALANCE: rebalances.begin,
-            Timer.LEAVE: leaving.timed_out,
-            Timer.TAKEOVER: approach.wake,
+
+    def _timer_handlers(self) -> dict[Timer, Callable[[], None]]:
+        return {
+            Timer.WATCH: self._recovery.proceed,
+            Timer.RETRY: self._recovery.retry,
+            Timer.HEARTBEAT: self._core.heartbeat,
+            Timer.DECISION: self._leading.decision_overdue,
+            Timer.COALESCE: self._next_round.look,
+            Timer.LINGER: self._leading.lingered,
+            Timer.FOLLOWUP: self._rebalances.begin_followup,
+            Timer.REBALANCE: self._rebalances.begin,
+            Timer.LEAVE: self._leaving.timed_out,
+            Timer.TAKEOVER: self._approach.wake,
         }
 
     # ---- the outside -----------------------------------------------------------------------------------------------
@@ -140,9 +151,9 @@ class GroupMembership:
         return self._core.leadership.members
 
     @property
-    def our_turn(self) -> bool:
+    def has_active_role(self) -> bool:
         """False while another sidecar with our instance id is to lead."""
-        return self._role.ours
+        return self._permission.ours
 
     @property
     def alone(self) -> bool:
@@ -225,7 +236,7 @@ class GroupMembership:
         self._core.position.trigger = UndeclaredEdgeError
         self._core.alert(INTERNAL_ERROR + reason)
         if self.state is State.APPROACHING:
-            self._approach.abort(Failed(reason))
+            self._approach.give_up(reason)
         else:
             self._leaving.give_up(reason)
 
@@ -239,8 +250,8 @@ class GroupMembership:
 
     def _orders_stand(self, event: OrdersStand) -> None:
         self._rebalances.pause(event.pause)
-        if event.leave != self._role.kept_out:
-            self._role.kept_out = event.leave
+        if event.leave != self._permission.kept_out:
+            self._permission.kept_out = event.leave
             self._keep_out(event.leave)
         if self.state is State.STABLE:
             self._rebalances.want_what_is_wanted()
@@ -251,10 +262,10 @@ class GroupMembership:
             if self.state is State.WATCHING:
                 self._recovery.proceed()
         elif self.state is State.APPROACHING:
-            self._approach.abort(Failed(reason))
+            self._approach.give_up(reason)
         else:
             self._leaving.keep_out(reason)
 
-    def _turn_changed(self, event: TurnChanged) -> None:
-        if self._role.changed(ours=event.ours) and self.state is State.WATCHING:
+    def _active_role_changed(self, event: ActiveRoleChanged) -> None:
+        if self._permission.changed(ours=event.ours) and self.state is State.WATCHING:
             self._recovery.proceed()

@@ -213,7 +213,7 @@ class JoinPolicy:
         return "the group is empty" if empty and self.seen_members and self._config.adopt_empty else ""
 
 
-class ActiveRole:
+class Permission:
     """Whether it is for us to lead: among sidecars with one instance id, and by operators' orders.
 
     `ours` is False while another sidecar is to lead; `kept_out` is an operator's order, "" for none.

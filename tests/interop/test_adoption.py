@@ -10,11 +10,12 @@ from bellwether_kafka.coordinator.membership.config import Adopt, MembershipConf
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import PATIENT, PATIENT_WITH_APPLICATIONS
 from tests.interop.support.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable
 from tests.interop.support.rounds import last_round
 from tests.interop.support.sidecar import Sidecar
 from tests.measure.takeover_streams import take_over_application
-from tests.measure.takeovers import COOPERATIVE, MIXED, PARTITIONS, PATIENT, PATIENT_WITH_APPLICATIONS, start, take_over
+from tests.measure.takeovers import COOPERATIVE, MIXED, PARTITIONS, start, take_over
 
 pytestmark = pytest.mark.broker
 

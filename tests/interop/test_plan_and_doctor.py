@@ -13,10 +13,10 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from bellwether_kafka.pipeline.records.codec import SchemaSet
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import without_rival
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.support.raw import describe
 from tests.interop.support.rounds import rounds
-from tests.measure.takeovers import without_rival
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.broker

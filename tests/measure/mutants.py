@@ -24,7 +24,7 @@ import sys
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
@@ -47,11 +47,13 @@ QUIET += ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # hypothesis is im
 THIRD_PARTIES = ("numpy", "hypothesis", "kafka", "pydantic_settings", "structlog", "yaml", "fastavro")
 # A mutant that hangs is noticed, too: it gets so many times as long as the code as it is.
 PATIENCE = 5
-LEAST_S = 10.0
+LEAST_S = 30.0
+FATES = ("killed", "hung", "equivalent", "survived")
 MEMORY_BYTES = 4 << 30
 ANY = ""
 FORK = multiprocessing.get_context("fork")
 
+Equivalent = tuple[str, str, str, str]  # file, function, line before, line after
 Called = dict[tuple[str, str], dict[str, float]]  # (path, function): what calls it, and how long that takes
 
 
@@ -66,11 +68,14 @@ def main() -> int:
     mutants = [mutant for path in paths for mutant in mutants_of(ROOT, path)]
     drawn = random.Random(options.seed).sample(mutants, min(options.sample, len(mutants)))
     equivalent = _equivalents()
+    for path, function, before, after in equivalent - _met(equivalent, mutants):
+        if path in paths:
+            print(f"listed as equivalent, but not there any more: {path} {function}: {before} {after}")
     tally: dict[str, Counter[str]] = defaultdict(Counter)
     trials = [(mutant, _tests_of(mutant, called)) for mutant in drawn]
     with FORK.Pool(options.jobs) as pool:
-        for mutant, killed in zip(drawn, pool.imap(_dies, trials), strict=True):
-            fate = "killed" if killed else "equivalent" if _is_listed(mutant, equivalent) else "survived"
+        for mutant, found in zip(drawn, pool.imap(_fate, trials), strict=True):
+            fate = "equivalent" if found == "survived" and _met(equivalent, [mutant]) else found
             tally[str(Path(mutant.path).parent)][fate] += 1
             if fate == "survived":
                 print(mutant, flush=True)
@@ -91,15 +96,16 @@ def _within(path: str, folder: str) -> bool:
     return Path(path).is_relative_to(folder)
 
 
-def _equivalents() -> set[tuple[str, str, str, str]]:
-    """(file, function, before, after); where an entry names no `after`, any. None without a reason."""
+def _equivalents() -> set[Equivalent]:
+    """Where an entry names no `after`, any line may be there. None counts without a reason."""
     entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["mutant"]
     return {(e["file"], e["function"], e["before"], e.get("after", ANY)) for e in entries if e["reason"]}
 
 
-def _is_listed(mutant: Mutant, equivalent: set[tuple[str, str, str, str]]) -> bool:
-    line = mutant.path, mutant.function, mutant.before
-    return (*line, mutant.after) in equivalent or (*line, ANY) in equivalent
+def _met(equivalent: set[Equivalent], mutants: Iterable[Mutant]) -> set[Equivalent]:
+    """The entries that some of these mutants are."""
+    each = ((m.path, m.function, m.before, after) for m in mutants for after in (m.after, ANY))
+    return equivalent.intersection(each)
 
 
 def _report(tally: dict[str, Counter[str]], total: int, options: argparse.Namespace) -> int:
@@ -107,7 +113,7 @@ def _report(tally: dict[str, Counter[str]], total: int, options: argparse.Namesp
     for name, fates in [*sorted(tally.items()), ("all", everything)]:
         drawn = fates.total()
         good = 100 * (drawn - fates["survived"]) / drawn
-        counts = ", ".join(f"{fates[fate]} {fate}" for fate in ("killed", "equivalent", "survived"))
+        counts = ", ".join(f"{fates[fate]} {fate}" for fate in FATES)
         print(f"{name:<32} {good:5.1f} % of {drawn:4}: {counts}")
     print(f"{everything.total()} drawn from {total} with seed {options.seed}")
     return int(100 * (everything.total() - everything["survived"]) < options.least * everything.total())
@@ -170,12 +176,13 @@ def _tests_of(mutant: Mutant, called: Called) -> list[dict[str, float]]:
     return [stage for stage in (near, {t: s for t, s in tests.items() if t not in near}) if stage]
 
 
-def _dies(trial: tuple[Mutant, list[dict[str, float]]]) -> bool:
+def _fate(trial: tuple[Mutant, list[dict[str, float]]]) -> str:
     mutant, stages = trial
-    return any(not _passes(mutant, tests) for tests in stages)
+    return next((fate for tests in stages if (fate := _after(mutant, tests)) != "survived"), "survived")
 
 
-def _passes(mutant: Mutant, tests: dict[str, float]) -> bool:
+def _after(mutant: Mutant, tests: dict[str, float]) -> str:
+    """The fate of a mutant after these tests."""
     child = os.fork()
     if not child:
         try:
@@ -186,11 +193,11 @@ def _passes(mutant: Mutant, tests: dict[str, float]) -> bool:
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return status == 0
+            return "killed" if status else "survived"
         time.sleep(0.005)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return False
+    return "hung"
 
 
 def _run(mutant: Mutant, tests: dict[str, float]) -> int:

@@ -59,7 +59,7 @@ def mutants_of(root: Path, path: str) -> list[Mutant]:
     found = []
     for function, (begin, end, text) in _Source(source).changes(ast.parse(source)):
         changed = source[:begin] + text.encode() + source[end:]
-        first, last = source.rfind(b"\n", 0, begin) + 1, source.find(b"\n", end)
+        first, last = source.rfind(b"\n", 0, begin) + 1, (source + b"\n").find(b"\n", end)
         touched = source[first:last], changed[first : last + len(changed) - len(source)]
         line = source.count(b"\n", 0, begin) + 1
         found.append(Mutant(path, function, line, *(" ".join(t.decode().split()) for t in touched), changed))
@@ -109,8 +109,10 @@ class _Source:
         match node:
             case ast.Constant(bool() as value):
                 yield *self._span(node), str(not value)
-            case ast.Constant(int() | float() as value):
+            case ast.Constant(int() as value):
                 yield *self._span(node), str(value + 1)
+            case ast.Constant(float() as value):
+                yield *self._span(node), str(2 * value or 1.0)
             case ast.If(test) | ast.While(test) | ast.IfExp(test):
                 yield from self._negated(test)
             case ast.comprehension(ifs=tests):
@@ -141,7 +143,11 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """What may decide something: no annotations, decorators, texts of messages, `__all__`, nor `strict=` of zip."""
+    """What may decide something: no annotations, decorators, texts of messages, `__all__`, `strict=` of zip, nor shapes
+    (to numpy every negative number is the one to be worked out)."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+        yield node.func
+        return
     for field, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
             match child:

@@ -150,8 +150,8 @@ class Membership(RuleBasedStateMachine):
                 e.OrdersStand("", ""),
                 e.OrdersStand("leave", ""),
                 e.OrdersStand("", "pause"),
-                e.TurnChanged(True, ""),
-                e.TurnChanged(False, "drawn"),
+                e.ActiveRoleChanged(True, ""),
+                e.ActiveRoleChanged(False, "drawn"),
             )
         )
     )

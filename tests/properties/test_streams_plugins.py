@@ -17,13 +17,12 @@ from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.bridge import from_view
 from bellwether_kafka.assignors.streams.api.errors import TaskAssignmentError
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
-from bellwether_kafka.assignors.streams.api.validation import validate_task_assignment
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
 from bellwether_kafka.assignors.streams.policies.previous import keep_previous
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.protocol.primitives.types import TaskId
-from tests.unit.assignors.streams.api.api_scenes import Application, Process, process_id
+from tests.unit.assignors.streams.api.api_scenes import Application, Process, process_id, validate_task_assignment
 
 ANYTHING: st.SearchStrategy[Any] = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2)
 

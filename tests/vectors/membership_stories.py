@@ -23,6 +23,8 @@ SEEDS = range(120)
 STEPS = 90
 NODES = tuple(e.Node(number, f"broker{number}", 9092) for number in (1, 2))
 CODES = (14, 15, 16, 22, 25, 27) * 9 + (79, 81, -1, 3, 999) * 3 + (23, 24, 26, 30, 82, 69)
+PEOPLE = ("a", "d", "app-1", "consumer-2", "x-0b5f", "x-9c1d", "zz", *(f"m-{n:x}" for n in range(100, 107)))
+CROWDS = (0, 1, 2, 2, 3, 3, 11, 12, 13)
 ORDERS = (
     *[e.RebalanceWanted("told")] * 3,
     e.StepAsideWanted("told"),
@@ -30,8 +32,8 @@ ORDERS = (
     e.OrdersStand("leave", ""),
     e.OrdersStand("", "pause"),
     *[e.OrdersStand("", "")] * 2,
-    *[e.TurnChanged(True, "")] * 3,
-    e.TurnChanged(False, "told"),
+    *[e.ActiveRoleChanged(True, "")] * 3,
+    e.ActiveRoleChanged(False, "told"),
 )
 
 
@@ -61,8 +63,9 @@ class Story:
         self.config = random_config(self.random)
         self.machine = GroupMembership(self.config)
         self.now, self.generation = 50.0, 0
-        self.crowd = self.random.sample("abcd", self.random.randint(0, 3))
-        self.leads = self.random.random() < 0.7
+        self.crowd = self.random.sample(PEOPLE, self.random.choice(CROWDS))
+        self.leads = self.config.adopt != "take-over" and self.random.random() < 0.7
+        self.mine: set[str] = set()
         self.open: dict[int, c.Request] = {}
         self.asked: list[c.Decide | c.RebuildMemory] = []
         self.steps: list[str] = []
@@ -101,8 +104,8 @@ class Story:
         if pick < 0.05:
             return self.random.choice(ORDERS)
         if pick < 0.09:
-            self.crowd = self.random.sample("abcd", self.random.randint(0, 3))
-            self.leads = self.random.random() < 0.7
+            self.crowd = self.random.sample(PEOPLE, self.random.choice(CROWDS))
+            self.leads = self.random.random() < 0.5
         if self.asked and pick < 0.4:
             return self._planned(self.asked.pop())
         if self.open and pick < 0.85:
@@ -134,6 +137,7 @@ class Story:
             case c.Describe():
                 return self._described(number, error)
             case c.Join() if not error and not request.member_id and request.instance_id is None:
+                self.mine.add(f"bw-{number}")
                 return e.JoinAnswer(number, 79, member_id=f"bw-{number}")
             case c.Join():
                 return self._joined(number, error, request)
@@ -141,13 +145,19 @@ class Story:
                 return e.SyncAnswer(number, error, b"" if error else b"bytes")
             case c.Heartbeat():
                 return e.HeartbeatAnswer(number, error)
-            case _:
+            case c.Evict():
+                self.crowd = [m for m in self.crowd if error or m not in request.member_ids]
+                self.leads = self.leads or not error
+                return e.LeaveAnswer(number, error)
+            case c.Leave():
+                self.mine.discard(request.member_id)
                 return e.LeaveAnswer(number, error)
 
     def _described(self, number: int, error: int) -> e.Event:
         state = self.random.choice(["Stable"] * 4 + ["PreparingRebalance"] * 2 + ["CompletingRebalance", "Dead"])
+        ids = self.random.sample([*self.crowd, *sorted(self.mine)], len(self.crowd) + len(self.mine))
         members = tuple(
-            e.DescribedMember(m, f"i-{m}" if m == "d" else None, b"metadata", b"assignment", m) for m in self.crowd
+            e.DescribedMember(m, f"i-{m}" if m == "d" else None, b"metadata", b"assignment", m) for m in ids
         )
         kind = "consumer" if self.random.random() < 0.99 else "connect"
         if not members:

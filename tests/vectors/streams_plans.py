@@ -39,6 +39,7 @@ from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageCo
 from bellwether_kafka.assignors.streams.threads.spread import spread
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
 from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.fleet import Fleet
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id, random_application
 from tests.unit.assignors.streams.world import sent
@@ -89,7 +90,8 @@ def _views(name: str, seed: int) -> list[dict[str, Any]]:
     for _ in range(3):
         view = application.view()
         home = [random.randrange(view.size) if random.random() < 0.3 else NOBODY for _ in range(view.tasks.size)]
-        view = replace(view, home=np.array(home, dtype=np.int32))
+        partitions = {f"t{number}": count for number, (count, _) in enumerate(application.subtopologies)}
+        view = replace(view, home=np.array(home, dtype=np.int32), cluster=cluster_of(partitions))
         plan = assign_streams(view, configs, policy, stages, load_of(random, view))
         rounds.append(_round(view, plan))
         application.settle(plan, caught_up=random.random() < 0.6)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.derived import mismatched, rack_matters
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray, Network
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray, Network, ordinals
 
 
 def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntArray) -> IntArray:
@@ -82,8 +82,7 @@ def _rounds(room: LongArray, count: int) -> LongArray:
         return np.zeros(0, dtype=np.int64)
     if free.min() == free.max():
         return np.tile(members, int(free[0]))[:count]
-    round_of = np.arange(free.sum()) - np.repeat(np.cumsum(free) - free, free)
-    return np.asarray(np.sort(round_of * len(room) + np.repeat(members, free))[:count] % len(room))
+    return np.asarray(np.sort(ordinals(free) * len(room) + np.repeat(members, free))[:count] % len(room))
 
 
 def _cut(cluster: ClusterView, flats: LongArray, kept: IntArray, load: LongArray, quota: LongArray) -> None:
@@ -147,8 +146,7 @@ def rack_quotas(supply: LongArray, held: BoolArray, room: LongArray, extra: Long
 def _interleaved(counts: LongArray) -> LongArray:
     """Each index as often as its count, spread evenly, so every topic is spread evenly over the racks."""
     index = np.repeat(np.arange(len(counts)), counts)
-    nth = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return index[np.argsort((nth + 0.5) / counts[index], kind="stable")]
+    return index[np.argsort((ordinals(counts) + 0.5) / counts[index], kind="stable")]
 
 
 def _give_back(kept: IntArray, owner: IntArray, seats: _Seats) -> None:

@@ -15,7 +15,17 @@ from bellwether_kafka.assignors.consumer.sticky.constrained import spread
 from bellwether_kafka.assignors.consumer.sticky.cycles import cheapen
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, pour, pour_within
 from bellwether_kafka.assignors.consumer.sticky.steal import StealGraph
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    NOBODY,
+    BoolArray,
+    ClusterView,
+    GroupView,
+    IntArray,
+    LongArray,
+    offsets,
+    ordinals,
+)
 
 COARSE_PASSES = 6
 # Above this many (row, class) cells rows are not split by racks: memory and time would grow with their product.
@@ -166,15 +176,15 @@ def _within_classes(
 ) -> IntArray:
     """Levels each class over its members, who are alike."""
     members = np.argsort(frame.of_class, kind="stable")
-    start = np.cumsum(frame.size) - frame.size
+    start = offsets(frame.size)
     owner: IntArray = members[start[to_class]].astype(np.int32)
     position = np.empty(len(members), dtype=np.int32)
-    position[members] = np.arange(len(members)) - np.repeat(start, frame.size)
+    position[members] = ordinals(frame.size)
     for c in np.flatnonzero(frame.size > 1):
         mine = np.flatnonzero(to_class == c)
         if not len(mine):
             continue
-        alike = members[start[c] : start[c] + frame.size[c]]
+        alike = members[start[c] : start[c + 1]]
         was = np.where(kept[mine] >= 0, position[kept[mine]], NOBODY).astype(np.int32)
         owner[mine] = alike[spread(cluster, flats[mine], was, np.full(len(alike), NO_RACK, dtype=np.int32))]
     return owner

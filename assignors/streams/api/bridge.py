@@ -10,12 +10,11 @@ from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, Rag
 from bellwether_kafka.assignors.streams.api.assignment import (
     AssignedTask,
     KafkaStreamsAssignment,
-    TaskAssignment,
     TaskType,
 )
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
-from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssignmentError, check, snapshot
+from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssignmentError
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskTable
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
@@ -53,17 +52,6 @@ def _read_only(table: _Table) -> _Table:
         elif isinstance(value, Ragged | TaskTable):
             arrays[field.name] = _read_only(value)
     return replace(table, **arrays)  # type: ignore[arg-type]  # each of these fields with its own type
-
-
-def to_plan(view: StreamsView, assignment: TaskAssignment) -> StreamsPlan:
-    """The plan that an assignment describes. Nothing in it is a warm-up: the API has no word for that.
-
-    Raises InvalidAssignmentError where it breaks a rule, MalformedAssignmentError where it is no assignment at all.
-    """
-    state = ApplicationState(view, AssignmentConfigs())
-    entries = snapshot(assignment)
-    check(state, entries)
-    return plan_of(state, entries)
 
 
 def plan_of(state: ApplicationState, entries: Sequence[Entry]) -> StreamsPlan:

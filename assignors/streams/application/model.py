@@ -161,6 +161,12 @@ class AssignmentConfigs:
     rack_aware_non_overlap_cost: int | None = None
     rack_aware_assignment_strategy: str = NO_STRATEGY
 
+    def rack_costs(self, traffic: int, non_overlap: int) -> tuple[int, int]:
+        """(traffic cost, non-overlap cost) as configured, else these."""
+        costs = (self.rack_aware_traffic_cost, traffic), (self.rack_aware_non_overlap_cost, non_overlap)
+        configured, stay = (stock if cost is None else cost for cost, stock in costs)
+        return configured, stay
+
     def __post_init__(self) -> None:
         _check_integer("acceptable.recovery.lag", self.acceptable_recovery_lag, 0, PINNED)
         _check_integer("max.warmup.replicas", self.max_warmup_replicas, 1)

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from bellwether_kafka.assignors.java import uuid_hash
-from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.shared import IntArray, LongArray, ordinals
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
 from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
@@ -104,11 +104,7 @@ class HighAvailability:
 
     @property
     def stateful_costs(self) -> tuple[int, int]:
-        traffic, non_overlap = self.configs.rack_aware_traffic_cost, self.configs.rack_aware_non_overlap_cost
-        return (
-            STATEFUL_TRAFFIC_COST if traffic is None else traffic,
-            STATEFUL_NON_OVERLAP_COST if non_overlap is None else non_overlap,
-        )
+        return self.configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
 
     def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
         if self.racks is None or not len(tasks):
@@ -134,8 +130,7 @@ def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
             low = level + 1
     requests = np.maximum(low * capacity - counts, 0)
     process = np.repeat(np.arange(len(counts), dtype=np.int32), requests)
-    served = np.arange(len(process)) - np.repeat(np.cumsum(requests) - requests, requests)
-    load = (counts[process] + served) / capacity[process]
+    load = (counts[process] + ordinals(requests)) / capacity[process]
     dealt: IntArray = process[np.lexsort((process, load))[:tasks]]
     return dealt
 

@@ -189,11 +189,7 @@ class StickyTask:
 
     @property
     def _stateful_costs(self) -> tuple[int, int]:
-        traffic, non_overlap = self._configs.rack_aware_traffic_cost, self._configs.rack_aware_non_overlap_cost
-        return (
-            STATEFUL_TRAFFIC_COST if traffic is None else traffic,
-            STATEFUL_NON_OVERLAP_COST if non_overlap is None else non_overlap,
-        )
+        return self._configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
 
 
 def previous_owners(view: StreamsView) -> IntArray:

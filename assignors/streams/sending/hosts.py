@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, ordinals
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap
 from bellwether_kafka.protocol.messages import AssignmentInfo
 from bellwether_kafka.protocol.primitives import HostInfo, TopicPartition, Writer
 
 _DICTIONARY_FROM = 5
 _STANDBY_HOSTS_FROM = 6
-_ERROR_FROM = 4
 _HOSTS_FROM = 2
 
 
@@ -79,7 +78,7 @@ def _indexed(
     writer: Writer, hosts: tuple[HostInfo, ...], held: tuple[IntArray, ...], tasks: TaskMap, number: IntArray
 ) -> None:
     writer.int32(len(hosts))
-    partition = _partition_numbers(tasks)
+    partition = ordinals(tasks.cluster.counts)
     for host, flats in zip(hosts, held, strict=True):
         writer.utf(host.host)
         writer.int32(host.port)
@@ -100,11 +99,6 @@ def _plain_tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int) -
     return info.encode()[lists:]
 
 
-def _partition_numbers(tasks: TaskMap) -> LongArray:
-    cluster = tasks.cluster
-    return np.arange(cluster.partition_total) - np.repeat(cluster.first[:-1], cluster.counts)
-
-
 def _by_task(tasks: TaskMap) -> Ragged:
     """The source partitions of every task, ascending."""
     flats: LongArray = np.flatnonzero(tasks.task_of != NOBODY)
@@ -116,9 +110,8 @@ def _grouped(host: IntArray, task: IntArray, flats: Ragged, hosts: int) -> tuple
     """Flat partitions per host of the (host, task) pairs."""
     told = host != NOBODY
     host, task = host[told], task[told]
-    sizes = flats.first[task + 1] - flats.first[task]
-    begin = np.repeat(flats.first[task] - (np.cumsum(sizes) - sizes), sizes)
-    found = flats.values[begin + np.arange(len(begin))]
+    sizes = np.diff(flats.first)[task]
+    found = flats.values[np.repeat(flats.first[task], sizes) + ordinals(sizes)]
     owner = np.repeat(host, sizes)
     order = np.lexsort((found, owner))
     bounds = np.cumsum(np.bincount(owner, minlength=hosts))[:-1]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bellwether_kafka.assignors.java import task_set_order
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, task_code
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, offsets, task_code
 from bellwether_kafka.assignors.streams.application import UNKNOWN_OFFSET_SUM, StreamsPlan, StreamsView
 
 Tasks = Sequence[int]
@@ -34,7 +34,7 @@ def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
         return _alone(view, plan)
     kinds = _by_process(view, plan)
     previous = _previous(view)
-    first = np.concatenate([[0], np.cumsum(view.capacity)]).tolist()
+    first = offsets(view.capacity).tolist()
     subtopology, partition = view.tasks.subtopology.tolist(), view.tasks.partition.tolist()
 
     def hashed(tasks: Tasks) -> list[int]:

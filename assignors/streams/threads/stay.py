@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, look_up
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, look_up, offsets
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView
 
 
@@ -47,7 +47,7 @@ class _Threads:
         counted: BoolArray,
     ) -> None:
         self._threads = threads
-        self._first = np.cumsum([0, *view.capacity.tolist()]).tolist()
+        self._first = offsets(view.capacity).tolist()
         self._process = plan.active
         self._free = np.flatnonzero(movable & ~here).tolist()
         self._running = np.flatnonzero(movable & here).tolist()

@@ -30,9 +30,8 @@ from bellwether_kafka.assignors.streams.application.model import (
     StreamsView,
 )
 from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
-from bellwether_kafka.assignors.streams.placing.rack_aware import optimize_active
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
-from tests.differential.rack_costs import active_cost, optimize_standby, standby_cost
+from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, as_active
 from tests.differential.thread_problems import ThreadProblem
 from tests.interop.support.jvm import MissingToolError, java

@@ -132,6 +132,18 @@ def test_members_only_get_what_they_subscribe_to() -> None:
     assert sorted(np.bincount(owner[:4], minlength=2).tolist()) == [2, 2]
 
 
+def test_topics_with_little_load_are_levelled_among_those_who_read_them() -> None:
+    cluster = ClusterView.of({"heavy": [[None]] * 4, "light": [[None]] * 6})
+    members = [MemberView("a", None, ("heavy",)), MemberView("b", None, ("light",)), MemberView("c", None, ("light",))]
+    before = np.array([0] * 4 + [1] * 6, dtype=np.int32)
+    group = GroupView.of(cluster, members, remembered=before, remembered_generation=0)
+    weights = Weights(
+        {TopicPartition(t, p): 1_000.0 if t == "heavy" else 5.0 for t in cluster.topics for p in range(6)}
+    )
+    owner = LoadAware(weights, rules=Rules(moves_max=9)).place(group, cluster)
+    assert np.bincount(owner[4:]).tolist() == [0, 3, 3]
+
+
 @pytest.mark.parametrize("absurd", [float("nan"), float("inf"), -1.0])
 def test_estimates_that_are_no_rates_old_or_early_are_refused_by_name(absurd: float) -> None:
     now = 10_000_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import flow
-from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
+from bellwether_kafka.assignors.shared.flow import FlowProblem, _stable_order, optimise
 from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.model import NOBODY
 
@@ -129,6 +129,15 @@ def test_classes_of_tasks_cost_no_more_than_tasks_one_by_one(seed: int, limited:
         placement = optimise(given)
         assert given.fits(placement)
         assert given.total(placement) == cheapest_task_by_task(given)
+
+
+@pytest.mark.parametrize("bits", [1, 16, 17, 31, 32, 33, 48, 49])
+def test_codes_of_any_size_are_sorted_and_equals_stay_in_order(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    codes = rng.integers(0, 1 << bits, 50).repeat(2)
+    rng.shuffle(codes)
+    codes[:2] = (1 << bits) - 1
+    assert _stable_order(codes, 1 << bits).tolist() == np.argsort(codes, kind="stable").tolist()
 
 
 def test_what_fits() -> None:

@@ -12,6 +12,7 @@ from bellwether_kafka.assignors.shared.model import (
     Plan,
 )
 from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.scenes import claimed_by
 
 CLUSTER = ClusterView.of(
     {"b": [["r2", "r1"], [None, "r1"], ["r1", "r2"]], "a": [["r3"], []], "c": []},
@@ -64,7 +65,7 @@ def test_claims_are_sorted_and_those_of_nothing_known_are_left_out() -> None:
         [[("b", 2), ("a", 1), ("b", 3), ("zz", 0), ("a", 1)], [], [TopicPartition("a", 0)]],
         remembered_generation=2,
     )
-    assert [group.claimed_by(m).tolist() for m in range(3)] == [[1, 4], [], [0]]
+    assert [claimed_by(group, m).tolist() for m in range(3)] == [[1, 4], [], [0]]
     assert [topics.tolist() for topics in group.topic_sets] == [[0, 1], []]
     assert group.topic_set.tolist() == [0, 1, 0]
     assert group.sets_in_use.tolist() == [0, 1]

@@ -32,7 +32,7 @@ from bellwether_kafka.coordinator.control.topic import (
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
 from bellwether_kafka.coordinator.membership.commands import Fatal
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import Event, OrdersStand, TurnChanged
+from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, Event, OrdersStand
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from tests.unit.coordinator.membership.playbook import Play
@@ -96,7 +96,7 @@ class Group:
         return next((event for event in reversed(self.posted) if isinstance(event, OrdersStand)), None)
 
     def turn(self) -> str:
-        return next((e.reason for e in reversed(self.posted) if isinstance(e, TurnChanged) and e.ours), "")
+        return next((e.reason for e in reversed(self.posted) if isinstance(e, ActiveRoleChanged) and e.ours), "")
 
 
 class Sidecar:
@@ -173,7 +173,7 @@ def test_of_two_sidecars_one_is_told_to_lead_and_when_it_dies_the_other(brokers:
         await until(lambda: bool(first.group.turn()))
         await asyncio.sleep(5 * BEAT_S)
         # With such quick beats both may claim at once; then the second has made way by now.
-        assert (first.group.membership.our_turn, second.group.membership.our_turn) == (True, False)
+        assert (first.group.membership.has_active_role, second.group.membership.has_active_role) == (True, False)
         assert second.reports[-1].living == 1
         await first.die()
         await until(lambda: second.group.turn() == "the beat of a has stopped")
@@ -203,9 +203,9 @@ def test_a_group_that_one_sidecar_has_given_up_is_taken_by_another(brokers: Embe
         await until(lambda: bool(first.group.turn()))
         await asyncio.sleep(5 * BEAT_S)
         first.group.fatal = Fatal("an error of ours ended it", 1)
-        await until(lambda: second.group.membership.our_turn)
+        await until(lambda: second.group.membership.has_active_role)
         await asyncio.sleep(5 * BEAT_S)
-        assert second.group.membership.our_turn, "the first, which lives on, does not want it back"
+        assert second.group.membership.has_active_role, "the first, which lives on, does not want it back"
         await first.close()
         await second.close()
 

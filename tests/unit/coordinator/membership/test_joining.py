@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.membership.commands import (
     Sync,
 )
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS
-from bellwether_kafka.coordinator.membership.events import ComparisonReady, DescribedMember, TurnChanged
+from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, ComparisonReady, DescribedMember
 from bellwether_kafka.coordinator.membership.rules import empty_assignment
 from bellwether_kafka.coordinator.membership.rules import subscription as own_subscription
 from bellwether_kafka.coordinator.membership.transitions import State
@@ -158,7 +158,7 @@ def test_a_member_of_the_application_that_has_no_work_keeps_its_instance_id(
 
 def test_sidecars_of_one_set_may_have_client_ids_of_their_own() -> None:
     play = Play(instance_id="pay-1", client_id="pod-2", standby=True).found()
-    play.tell(TurnChanged(ours=True, reason="it hands over")).described(
+    play.tell(ActiveRoleChanged(ours=True, reason="it hands over")).described(
         "Stable", seen("a"), static("pod-1", b""), protocol="range"
     )
     assert play.kinds() == ["Join"]

@@ -10,8 +10,8 @@ from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 LEAVE = e.OrdersStand("eve has ordered leave", "")
 PAUSE = e.OrdersStand("", "eve has ordered pause")
 NOTHING = e.OrdersStand("", "")
-TURN = e.TurnChanged(ours=True, reason="the beat of a has stopped")
-NOT_OURS = e.TurnChanged(ours=False, reason="b leads it")
+TURN = e.ActiveRoleChanged(ours=True, reason="the beat of a has stopped")
+NOT_OURS = e.ActiveRoleChanged(ours=False, reason="b leads it")
 FENCED = 82
 
 
@@ -84,7 +84,7 @@ def test_a_standby_watches_until_it_is_its_turn() -> None:
     assert play.state is State.WATCHING
     play.run(60)
     play.described("Empty")
-    assert play.state is State.WATCHING, "even an empty group is for the sidecar whose turn it is"
+    assert play.state is State.WATCHING, "even an empty group is for the active sidecar"
     play.tell(TURN)
     play.described("Stable", seen("x", "bellwether"), seen("a"), protocol="range")
     assert play.sent(c.Join).instance_id == "bellwether"
@@ -99,7 +99,7 @@ def test_a_fenced_sidecar_of_a_set_becomes_an_observer() -> None:
     play.run(1, heartbeats=FENCED)
     assert play.state is State.WATCHING
     assert not any(isinstance(command, (c.Fatal, c.Leave)) for command in play.seen)
-    assert not play.machine.our_turn
+    assert not play.machine.has_active_role
 
 
 def test_who_is_fenced_by_nobody_it_knows_waits_ever_longer_before_it_comes_back() -> None:
@@ -160,13 +160,13 @@ def test_a_round_ordered_by_nobodys_leader_is_no_round() -> None:
 
 
 def test_the_same_turn_told_twice_changes_nothing() -> None:
-    play = Play().stable().tell(e.TurnChanged(ours=True, reason=""))
+    play = Play().stable().tell(e.ActiveRoleChanged(ours=True, reason=""))
     assert (play.state, play.kinds()) == (State.STABLE, [])
 
 
 def test_a_turn_that_comes_while_we_lead_already_starts_nothing() -> None:
-    play = Play().stable().tell(e.TurnChanged(ours=False, reason="another leads"))
-    play.tell(e.TurnChanged(ours=True, reason=""))
+    play = Play().stable().tell(e.ActiveRoleChanged(ours=False, reason="another leads"))
+    play.tell(e.ActiveRoleChanged(ours=True, reason=""))
     assert "FindCoordinator" not in play.kinds()
 
 

@@ -61,7 +61,7 @@ Begin = Callable[..., Play]
 
 def standby(**settings: object) -> Play:
     """One of several sidecars, and the one that is to lead."""
-    return Play(standby=True, **STATIC, **settings).tell(e.TurnChanged(ours=True, reason=""))
+    return Play(standby=True, **STATIC, **settings).tell(e.ActiveRoleChanged(ours=True, reason=""))
 
 
 def until(play: Play, kind: type[c.Command]) -> Play:

@@ -152,16 +152,19 @@ def test_absurd_counts_allocate_nothing(absurd: int, members: int, reader: Reade
         tracemalloc.stop()
 
 
-def test_assignments_are_those_of_the_plain_encoder() -> None:
+@pytest.mark.parametrize("version", range(4))
+def test_assignments_are_those_of_the_plain_encoder(version: int) -> None:
     owner = owners(0, 2, 0, -1, 2, 2, 0, -1, 1)
-    blobs = write_assignments(NAMES, FIRST, owner, 4, version=3, user_data={1: b"echo", 3: b""})
+    blobs = write_assignments(NAMES, FIRST, owner, 4, version=version, user_data={1: b"echo", 3: b""})
     plain = [
-        ConsumerProtocolAssignment(3, (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition(NAMES[2], 2))),
-        ConsumerProtocolAssignment(3, (TopicPartition(NAMES[2], 4),), b"echo"),
         ConsumerProtocolAssignment(
-            3, (TopicPartition("a", 1), TopicPartition(NAMES[2], 0), TopicPartition(NAMES[2], 1))
+            version, (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition(NAMES[2], 2))
         ),
-        ConsumerProtocolAssignment(3, (), b""),
+        ConsumerProtocolAssignment(version, (TopicPartition(NAMES[2], 4),), b"echo"),
+        ConsumerProtocolAssignment(
+            version, (TopicPartition("a", 1), TopicPartition(NAMES[2], 0), TopicPartition(NAMES[2], 1))
+        ),
+        ConsumerProtocolAssignment(version, (), b""),
     ]
     assert blobs == [message.encode() for message in plain]
     assert owner_of(blobs, NAMES, FIRST).tolist() == owner.tolist()
@@ -182,8 +185,9 @@ def test_more_members_than_sixteen_bits() -> None:
 
 def test_what_cannot_be_written() -> None:
     good = owners(*[0] * 9)
-    with pytest.raises(LocalProtocolError, match="version 4"):
-        write_assignments(NAMES, FIRST, good, 1, version=4)
+    for version in (4, -1):
+        with pytest.raises(LocalProtocolError, match=f"version {version}"):
+            write_assignments(NAMES, FIRST, good, 1, version=version)
     with pytest.raises(LocalProtocolError, match="userData"):
         write_assignments(NAMES, FIRST, good, 1, user_data={1: b""})
     with pytest.raises(LocalProtocolError, match="owners of 8"):

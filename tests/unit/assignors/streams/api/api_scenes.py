@@ -7,13 +7,16 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment
-from bellwether_kafka.assignors.streams.api.bridge import from_view
+from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
+from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
+from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError, check, snapshot
 from bellwether_kafka.assignors.streams.application.model import (
     LATEST_OFFSET,
     AssignmentConfigs,
     ProcessView,
+    StreamsPlan,
     StreamsView,
     Subtopology,
 )
@@ -151,3 +154,23 @@ def _reported(process: Process, number: Mapping[TaskId, int], stateful: Sequence
     running = {number[task(x)]: LATEST_OFFSET for x in process.active}
     lags = running | {number[task(x)]: lag for x, lag in process.lags.items()}
     return {i: lag for i, lag in lags.items() if stateful[i]}
+
+
+def to_plan(view: StreamsView, assignment: TaskAssignment) -> StreamsPlan:
+    """The plan that an assignment describes. Nothing in it is a warm-up: the API has no word for that.
+
+    Raises InvalidAssignmentError where it breaks a rule, MalformedAssignmentError where it is no assignment at all.
+    """
+    state = ApplicationState(view, AssignmentConfigs())
+    entries = snapshot(assignment)
+    check(state, entries)
+    return plan_of(state, entries)
+
+
+def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
+    """The first error of the assignment, NONE if it is valid. Raises MalformedAssignmentError."""
+    try:
+        check(application_state, snapshot(task_assignment))
+    except InvalidAssignmentError as invalid:
+        return invalid.error
+    return AssignmentError.NONE

@@ -11,16 +11,23 @@ from bellwether_kafka.assignors.streams.api.assignment import (
     TaskType,
 )
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
-from bellwether_kafka.assignors.streams.api.bridge import from_plan, from_view, to_plan
+from bellwether_kafka.assignors.streams.api.bridge import from_plan, from_view
 from bellwether_kafka.assignors.streams.api.validation import (
     InvalidAssignmentError,
     MalformedAssignmentError,
-    validate_task_assignment,
 )
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.unit.assignors.streams import scenes
-from tests.unit.assignors.streams.api.api_scenes import Application, Process, assigned, process_id, task
+from tests.unit.assignors.streams.api.api_scenes import (
+    Application,
+    Process,
+    assigned,
+    process_id,
+    task,
+    to_plan,
+    validate_task_assignment,
+)
 from tests.unit.assignors.streams.world import placed
 
 APP = Application(stateful=(2,), stateless=(1,))
