@@ -54,6 +54,7 @@ ANY = ""
 FORK = multiprocessing.get_context("fork")
 
 Equivalent = tuple[str, str, str, str]  # file, function, line before, line after
+EVERYTHING = ("", MODULE)
 Called = dict[tuple[str, str], dict[str, float]]  # (path, function): what calls it, and how long that takes
 
 
@@ -142,11 +143,11 @@ class _Survey:
         finally:
             sys.setprofile(None)
             taken_s = time.perf_counter() - begin
+            self.calls[EVERYTHING][item.nodeid] = taken_s
             for code in codes:
                 path = self._real_path(code.co_filename)
                 if path:
-                    for name in (code.co_qualname.split(".<locals>")[0], MODULE):
-                        self.calls[path, name][item.nodeid] = taken_s
+                    self.calls[path, code.co_qualname.split(".<locals>")[0]][item.nodeid] = taken_s
 
 
 def _path_in_product(file: str) -> str:
@@ -169,8 +170,8 @@ def _be_silent() -> None:
 
 
 def _tests_of(mutant: Mutant, called: Called) -> list[dict[str, float]]:
-    """Those beside it, then all others that call it. What runs at import may show in whatever uses the module."""
-    tests = called.get((mutant.path, mutant.function)) or called.get((mutant.path, MODULE), {})
+    """Those beside it, then all others that call it. What runs when a module is imported may show anywhere."""
+    tests = called.get((mutant.path, mutant.function), called[EVERYTHING])
     beside = f"tests/unit/{Path(mutant.path).parent}/"
     near = {test: taken_s for test, taken_s in tests.items() if test.startswith(beside)}
     return [stage for stage in (near, {t: s for t, s in tests.items() if t not in near}) if stage]
