@@ -1,49 +1,46 @@
-"""Codes in arrays: held to Python's own sets, dicts and counters."""
-
-from itertools import pairwise
-from random import Random
+"""Idioms on integer arrays: codes of pairs, rows of different lengths, runs."""
 
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import numbering
-from bellwether_kafka.assignors.shared.arrays import among, distinct, starts
-from bellwether_kafka.assignors.shared.numbering import numbered
+from bellwether_kafka.assignors.shared.arrays import Ragged, look_up, offsets, ordinals, task_code
+from bellwether_kafka.assignors.shared.model import NOBODY
 
 
-def random_codes(seed: int) -> list[int]:
-    random = Random(seed)
-    return [random.randrange(30) for _ in range(random.choice([0, 1, 2, 20, 100]))]
+def test_codes_of_pairs_ascend_by_process_then_task_and_come_apart_again() -> None:
+    process, task = np.array([0, 0, 2], dtype=np.int32), np.array([1, 4, 0], dtype=np.int32)
+    code = task_code(process, task, 5)
+    assert code.tolist() == [1, 4, 10]
+    assert [part.tolist() for part in np.divmod(code, 5)] == [[0, 0, 2], [1, 4, 0]]
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("table", [True, False], ids=["with a table", "by sorting"])
-def test_equal_codes_have_equal_numbers_in_ascending_order(
-    seed: int, table: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not table:
-        monkeypatch.setattr(numbering, "_DIRECT", 0)
-    codes = random_codes(seed)
-    known, number = numbered(np.array(codes, dtype=np.int64), 30)
-    assert known.tolist() == sorted(set(codes))
-    assert number.tolist() == [sorted(set(codes)).index(code) for code in codes]
+def test_codes_are_as_wide_as_the_largest_groups_need() -> None:
+    code = task_code(np.array([100_000], dtype=np.int32), np.array([7], dtype=np.int32), 1_000_000)
+    assert code.tolist() == [100_000_000_007]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_distinct_codes_ascend(seed: int) -> None:
-    codes = random_codes(seed)
-    assert distinct(np.array(codes, dtype=np.int64)).tolist() == sorted(set(codes))
+@pytest.mark.parametrize(("values", "missing"), [([5, 6], NOBODY), ([True, False], False)])
+def test_nobody_is_answered_for(values: list[int], missing: int) -> None:
+    found = look_up(np.array(values), np.array([1, NOBODY, 0]), missing)
+    assert found.tolist() == [values[1], missing, values[0]]
+    assert found.dtype == np.array(values).dtype
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_which_codes_are_known(seed: int) -> None:
-    codes, known = random_codes(seed), sorted(set(random_codes(seed + 100)))
-    found = among(np.array(codes, dtype=np.int64), np.array(known, dtype=np.int64))
-    assert found.tolist() == [code in known for code in codes]
+def test_rows_of_different_lengths() -> None:
+    ragged = Ragged.of_rows([[3, 4], [], [9]])
+    assert [ragged[row].tolist() for row in range(3)] == [[3, 4], [], [9]]
+    assert ragged.row.tolist() == [0, 0, 2]
+    assert ragged.span(2) == slice(2, 3)
+    assert ragged.codes(10).tolist() == [3, 4, 29]
+    again = Ragged.of_codes(ragged.codes(10), 10, 3)
+    assert (again.values.tolist(), again.first.tolist()) == (ragged.values.tolist(), ragged.first.tolist())
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_where_the_entries_of_each_row_begin(seed: int) -> None:
-    rows = sorted(random_codes(seed))
-    first = starts(np.array(rows, dtype=np.int64), 30)
-    assert [rows[a:b] for a, b in pairwise(first.tolist())] == [[row] * rows.count(row) for row in range(30)]
+def test_no_rows_and_no_tasks() -> None:
+    assert Ragged.of_rows([]).first.tolist() == [0]
+    assert Ragged.of_codes(np.zeros(0, dtype=np.int64), 0, 2).first.tolist() == [0, 0, 0]
+
+
+def test_runs() -> None:
+    assert offsets([2, 0, 3]).tolist() == [0, 2, 2, 5]
+    assert ordinals(np.array([2, 0, 3])).tolist() == [0, 1, 0, 1, 2]

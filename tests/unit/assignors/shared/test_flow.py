@@ -255,3 +255,14 @@ def test_large_codes_are_sorted_in_steps() -> None:
     codes = np.random.default_rng(5).integers(0, 1 << 40, 2_000)
     codes[::3] = codes[0]
     assert flow._stable_order(codes, 1 << 40).tolist() == np.argsort(codes, kind="stable").tolist()
+
+
+def test_a_network_that_is_too_small_is_filled_whatever_it_costs() -> None:
+    """Both sources may use the middle node, which has room for three; one unit must go back for another way."""
+    network = Network(5)
+    network.excess = [2, 3, 0, 0, -9]
+    network.add([2, 3], [4, 4], [3, 1], [5, 7])
+    arcs = network.add([0, 0, 1], [2, 3, 2], [2, 1, 3], [0, 90, 0])
+    network.saturate()
+    assert network.excess == [0, 1, 0, 0, -5]
+    assert network.flow(arcs) == [1, 1, 2]
