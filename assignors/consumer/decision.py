@@ -31,6 +31,9 @@ from bellwether_kafka.assignors.shared import (
     Moves,
     Plan,
     RawGroup,
+    Refusal,
+    RefusalCause,
+    RefusalError,
     StageReport,
     UnknownNameError,
     freeze,
@@ -43,10 +46,6 @@ ASSIGNMENT_VERSION = 1
 # sarama never writes a subscription above this version (reference §2.6).
 _HIGHEST_SARAMA_VERSION = 2
 _LISTED = 5
-
-
-class DecisionError(Exception):
-    """No valid plan could be made; nothing was decided and nothing must be sent."""
 
 
 @dataclass(frozen=True, eq=False)  # no slots: what only people and later rounds want is made when it is asked for
@@ -102,14 +101,16 @@ class Decision:
         )
 
 
-def decide(raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0) -> Decision:
-    """Decides one round. Pure: equal arguments give equal decisions. Raises DecisionError and nothing else."""
+def decide(
+    raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0
+) -> Decision | Refusal:
+    """Decides one round. Pure: equal arguments give equal answers. Never raises."""
     try:
         return _decide(raw, cluster, memory, policy, now_ms, seed)
-    except DecisionError:
-        raise
-    except Exception as error:
-        raise DecisionError(f"no plan for group {raw.group_id}: {error!r}") from error
+    except RefusalError as error:
+        return error.refusal
+    except Exception as error:  # noqa: BLE001 - members and plug-ins are anybody's; a raise would park the group
+        return Refusal(RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}")
 
 
 def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int) -> Decision:
@@ -140,7 +141,7 @@ def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, no
 
 
 def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[StageReport, ...], tuple[str, ...]]:
-    """The policy's plan if it is valid, else a plain sticky one and a warning. Raises DecisionError."""
+    """The policy's plan if it is valid, else a plain sticky one and a warning. Raises RefusalError."""
     try:
         plan, stages = run(policy.chain(problem.group.protocol), problem, policy.clock)
         plan = _finish(problem, plan)
@@ -156,7 +157,8 @@ def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[StageReport, ..
     plan = _finish(problem, plan)
     findings = _findings(problem, plan)
     if findings:
-        raise DecisionError(f"no valid plan for group {problem.group.group_id}: {'; '.join(findings)}")
+        reason = f"no valid plan for group {problem.group.group_id}: {'; '.join(findings)}"
+        raise RefusalError(RefusalCause.PLAN, reason)
     return plan, stages, (f"policy {policy.name} gave no valid plan, sticky was used instead: {reason}",)
 
 

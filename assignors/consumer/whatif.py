@@ -15,6 +15,7 @@ from bellwether_kafka.assignors.shared import (
     Memory,
     RawGroup,
     RawMember,
+    Refusal,
     WhatIfError,
 )
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
@@ -48,11 +49,13 @@ def changed(raw: RawGroup, cluster: ClusterView, change: Change) -> tuple[RawGro
 
 def rounds(raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int) -> tuple[Decision, ...]:
     """Decisions until nothing is withheld and nothing moves: the first is what the change causes at once. `memory` is
-    of the generation before it."""
+    of the generation before it. Raises WhatIfError."""
     made: list[Decision] = []
     while len(made) < ROUNDS_MAX:
         joined = _claiming(raw, memory) if policy.cooperative(raw.protocol) else raw
         decision = decide(replace(joined, generation=memory.generation + 1), cluster, memory, policy, now_ms)
+        if isinstance(decision, Refusal):
+            raise WhatIfError(f"It could not be led then: {decision.reason}.")
         if made and not decision.moves.moved and not decision.moves.new and not decision.followup:
             break
         made.append(decision)

@@ -24,7 +24,7 @@ from bellwether_kafka.assignors.shared.model import (
 from bellwether_kafka.assignors.shared.moves import Moves, moves
 from bellwether_kafka.assignors.shared.numbering import numbered
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError, _listed, load_plugins
-from bellwether_kafka.assignors.shared.refusal import Cause, RefusalError
+from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
 from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule
 from bellwether_kafka.assignors.shared.stage_report import Clock, StageReport, no_clock
 from bellwether_kafka.assignors.shared.weights import Weight, Weights, heaviest
@@ -37,7 +37,6 @@ __all__ = [
     "NO_RACK",
     "Balancer",
     "BoolArray",
-    "Cause",
     "Change",
     "Clock",
     "ClusterView",
@@ -54,6 +53,8 @@ __all__ = [
     "Plan",
     "RawGroup",
     "RawMember",
+    "Refusal",
+    "RefusalCause",
     "RefusalError",
     "Rule",
     "Rules",

@@ -1,7 +1,7 @@
 """Plans for Kafka Streams applications: KIP-441, KIP-924 and KIP-925, from bytes to a decision."""
 
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams, stock
-from bellwether_kafka.assignors.streams.decision import CopyLag, ProcessSummary, StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.decision import CopyLag, ProcessSummary, StreamsDecision
 from bellwether_kafka.assignors.streams.plugin_runner import PluginError, PluginHealth, load_task_assignor, run_plugin
 from bellwether_kafka.assignors.streams.slimming import without_host_maps
 from bellwether_kafka.assignors.streams.whatif import Held, rounds_of_tasks
@@ -14,7 +14,6 @@ __all__ = [
     "PluginError",
     "PluginHealth",
     "ProcessSummary",
-    "StepAside",
     "StreamsDecision",
     "decide_streams",
     "load_task_assignor",

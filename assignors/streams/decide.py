@@ -1,6 +1,6 @@
 """The pure function of a Streams group's leader: the bytes of a JoinGroup answer in, those of SyncGroup out.
 
-It never raises: where no valid plan can be sent, the answer is a StepAside with its reason, and a Java member leads.
+It never raises: where no valid plan can be sent, the answer is a Refusal with its reason, and a Java member leads.
 """
 
 from collections.abc import Callable, Collection
@@ -12,11 +12,12 @@ import numpy as np
 from bellwether_kafka.assignors.shared import (
     NOBODY,
     BoolArray,
-    Cause,
     ClusterView,
     IntArray,
     LongArray,
     RawGroup,
+    Refusal,
+    RefusalCause,
     RefusalError,
     among,
     moves,
@@ -32,7 +33,7 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
     build_tasks,
 )
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members import (
     SHUTDOWN_REQUESTED,
     Claims,
@@ -153,7 +154,7 @@ def decide_streams(
     seed: int = 0,
     *,
     assignors: Assignors = STOCK,
-) -> StreamsDecision | StepAside:
+) -> StreamsDecision | Refusal:
     """Decides one round. Pure: equal arguments give equal answers. Never raises.
 
     `cluster` holds `topology.topics` and whatever members subscribe to; `ends` what `wanted_offsets` asks for.
@@ -167,10 +168,10 @@ def decide_streams(
         if decoded.shutdown or not decoded.members:
             return _without_work(work, cluster, topology)
         return _decide(work, cluster, ends, topology)
-    except RefusalError as refusal:
-        return StepAside(raw, refusal.cause, refusal.reason, tuple(warnings))
+    except RefusalError as error:
+        return replace(error.refusal, warnings=tuple(warnings))
     except Exception as error:  # noqa: BLE001 - members, plug-ins and files are anybody's; a raise would park the group
-        return StepAside(raw, Cause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
+        return Refusal(RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
 
 
 def own_subscription(topics: tuple[str, ...] | list[str], process_id: ProcessId = NO_PROCESS) -> bytes:
@@ -194,7 +195,9 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
     reports = read_reports(decoded, tasks)
     wrong = contradictions(decoded, tasks, claims, reports, memory)
     if wrong:
-        raise RefusalError(Cause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}")
+        raise RefusalError(
+            RefusalCause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}"
+        )
     dated = streams_view(decoded, crew, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
     recalled, promised_to = None, dated.view.home
     if trouble is None and work.policy == STREAMS_HA:
@@ -238,7 +241,7 @@ def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
     plan = work.assignors.fallback(view, work.configs)
     findings = validate_plan(view, plan)
     if findings:
-        raise RefusalError(Cause.PLAN, f"no valid plan: {'; '.join(findings[:_LISTED])}")
+        raise RefusalError(RefusalCause.PLAN, f"no valid plan: {'; '.join(findings[:_LISTED])}")
     return plan
 
 
@@ -246,7 +249,7 @@ def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     threads = work.assignors.spread(view, plan)
     findings = validate_threads(view, plan, threads, work.crew)
     if findings:
-        raise RefusalError(Cause.PLAN, f"no valid plan on threads: {'; '.join(findings[:_LISTED])}")
+        raise RefusalError(RefusalCause.PLAN, f"no valid plan on threads: {'; '.join(findings[:_LISTED])}")
     return threads
 
 
@@ -281,7 +284,7 @@ def _sent(
     blobs = encode_assignments(tasks, maps, out)
     findings = validate_bytes(decoded, tasks, out, blobs)
     if findings:
-        raise RefusalError(Cause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
+        raise RefusalError(RefusalCause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
     before = np.append(crew.process, NOBODY)[view.running_on].astype(np.int32)
     held = work.memory.held if past.recalled is None else held_after(past.recalled, view, plan)
     return StreamsDecision(
@@ -336,7 +339,7 @@ def _assignments(raw: RawGroup, blobs: list[bytes]) -> tuple[tuple[str, bytes], 
     own = own_assignment()
     findings = validate_own(own)
     if findings:
-        raise RefusalError(Cause.PLAN, findings[0])
+        raise RefusalError(RefusalCause.PLAN, findings[0])
     theirs = iter(blobs)
     return tuple((m.member_id, own if m.member_id in raw.own_member_ids else next(theirs)) for m in raw.members)
 

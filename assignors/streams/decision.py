@@ -6,7 +6,6 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import (
     BoolArray,
-    Cause,
     ClusterView,
     IntArray,
     LongArray,
@@ -25,16 +24,6 @@ from bellwether_kafka.assignors.streams.application import (
 from bellwether_kafka.assignors.streams.members import Crew, StreamsMemory
 from bellwether_kafka.assignors.streams.sending import Outgoing
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StepAside:
-    """Nothing may be sent: leave the group, a Java member takes over. `reason` is a sentence for people."""
-
-    raw: RawGroup
-    cause: Cause
-    reason: str
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, Change, LongArray, Memory, RawMember, WhatIfError, among
+from bellwether_kafka.assignors.shared import NOBODY, Change, LongArray, Memory, RawMember, Refusal, WhatIfError, among
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members import StreamsMemory, assignment_info
 from bellwether_kafka.protocol.messages import (
     ConsumerProtocolAssignment,
@@ -105,7 +105,7 @@ def rounds_of_tasks(
         decision = decide_streams(
             raw, present.cluster, ends, topology, memory, configs, policy, now_ms, present.seed, assignors=assignors
         )
-        if isinstance(decision, StepAside):
+        if isinstance(decision, Refusal):
             raise WhatIfError(f"It could not be led then: {decision.reason}.")
         restoring = _restoring(decision)
         fresh = restoring.keys() - known

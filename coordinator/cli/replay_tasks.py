@@ -10,13 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bellwether_kafka.assignors.consumer import DecisionError
-from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.shared import RefusalCause, RefusalError, Weights
 from bellwether_kafka.assignors.streams import StreamsDecision
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE
 from bellwether_kafka.coordinator.planning import (
     ApplicationError,
-    StandAsideError,
     TaskRequest,
     UnreadableRoundError,
     load_application,
@@ -87,7 +85,7 @@ def _replayed(one: Record, recorded: Placed, policy: str, weights: Weights) -> R
     try:
         asked = unpack(one["inputs"])
         decision = _decided(asked, policy, weights)
-    except (UnreadableRoundError, DecisionError, StandAsideError) as error:
+    except (UnreadableRoundError, RefusalError) as error:
         return Replayed(*head, 0, count, count, failed=str(error))
     now, table = Placed.of(task_entries(decision)), decision.view.tasks
     names = [str(process.process_id) for process in decision.view.processes]
@@ -111,5 +109,5 @@ def _decided(asked: TaskRequest, policy: str, weights: Weights) -> StreamsDecisi
     try:
         assignors = load_application(replace(config, topology=None), lambda: weights).assignors
     except ApplicationError as error:
-        raise DecisionError(str(error)) from error
+        raise RefusalError(RefusalCause.CONFIG, str(error)) from error
     return make_tasks(assignors, replace(asked, config=config))[0]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from bellwether_kafka.assignors.consumer import DecisionError, Policy
-from bellwether_kafka.assignors.shared import DescribedMember, Weights
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import DescribedMember, RefusalError, Weights
 from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
 from bellwether_kafka.coordinator.kafka import (
@@ -47,7 +47,6 @@ from bellwether_kafka.coordinator.observation.observation import (
 )
 from bellwether_kafka.coordinator.planning import (
     Application,
-    PlanError,
     Planner,
     StatefulPlanner,
     StreamsConfig,
@@ -253,7 +252,7 @@ class GroupObserver:
             await planner.rebuild(memory, answer, "")
             partitions = await planner.compare(_dry(memory))
             return replace(seen, shadow=shadow_of(partitions.decision))
-        except (PlanError, DecisionError, TopologyError, ClusterUnreachableError) as error:
+        except (RefusalError, TopologyError, ClusterUnreachableError) as error:
             return replace(seen, trouble=f"no shadow plan: {error}")
 
     def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner | StreamsPlanner:

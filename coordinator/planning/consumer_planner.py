@@ -12,7 +12,6 @@ from functools import partial
 from bellwether_kafka.assignors.consumer import (
     LOAD_AWARE,
     Decision,
-    DecisionError,
     OperatorRules,
     Policy,
     decide,
@@ -27,6 +26,9 @@ from bellwether_kafka.assignors.shared import (
     Memory,
     RawGroup,
     RawMember,
+    Refusal,
+    RefusalCause,
+    RefusalError,
     Rule,
     Weights,
 )
@@ -37,7 +39,6 @@ from bellwether_kafka.coordinator.planning.fallback import (
     CHEAP_POLICY,
     PLAN_SHARE,
     Attempt,
-    NoAnswer,
     Source,
     first_valid,
     previous_answer,
@@ -47,7 +48,6 @@ from bellwether_kafka.coordinator.planning.planner import (
     METADATA_AGE_MS_MAX,
     RUNNING_PLANS_MAX,
     Compared,
-    PlanError,
     PlannedRound,
     PlanThreads,
     Rounds,
@@ -60,7 +60,7 @@ from bellwether_kafka.coordinator.planning.planner import (
 )
 from bellwether_kafka.coordinator.planning.solver import Solver
 
-__all__ = ["RUNNING_PLANS_MAX", "Comparison", "PlanError", "Planned", "Planner", "Timings", "in_thread", "worth_moving"]
+__all__ = ["RUNNING_PLANS_MAX", "Comparison", "Planned", "Planner", "Timings", "in_thread", "worth_moving"]
 
 # Of the time until the deadline. A plan takes milliseconds; without metadata there is none, and a leader that has none
 # gives the group away, so most of the time may go into the read.
@@ -110,24 +110,22 @@ class Planner:
         self._rules = rules
 
     async def plan(self, command: Decide) -> Planned:
-        """The answer for this generation before its deadline. Raises PlanError."""
+        """The answer for this generation before its deadline. Raises RefusalError."""
         began = self._clock()
         self._turn += 1
         raw = raw_group(self.group_id, command)
         if command.removed:
             self.memory = self.memory.renamed(heirs(command.removed, self.memory, raw))
+        trouble: tuple[str, ...] = ()
         try:
             topics, cluster = await self._metadata(raw, self._left(command) * METADATA_SHARE)
         except Exception as error:  # noqa: BLE001 - the reader is another library's world; without it there is still a plan
             topics, cluster = (), None
-            trouble = f"no metadata: {str(error) or type(error).__name__}"
+            trouble = (f"no metadata: {str(error) or type(error).__name__}",)
         metadata_s = self._clock() - began
         if cluster is not None:
             self._refuse_strangers(cluster)
-        outcome = await first_valid(self._attempts(raw, cluster, command))
-        if isinstance(outcome, NoAnswer):
-            reasons = outcome.reasons if cluster is not None else (trouble, *outcome.reasons)
-            raise PlanError("; ".join(reasons) or "no answer at all")
+        outcome = await first_valid(self._attempts(raw, cluster, command), trouble)
         timings = Timings(began, metadata_s, self._clock() - began - metadata_s)
         rack_aware = bool((outcome.decision.group.rack != NO_RACK).any())
         planned = Planned(outcome, topics, timings, rack_aware)
@@ -135,17 +133,20 @@ class Planner:
         return planned
 
     async def compare(self, command: Decide) -> Comparison:
-        """A dry plan against what the members hold. Raises PlanError."""
+        """A dry plan against what the members hold. Raises RefusalError."""
         raw = raw_group(self.group_id, command)
         try:
             topics, cluster = await self._metadata(raw, self._left(command) * METADATA_SHARE)
             decision, findings = await self._own(raw, cluster, self._left(command))
-        except (DecisionError, TimeoutError) as error:
-            raise PlanError(str(error) or "not ready in time") from error
+        except RefusalError:
+            raise
+        except TimeoutError as error:
+            raise RefusalError(RefusalCause.PLAN, str(error) or "not ready in time") from error
         except Exception as error:
-            raise PlanError(f"no metadata: {str(error) or type(error).__name__}") from error
+            reason = f"no metadata: {str(error) or type(error).__name__}"
+            raise RefusalError(RefusalCause.PLAN, reason) from error
         if findings:
-            raise PlanError("; ".join(findings))
+            raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
         rack_aware = bool((decision.group.rack != NO_RACK).any())
         return Comparison(decision, worth_moving(decision), topics, rack_aware)
 
@@ -198,9 +199,10 @@ class Planner:
         strangers = sorted(cluster.unreadable - self.memory.cluster.index.keys())
         if strangers:
             named = ", ".join(f"'{topic}'" for topic in strangers[:STRANGERS_SHOWN])
-            raise PlanError(
+            raise RefusalError(
+                RefusalCause.TOPICS,
                 f"metadata of {len(strangers)} subscribed topics cannot be read; grant our principal the ACL DESCRIBE"
-                f" on Topic {named}"
+                f" on Topic {named}",
             )
 
     def _left(self, command: Decide) -> float:
@@ -266,8 +268,10 @@ def make_plan(
     seed: int,
     message_bytes_max: int,
 ) -> tuple[Decision, tuple[str, ...]]:
-    """The plan and the guard's findings: what a thread or the solver's process does. Raises DecisionError."""
+    """The plan and the guard's findings: what a thread or the solver's process does. Raises RefusalError."""
     decision = decide(raw, cluster, memory, policy, now_ms, seed)
+    if isinstance(decision, Refusal):
+        raise decision.error()
     return decision, inspect(raw, decision, message_bytes_max=message_bytes_max)
 
 

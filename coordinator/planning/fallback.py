@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Generic, TypeVar
 
-from bellwether_kafka.assignors.consumer import STICKY_MIN_CHURN, Decision, DecisionError, Policy
-from bellwether_kafka.assignors.shared import RawGroup
+from bellwether_kafka.assignors.consumer import STICKY_MIN_CHURN, Decision, Policy
+from bellwether_kafka.assignors.shared import RawGroup, RefusalCause, RefusalError
 
 CHEAP_POLICY = Policy(name=STICKY_MIN_CHURN)
 # Of the time until the deadline, what the policy's own plan may use; the cheap one gets the rest.
@@ -36,11 +36,6 @@ class Chosen(Generic[D]):
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
-    reasons: tuple[str, ...]
-
-
 Attempt = Callable[[], Awaitable[tuple[D, tuple[str, ...]]]]
 
 
@@ -56,18 +51,23 @@ def previous_answer(previous: Decision | None, raw: RawGroup) -> Decision | None
     return replace(previous, raw=raw, group=replace(previous.group, generation=raw.generation))
 
 
-async def first_valid(attempts: Sequence[tuple[Source, Attempt[D]]]) -> Chosen[D] | NoAnswer:
-    """Tries in order. An attempt gives a decision and the guard's findings, or raises DecisionError or TimeoutError."""
+async def first_valid(attempts: Sequence[tuple[Source, Attempt[D]]], trouble: tuple[str, ...] = ()) -> Chosen[D]:
+    """Tries in order. An attempt gives a decision and the guard's findings, or raises RefusalError or TimeoutError.
+
+    Raises RefusalError where none will do, or a final one was raised; `trouble` is why some were not even tried.
+    """
     reasons: list[str] = []
     for source, attempt in attempts:
         try:
             decision, findings = await attempt()
         except TimeoutError:
             reasons.append(f"{source.value}: not ready in time")
-        except DecisionError as error:
+        except RefusalError as error:
+            if error.refusal.final:
+                raise
             reasons.append(f"{source.value}: {error}")
         else:
             if not findings:
                 return Chosen(decision, source, tuple(reasons))
             reasons.append(f"{source.value}: {'; '.join(findings)}")
-    return NoAnswer(tuple(reasons))
+    raise RefusalError(RefusalCause.PLAN, "; ".join((*trouble, *reasons)) or "no answer at all")

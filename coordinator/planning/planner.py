@@ -10,8 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from bellwether_kafka.assignors.consumer import DecisionError, topics_wanted
-from bellwether_kafka.assignors.shared import ClusterView, Moves, RawGroup, RawMember, Rule, StageReport
+from bellwether_kafka.assignors.consumer import topics_wanted
+from bellwether_kafka.assignors.shared import (
+    ClusterView,
+    Moves,
+    RawGroup,
+    RawMember,
+    RefusalCause,
+    RefusalError,
+    Rule,
+    StageReport,
+)
 from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, JoinedMember, RebuildMemory
 from bellwether_kafka.coordinator.planning.causes import Cause, Kind
 from bellwether_kafka.coordinator.planning.fallback import Chosen
@@ -98,18 +107,14 @@ class Compared(Generic[D]):
     objection: Callable[[ClusterView], str] | None = None
 
 
-class PlanError(Exception):
-    """There is nothing that may be sent; the message says why for each answer that was tried."""
-
-
 class GroupPlanner(Protocol[D]):
     """One group's planner, as `runtime.GroupRunner` uses it. For one event loop."""
 
     async def plan(self, command: Decide) -> PlannedRound[D]:
-        """The answer for this generation before its deadline. Raises PlanError."""
+        """The answer for this generation before its deadline. Raises RefusalError, which names what was tried."""
 
     async def compare(self, command: Decide) -> Compared[D]:
-        """A dry plan against what the members hold. Raises PlanError."""
+        """A dry plan against what the members hold. Raises RefusalError."""
 
     def rule(self, rules: tuple[Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
@@ -163,9 +168,9 @@ class PlanThreads:
         return await asyncio.wait_for(in_thread(work, self._ended), limit_s)
 
     def refuse_too_many(self) -> None:
-        """Raises DecisionError while as many earlier plans hang as may: for code that may be anybody's."""
+        """Raises RefusalError while as many earlier plans hang as may: for code that may be anybody's."""
         if self._running >= RUNNING_PLANS_MAX:
-            raise DecisionError(f"{self._running} earlier plans still run")
+            raise RefusalError(RefusalCause.PLAN, f"{self._running} earlier plans still run")
 
     def _ended(self) -> None:
         self._running -= 1

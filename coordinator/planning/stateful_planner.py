@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bellwether_kafka.assignors.shared import ClusterView, DescribedMember
+from bellwether_kafka.assignors.shared import ClusterView, DescribedMember, RefusalCause, RefusalError
 from bellwether_kafka.assignors.stateful import (
     Spoken,
     as_streams,
@@ -23,7 +23,6 @@ from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, Rebu
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.planning.planner import (
     METADATA_AGE_MS_MAX,
-    PlanError,
     PlannedRound,
     SnapshotSource,
     seconds_left,
@@ -103,7 +102,7 @@ class StatefulPlanner(StreamsPlanner):
         sent = await asyncio.to_thread(from_streams, decision)
         findings = inspect_stateful(decision, sent)
         if findings:
-            raise PlanError("; ".join(findings))
+            raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
         return _with(planned, sent)
 
     async def compare(self, command: Decide) -> TaskComparison:
@@ -120,13 +119,14 @@ class StatefulPlanner(StreamsPlanner):
         await super().observed(await self._described(described), own_instance_id)
 
     async def _translated(self, command: Decide) -> Decide:
-        """Raises PlanError where no metadata are to be had and none are remembered."""
+        """Raises RefusalError where no metadata are to be had and none are remembered."""
         others = [m for m in command.members if m.member_id != command.own_member_id]
         limit_s = seconds_left(command, self._clock()) * METADATA_SHARE
         try:
             words = await self._in_streams_words([m.metadata for m in others], limit_s)
         except Exception as error:
-            raise PlanError(f"no metadata: {str(error) or type(error).__name__}") from error
+            reason = f"no metadata: {str(error) or type(error).__name__}"
+            raise RefusalError(RefusalCause.PLAN, reason) from error
         said = dict(zip((m.member_id for m in others), words, strict=True))
         members = tuple(replace(m, metadata=said.get(m.member_id, m.metadata)) for m in command.members)
         return replace(command, members=members)

@@ -1,6 +1,6 @@
 """The decision path of one Streams application: topology, metadata, end offsets, plan, guard, fallback, memory.
 
-What cannot be led is given to a Java member: a `PlanError` makes the membership leave, and the group goes on.
+What cannot be led is given to a Java member: a `RefusalError` makes the membership leave, and the group goes on.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 import structlog
 
-from bellwether_kafka.assignors.consumer import DecisionError
 from bellwether_kafka.assignors.shared import (
     NO_GENERATION,
     NO_RACK,
@@ -23,6 +22,8 @@ from bellwether_kafka.assignors.shared import (
     DescribedMember,
     IntArray,
     RawGroup,
+    RefusalCause,
+    RefusalError,
     Rule,
     digest,
 )
@@ -32,13 +33,12 @@ from bellwether_kafka.assignors.streams.members import StreamsMemory, fatal_to_j
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, RebuildMemory
 from bellwether_kafka.coordinator.planning.attestation import Arrivals
-from bellwether_kafka.coordinator.planning.fallback import PLAN_SHARE, Attempt, NoAnswer, Source, first_valid
+from bellwether_kafka.coordinator.planning.fallback import PLAN_SHARE, Attempt, Source, first_valid
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.planning.guard_streams import inspect_streams
 from bellwether_kafka.coordinator.planning.planner import (
     METADATA_AGE_MS_MAX,
     Compared,
-    PlanError,
     PlannedRound,
     PlanThreads,
     Rounds,
@@ -51,7 +51,7 @@ from bellwether_kafka.coordinator.planning.planner import (
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_report import streams_cause
-from bellwether_kafka.coordinator.planning.task_plan import MadeTasks, StandAsideError, TaskRequest, World, make_tasks
+from bellwether_kafka.coordinator.planning.task_plan import MadeTasks, TaskRequest, World, make_tasks
 
 METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then
@@ -157,18 +157,13 @@ class StreamsPlanner:
         self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)
 
     async def plan(self, command: Decide) -> PlannedTasks:
-        """The answer for this generation before its deadline. Raises PlanError."""
+        """The answer for this generation before its deadline. Raises RefusalError."""
         began = self._clock()
         self._turn += 1
         raw = raw_group(self.group_id, command)
         world, trouble = await self._world_or_trouble(raw, command)
         read_s = self._clock() - began
-        try:
-            outcome = await first_valid(self._attempts(raw, world, command))
-        except StandAsideError as error:
-            raise PlanError(str(error)) from error
-        if isinstance(outcome, NoAnswer):
-            raise PlanError("; ".join((*trouble, *outcome.reasons)) or "no answer at all")
+        outcome = await first_valid(self._attempts(raw, world, command), trouble)
         decision = outcome.decision
         planned = PlannedTasks(
             outcome,
@@ -186,17 +181,17 @@ class StreamsPlanner:
         return self._asked is not None and self._asked.world is world
 
     async def compare(self, command: Decide) -> TaskComparison:
-        """A dry plan against what the threads hold. Raises PlanError."""
+        """A dry plan against what the threads hold. Raises RefusalError."""
         raw = raw_group(self.group_id, command)
         world, trouble = await self._world_or_trouble(raw, command)
         if world is None:
-            raise PlanError("; ".join(trouble))
+            raise RefusalError(RefusalCause.PLAN, "; ".join(trouble))
         try:
             decision, findings = await self._own(world, self._left(command), dry=True)
-        except (DecisionError, StandAsideError, TimeoutError) as error:
-            raise PlanError(str(error) or "not ready in time") from error
+        except TimeoutError as error:
+            raise RefusalError(RefusalCause.PLAN, str(error) or "not ready in time") from error
         if findings:
-            raise PlanError("; ".join(findings))
+            raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
         return TaskComparison(
             decision,
             worth_moving(decision, self.memory),
@@ -284,20 +279,21 @@ class StreamsPlanner:
     # ---- reading -----------------------------------------------------------------------------------------------
 
     async def _world_or_trouble(self, raw: RawGroup, command: Decide) -> tuple[World | None, tuple[str, ...]]:
-        """Raises PlanError where no plan of any kind would do."""
+        """Raises RefusalError where no plan of any kind would do."""
         try:
             return await self._world(raw, command), ()
-        except StandAsideError as error:
-            raise PlanError(str(error)) from error
+        except RefusalError:
+            raise
         except Exception as error:  # noqa: BLE001 - the readers are another library's world; the previous plan may do
             return None, (f"no metadata: {str(error) or type(error).__name__}",)
 
     async def _world(self, raw: RawGroup, command: Decide) -> World:
         topology = self._topologies.topology
         if topology is None:
-            raise StandAsideError("its topology is not known; name a topology file, or let a Java member lead it once")
+            reason = "its topology is not known; name a topology file, or let a Java member lead it once"
+            raise RefusalError(RefusalCause.TOPOLOGY, reason)
         if self._topologies.mismatch:
-            raise StandAsideError(self._topologies.mismatch)
+            raise RefusalError(RefusalCause.TOPOLOGY, self._topologies.mismatch)
         subscribed = await topics_of(raw)
         topics = tuple(sorted({*topology.topics, *subscribed}))
         cluster = await self._snapshot(topics, self._left(command) * METADATA_SHARE)
@@ -325,7 +321,7 @@ class StreamsPlanner:
         try:
             found = topology.resolved(t for t in topics if t in cluster.index or t in cluster.unreadable)
         except TopologyError as error:
-            raise StandAsideError(str(error)) from error
+            raise RefusalError(RefusalCause.TOPOLOGY, str(error)) from error
         return await self._topologies.complete(found, cluster, limit_s)
 
     async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
@@ -351,16 +347,18 @@ class StreamsPlanner:
         ends = await self._offsets.end_offsets(self.group_id, asked, committed, limit_s)
         self._offset_failures = self._offset_failures + 1 if ends.failure else 0
         if self._offset_failures > OFFSETS_FAILURES_MAX:
-            raise StandAsideError(f"lags were not known {self._offset_failures} times in a row: {ends.failure}")
+            reason = f"lags were not known {self._offset_failures} times in a row: {ends.failure}"
+            raise RefusalError(RefusalCause.TOPICS, reason)
         fresh = {topic: np.zeros(latest[topic], dtype=np.int64) for topic in created & latest.keys()}
         return replace(ends, ends={**ends.ends, **fresh})
 
     def _refuse_strangers(self, cluster: ClusterView) -> None:
         strangers = sorted(cluster.unreadable - self.memory.plan.cluster.index.keys())
         if strangers:
-            raise StandAsideError(
+            raise RefusalError(
+                RefusalCause.TOPICS,
                 f"metadata of {len(strangers)} topics cannot be read; grant our principal the ACL DESCRIBE on Topic"
-                f" '{strangers[0]}'"
+                f" '{strangers[0]}'",
             )
 
     # ---- planning ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, Generic
 
 import structlog
 
-from bellwether_kafka.assignors.shared import ClusterView, Rule
+from bellwether_kafka.assignors.shared import ClusterView, RefusalError, Rule
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, MetadataWatch, Transport, TransportError
 from bellwether_kafka.coordinator.membership import (
     Abandon,
@@ -34,7 +34,7 @@ from bellwether_kafka.coordinator.membership import (
     Sync,
     Wake,
 )
-from bellwether_kafka.coordinator.planning import Compared, D, GroupPlanner, PlanError, PlannedRound
+from bellwether_kafka.coordinator.planning import Compared, D, GroupPlanner, PlannedRound
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
@@ -189,7 +189,7 @@ class GroupRunner(Generic[D]):
     async def _plan(self, command: Decide) -> None:
         try:
             planned = await self._planner.plan(command)
-        except PlanError as error:
+        except RefusalError as error:
             self.post(DecisionFailed(command.generation, str(error)))
             return
         decision = planned.chosen.decision
@@ -202,7 +202,7 @@ class GroupRunner(Generic[D]):
         deadline = max(command.deadline, self._clock() + self.membership.config.decision_deadline_ms / 1000)
         try:
             comparison = await self._planner.compare(replace(command, deadline=deadline))
-        except PlanError as error:
+        except RefusalError as error:
             log.warning("comparison_failed", group=self.group_id, generation=command.generation, reason=str(error))
             self.post(ComparisonFailed(command.generation, str(error)))
             await asyncio.sleep(COMPARE_AGAIN_S)

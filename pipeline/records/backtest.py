@@ -14,8 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, Decision, DecisionError, Load, Policy, crossing, decide
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, Memory, RawGroup, RawMember, Weights, moves
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Decision, Load, Policy, crossing, decide
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    ClusterView,
+    IntArray,
+    Memory,
+    RawGroup,
+    RawMember,
+    Refusal,
+    Weights,
+    moves,
+)
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
@@ -88,17 +98,16 @@ class Replay:
         held = self._memory
         rounds, withheld = 0, 0
         generation = max(snapshot["generation"], self._memory.generation + 1)
-        try:
-            while True:
-                raw = self._imagined(replace(recorded, generation=generation + rounds))
-                decision = decide(raw, cluster, self._memory, self._policy, snapshot["decided_at_ms"], snapshot["seed"])
-                self._remember(decision)
-                rounds += 1
-                withheld += int(decision.plan.withheld.sum())
-                if not decision.followup or rounds > FOLLOWUPS_MAX:
-                    break
-        except DecisionError as error:
-            return _failed(snapshot, self._policy.name, str(error))
+        while True:
+            raw = self._imagined(replace(recorded, generation=generation + rounds))
+            decision = decide(raw, cluster, self._memory, self._policy, snapshot["decided_at_ms"], snapshot["seed"])
+            if isinstance(decision, Refusal):
+                return _failed(snapshot, self._policy.name, decision.reason)
+            self._remember(decision)
+            rounds += 1
+            withheld += int(decision.plan.withheld.sum())
+            if not decision.followup or rounds > FOLLOWUPS_MAX:
+                break
         return self._outcome(snapshot, decision, held, rounds, withheld)
 
     def _imagined(self, raw: RawGroup) -> RawGroup:

@@ -16,7 +16,6 @@ import numpy as np
 from bellwether_kafka.assignors.consumer import (
     LOAD_AWARE,
     Decision,
-    DecisionError,
     Policy,
     decide,
     decode_group,
@@ -24,7 +23,7 @@ from bellwether_kafka.assignors.consumer import (
     score,
     static_digests,
 )
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, Memory, Weights, moves
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, Memory, Refusal, Weights, moves
 from bellwether_kafka.pipeline.records.backtest import Record, cluster_of, raw_of
 
 DIFFERENCES_MAX = 100
@@ -115,10 +114,9 @@ def _replayed(one: Round, before: Round | None, policy: Policy) -> Replayed:
     snapshot = one.snapshot
     head = (snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy.name, snapshot["policy"])
     cluster, raw = cluster_of(snapshot), raw_of(snapshot)
-    try:
-        now = decide(raw, cluster, _memory(one, before), policy, snapshot["decided_at_ms"], snapshot["seed"])
-    except DecisionError as error:
-        return Replayed(*head, len(raw.others), len(one.plan), len(one.plan), failed=str(error))
+    now = decide(raw, cluster, _memory(one, before), policy, snapshot["decided_at_ms"], snapshot["seed"])
+    if isinstance(now, Refusal):
+        return Replayed(*head, len(raw.others), len(one.plan), len(one.plan), failed=now.reason)
     keys = [member.key for member in now.group.members]
     recorded = _owner(now.group, now.cluster, {tp: owner for tp, (owner, _, _) in one.plan.items()})
     different = np.flatnonzero(recorded != now.plan.owner)

@@ -10,8 +10,9 @@ from random import Random
 
 import pytest
 
+from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import SHUTDOWN_REQUESTED
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA
@@ -30,7 +31,7 @@ DEADLINE_FROM = 7
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
 
 
-def ours(problem: LeaderProblem) -> StreamsDecision | StepAside:
+def ours(problem: LeaderProblem) -> StreamsDecision | Refusal:
     return decide_streams(
         problem.raw,
         cluster_of(problem.counts),
@@ -70,7 +71,7 @@ def compare(problem: LeaderProblem, theirs: dict) -> str:
     sent = {member: base64.b64decode(blob) for member, blob in theirs["members"].items()}
     codes = {read(blob)[1].error_code for blob in sent.values()}
     decision = ours(problem)
-    if isinstance(decision, StepAside):
+    if isinstance(decision, Refusal):
         assert codes == {ASSIGNMENT_ERROR}, (decision.reason, problem)
         return "left"
     mine = dict(decision.assignments)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.shared.refusal import Cause
+from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import decode_streams
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_POLICIES
@@ -76,11 +76,11 @@ def raw_groups(draw: st.DrawFn) -> RawGroup:
 endings = st.sampled_from([ends_of(SHOP, SHOP_COUNTS), EndOffsets({}), EndOffsets.failed("no answer")])
 
 
-def check(decision: StreamsDecision | StepAside, raw: RawGroup) -> None:
+def check(decision: StreamsDecision | Refusal, raw: RawGroup) -> None:
     """What must hold for every answer."""
-    if isinstance(decision, StepAside):
+    if isinstance(decision, Refusal):
         assert decision.reason
-        assert decision.cause is not Cause.PLAN, decision.reason
+        assert decision.cause is not RefusalCause.PLAN, decision.reason
         return
     assert [m for m, _ in decision.assignments] == [m.member_id for m in raw.members]
     blobs = dict(decision.assignments)
@@ -169,13 +169,13 @@ def test_calm_threads_settle_whatever_is_decided(drawn: list[Thread]) -> None:
 
 
 def test_the_check_can_fail() -> None:
-    step = StepAside(RawGroup("g", 1, "stream", ()), Cause.PLAN, "x")
+    step = Refusal(RefusalCause.PLAN, "x")
     try:
-        check(step, step.raw)
+        check(step, RawGroup("g", 1, "stream", ()))
     except AssertionError:
         return
     raise AssertionError("a defect of a plan went through")
 
 
 def test_an_empty_cluster() -> None:
-    assert isinstance(decided(RawGroup("g", 1, "stream", (Thread("a").raw,)), cluster=ClusterView.of({})), StepAside)
+    assert isinstance(decided(RawGroup("g", 1, "stream", (Thread("a").raw,)), cluster=ClusterView.of({})), Refusal)

@@ -35,7 +35,7 @@ Made = tuple[Any, tuple[str, ...]]
 
 
 class Planner(Protocol):
-    """`made` raises DecisionError, or StandAsideError where a member has to lead."""
+    """`made` raises RefusalError, a final one where a member has to lead."""
 
     def made(self, raw: RawGroup) -> Made: ...
     def again(self, raw: RawGroup) -> Made | None:

@@ -33,7 +33,7 @@ EPOCH_MS = 1_700_000_000_000
 
 
 def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrivals) -> MadeTasks:
-    """Our plan. Raises DecisionError and StandAsideError."""
+    """Our plan. Raises RefusalError."""
     told, application = world.topics.told(), world.application
     seen = Seen(raw, application.topology, world.topics.view(told), application.ends(told))
     request = TaskRequest(

@@ -6,7 +6,6 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import cost, decision, locality, whatif
 from bellwether_kafka.assignors.consumer.cost import score, topic_spread
-from bellwether_kafka.assignors.consumer.decision import DecisionError
 from bellwether_kafka.assignors.consumer.derived.racks import rack_matters
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
@@ -21,6 +20,7 @@ from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.load_balance import Rules
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, MemberView
+from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -105,8 +105,8 @@ def test_no_plan_that_is_valid_is_an_error_with_the_group_in_it(monkeypatch: pyt
     monkeypatch.setattr(decision, "_findings", lambda *_: ("t-0 is nobody's",))
     blob = ConsumerProtocolSubscription(version=3, topics=("t",)).encode()
     raw = RawGroup("orders", 1, "range", (RawMember("m", None, blob),), frozenset())
-    with pytest.raises(DecisionError, match=r"^no valid plan for group orders: t-0 is nobody's$"):
-        decision.decide(raw, cluster_of({"t": 2}), Memory.empty(), Policy("kafka"), 0)
+    refused = decision.decide(raw, cluster_of({"t": 2}), Memory.empty(), Policy("kafka"), 0)
+    assert refused == Refusal(RefusalCause.PLAN, "no valid plan for group orders: t-0 is nobody's")
 
 
 # ---- flows ----------------------------------------------------------------------------------------------------------

@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import Decision, DecisionError, decide
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray
+from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.protocol.bulk.consumer import owner_of
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -292,10 +293,12 @@ def test_a_protocol_that_nobody_knows_is_placed_sticky_with_a_warning() -> None:
     assert "made-up" in decision.warnings[0]
 
 
-def test_a_view_that_contradicts_itself_is_a_decision_error() -> None:
+def test_a_view_that_contradicts_itself_is_refused() -> None:
     broken = replace(T6, topics=("t", "u"))
-    with pytest.raises(DecisionError, match="group"):
-        decide(raw_group({"a": java(["t"])}), broken, Memory.empty(), KAFKA, 0)
+    refused = decide(raw_group({"a": java(["t"])}), broken, Memory.empty(), KAFKA, 0)
+    assert isinstance(refused, Refusal)
+    assert not refused.final
+    assert "group" in refused.reason
 
 
 def test_the_bytes_say_what_the_plan_says() -> None:

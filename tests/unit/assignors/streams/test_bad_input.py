@@ -8,7 +8,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared.group import DescribedMember, RawMember
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.shared.refusal import Cause
+from bellwether_kafka.assignors.shared.refusal import RefusalCause
 from bellwether_kafka.assignors.streams.application.model import (
     UNKNOWN_OFFSET_SUM,
     AssignmentConfigs,
@@ -91,20 +91,20 @@ def test_partitions_of_an_outsider_are_not_handed_over_before_it_lets_go() -> No
 
 def test_nobody_can_be_read() -> None:
     step = refused(group(A.with_user_data(None)))
-    assert (step.cause, "no member can be read; a: userData is null") == (Cause.MEMBERS, step.reason)
+    assert (step.cause, "no member can be read; a: userData is null") == (RefusalCause.MEMBERS, step.reason)
 
 
 def test_the_future_beside_the_distant_past_is_refused() -> None:
     future = (12).to_bytes(4) + (12).to_bytes(4)
     step = refused(group(Thread("a", 1, version=2), B.with_user_data(future)))
-    assert step.cause is Cause.MEMBERS
+    assert step.cause is RefusalCause.MEMBERS
     assert "version 2" in step.reason
 
 
 def test_named_topologies_are_refused() -> None:
     info = SubscriptionInfo(process_id=ProcessId(0, 1), task_offset_sums=((TaskId(0, 0, "top"), 5),))
     step = refused(group(A, B.with_user_data(info.encode())))
-    assert (step.cause, "named topologies" in step.reason) == (Cause.MEMBERS, True)
+    assert (step.cause, "named topologies" in step.reason) == (RefusalCause.MEMBERS, True)
 
 
 def test_a_newcomer_with_named_topologies_beside_threads_that_are_led_gets_no_tasks() -> None:
@@ -118,7 +118,7 @@ def test_a_newcomer_with_named_topologies_beside_threads_that_are_led_gets_no_ta
     assert "member x cannot be read (uses named topologies" in "".join(second.warnings)
     known = led(group(A, B))
     step = refused(group(A.after(known), B.with_user_data(info.encode()), generation=2), memory=known.memory)
-    assert (step.cause, "named topologies" in step.reason) == (Cause.MEMBERS, True)
+    assert (step.cause, "named topologies" in step.reason) == (RefusalCause.MEMBERS, True)
 
 
 def test_contradictory_threads_of_one_process_are_a_warning() -> None:
@@ -176,14 +176,14 @@ def test_claims_on_partitions_that_do_not_exist_are_dropped() -> None:
 )
 def test_a_topology_that_members_do_not_have_is_refused(topics: tuple[str, ...], text: str) -> None:
     step = refused(group(A, replace(B, topics=topics)), counts={**SHOP_COUNTS, "extra": 1})
-    assert step.cause is Cause.TOPOLOGY
+    assert step.cause is RefusalCause.TOPOLOGY
     assert "member b" in step.reason
     assert text in step.reason
 
 
 def test_an_undecided_changelog_is_refused() -> None:
     step = refused(group(A), topology=replace(SHOP, undecided=("shop-x-changelog",)))
-    assert (step.cause, "shop-x-changelog" in step.reason) == (Cause.TOPOLOGY, True)
+    assert (step.cause, "shop-x-changelog" in step.reason) == (RefusalCause.TOPOLOGY, True)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_an_undecided_changelog_is_refused() -> None:
 def test_a_running_task_that_the_topology_cannot_explain_is_refused(task: tuple[int, int], text: str) -> None:
     running = replace(A, sums={task: -2}, owned=(TopicPartition(REPARTITION, 0),), generation=1)
     step = refused(group(running, B, generation=2))
-    assert (step.cause, text in step.reason) == (Cause.TOPOLOGY, True)
+    assert (step.cause, text in step.reason) == (RefusalCause.TOPOLOGY, True)
 
 
 def test_a_newcomer_that_says_it_runs_tasks_is_not_believed() -> None:
@@ -208,7 +208,7 @@ def test_a_newcomer_that_says_it_runs_tasks_is_not_believed() -> None:
     second = led(group(A.after(first), B.after(first), liar, generation=2), memory=first.memory)
     assert second.view.size == 3
     known = replace(A.after(first), sums={(7, 0): -2})
-    assert refused(group(known, B.after(first), generation=2), memory=first.memory).cause is Cause.TOPOLOGY
+    assert refused(group(known, B.after(first), generation=2), memory=first.memory).cause is RefusalCause.TOPOLOGY
 
 
 def test_swapped_subtopologies_are_noticed() -> None:
@@ -218,7 +218,7 @@ def test_swapped_subtopologies_are_noticed() -> None:
     counts = {"t": 1, "u": 1, "app-s-changelog": 1, "app-r-changelog": 1}
     topology = Topology("app", (one, two), "file")
     member = Thread("a", 1, ("t", "u"), {(1, 0): -2}, (TopicPartition("t", 0),), 1)
-    assert refused(group(member, generation=2), topology=topology, counts=counts).cause is Cause.TOPOLOGY
+    assert refused(group(member, generation=2), topology=topology, counts=counts).cause is RefusalCause.TOPOLOGY
     swapped = Topology("app", (replace(one, id=1), replace(two, id=0)), "file")
     led(group(member, generation=2), topology=swapped, counts=counts)
 
@@ -230,20 +230,20 @@ def test_old_state_on_disk_proves_nothing() -> None:
 
 def test_a_missing_source_topic_is_refused() -> None:
     step = refused(group(A), counts={REPARTITION: 4, CHANGELOG: 4})
-    assert (step.cause, "source topic orders of subtopology 0 does not exist") == (Cause.TOPICS, step.reason)
+    assert (step.cause, "source topic orders of subtopology 0 does not exist") == (RefusalCause.TOPICS, step.reason)
 
 
 @pytest.mark.parametrize("topic", [REPARTITION, CHANGELOG])
 def test_a_missing_internal_topic_is_refused(topic: str) -> None:
     counts = {t: n for t, n in SHOP_COUNTS.items() if t != topic}
     step = refused(group(A), counts=counts)
-    assert (step.cause, topic in step.reason) == (Cause.INTERNAL_TOPICS, True)
+    assert (step.cause, topic in step.reason) == (RefusalCause.INTERNAL_TOPICS, True)
 
 
 @pytest.mark.parametrize(("topic", "size"), [(REPARTITION, 3), (CHANGELOG, 3), (CHANGELOG, 5)])
 def test_a_resized_internal_topic_is_refused(topic: str, size: int) -> None:
     step = refused(group(A), counts={**SHOP_COUNTS, topic: size})
-    assert step.cause is Cause.INTERNAL_TOPICS
+    assert step.cause is RefusalCause.INTERNAL_TOPICS
     assert f"{topic} has {size} partitions and needs 4" in step.reason
 
 
@@ -271,7 +271,7 @@ def test_topics_that_must_be_copartitioned_are() -> None:
     member = Thread("a", 1, ("t", "u"))
     led(group(member), topology=joined, counts={"t": 2, "u": 2})
     step = refused(group(member), topology=joined, counts={"t": 2, "u": 3})
-    assert (step.cause, "t has 2, u has 3 partitions" in step.reason) == (Cause.TOPICS, True)
+    assert (step.cause, "t has 2, u has 3 partitions" in step.reason) == (RefusalCause.TOPICS, True)
 
 
 def test_an_unreadable_topic_keeps_the_size_that_memory_knows() -> None:
@@ -281,7 +281,7 @@ def test_an_unreadable_topic_keeps_the_size_that_memory_knows() -> None:
     second = led(group(A.after(first), B.after(first), generation=2), cluster=blind, memory=first.memory)
     assert second.moves.kept == 8
     step = refused(group(A, B), cluster=blind)
-    assert (step.cause, "orders cannot be read" in step.reason) == (Cause.TOPICS, True)
+    assert (step.cause, "orders cannot be read" in step.reason) == (RefusalCause.TOPICS, True)
 
 
 def test_a_changelog_that_cannot_be_read_costs_only_the_lags() -> None:
@@ -333,7 +333,7 @@ def test_an_assignor_that_mutates_or_returns_nonsense_is_not_believed() -> None:
         group(A, B),
         assignors=replace(always(placed([0] * 8)), spread=lambda _view, _plan: None),  # type: ignore[arg-type,return-value]  # on purpose
     )
-    assert step.cause is Cause.PLAN
+    assert step.cause is RefusalCause.PLAN
 
 
 def described(decision_standbys: int) -> StreamsMemory:
@@ -358,7 +358,7 @@ def test_standbys_that_the_present_plan_does_not_have_are_refused(seen: int, con
         led(three, memory=memory, configs=configs)
         return
     step = refused(three, memory=memory, configs=configs)
-    assert step.cause is Cause.CONFIG
+    assert step.cause is RefusalCause.CONFIG
     assert f"num.standby.replicas is {configured} here" in step.reason
     assert f"keeps {seen} standbys" in step.reason
 
@@ -400,8 +400,11 @@ def test_a_pattern_source_takes_the_topics_that_members_see() -> None:
 def test_a_topic_of_two_patterns_is_refused() -> None:
     topology = Topology("app", (Subtopology(0, ()), Subtopology(1, ())), "file", patterns=((0, "in-.*"), (1, ".*-a")))
     step = refused(group(Thread("a", 1, ("in-a",))), topology=topology, counts={"in-a": 1})
-    assert (step.cause, "topic in-a matches the patterns of subtopologies 0 and 1") == (Cause.TOPOLOGY, step.reason)
+    assert (step.cause, "topic in-a matches the patterns of subtopologies 0 and 1") == (
+        RefusalCause.TOPOLOGY,
+        step.reason,
+    )
 
 
 def test_an_empty_cluster_is_a_reason_not_a_crash() -> None:
-    assert refused(group(A), cluster=ClusterView.of({})).cause is Cause.TOPICS
+    assert refused(group(A), cluster=ClusterView.of({})).cause is RefusalCause.TOPICS

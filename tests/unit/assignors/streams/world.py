@@ -7,6 +7,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.assignors.streams.application.model import (
     AssignmentConfigs,
     StreamsPlan,
@@ -17,7 +18,7 @@ from bellwether_kafka.assignors.streams.application.model import (
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors, decide_streams
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
@@ -173,7 +174,7 @@ def decided(
     assignors: Assignors = SIMPLE,
     now_ms: int = NOW_MS,
     policy: str = "kafka",
-) -> StreamsDecision | StepAside:
+) -> StreamsDecision | Refusal:
     return decide_streams(
         raw,
         cluster or cluster_of(counts),
@@ -193,9 +194,9 @@ def led(raw: RawGroup, **changes: object) -> StreamsDecision:
     return decision
 
 
-def refused(raw: RawGroup, **changes: object) -> StepAside:
+def refused(raw: RawGroup, **changes: object) -> Refusal:
     decision = decided(raw, **changes)  # type: ignore[arg-type]  # passed on as they are
-    assert isinstance(decision, StepAside)
+    assert isinstance(decision, Refusal)
     return decision
 
 

@@ -12,12 +12,13 @@ import pytest
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, Plan
+from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.planning.causes import Kind
 from bellwether_kafka.coordinator.planning.consumer_planner import Planner
 from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.planner import RUNNING_PLANS_MAX, PlanError, in_thread
+from bellwether_kafka.coordinator.planning.planner import RUNNING_PLANS_MAX, in_thread
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
@@ -164,7 +165,7 @@ def test_without_metadata_the_previous_plan_serves_the_same_members(slow: bool) 
         assert again.chosen.decision.assignments == first.chosen.decision.assignments
         planner.delivered(2)
         assert planner.memory.generation == 2
-        with pytest.raises(PlanError, match="no metadata"):
+        with pytest.raises(RefusalError, match="no metadata"):
             await planner.plan(order(3, seconds=1.0, members=(*MEMBERS, joined("c", "t"))))
 
     run(story())
@@ -172,7 +173,7 @@ def test_without_metadata_the_previous_plan_serves_the_same_members(slow: bool) 
 
 def test_what_the_guard_refuses_is_not_sent() -> None:
     planner = Planner("orders", Reader(), Policy(), message_bytes_max=500)
-    with pytest.raises(PlanError, match="plan: the group's record would have"):
+    with pytest.raises(RefusalError, match="plan: the group's record would have"):
         run(planner.plan(order()))
 
 
@@ -262,7 +263,7 @@ def test_a_leader_that_made_way_for_us_gets_back_what_it_had_under_its_new_id() 
 def test_a_dry_plan_without_metadata_is_no_plan() -> None:
     reader = Reader()
     reader.trouble = OSError("no broker")
-    with pytest.raises(PlanError, match="no broker"):
+    with pytest.raises(RefusalError, match="no broker"):
         run(Planner("orders", reader, Policy()).compare(order()))
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import DecisionError
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.refusal import RefusalCause, RefusalError
 from bellwether_kafka.coordinator.planning.consumer_planner import Planned, Planner
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.solver import LARGE_PARTITIONS, Solver, foreign_code
@@ -196,7 +196,7 @@ def test_errors_of_ours_keep_their_class() -> None:
     async def run() -> None:
         solver = Solver("subject", always=True)
         try:
-            with pytest.raises(DecisionError, match="of ours"):
+            with pytest.raises(RefusalError, match="of ours"):
                 await solver.solve(_refuse, (), START_S)
         finally:
             await solver.close()
@@ -219,4 +219,4 @@ def _echo(subject: object, value: int) -> tuple[object, int]:
 
 
 def _refuse(_subject: object) -> None:
-    raise DecisionError("of ours")
+    raise RefusalError(RefusalCause.PLAN, "of ours")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import stock
@@ -16,7 +17,6 @@ from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.observation.observation import shadow_of_tasks
-from bellwether_kafka.coordinator.planning.planner import PlanError
 from bellwether_kafka.coordinator.planning.stateful_planner import StatefulPlanner
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -223,7 +223,7 @@ def test_a_topology_file_makes_topic_groups_of_their_own() -> None:
 def test_members_that_subscribe_differently_are_left_to_themselves() -> None:
     async def story() -> None:
         group = Group()
-        with pytest.raises(PlanError, match="topic clicks of subtopology 0 is not subscribed"):
+        with pytest.raises(RefusalError, match="topic clicks of subtopology 0 is not subscribed"):
             await group.planner.plan(group.order(Member("a", 1), Member("b", 2, topics=("orders",))))
 
     run(story())
@@ -233,7 +233,7 @@ def test_without_metadata_there_is_no_plan() -> None:
     async def story() -> None:
         group = Group()
         group.cluster.trouble = OSError("broker down")
-        with pytest.raises(PlanError, match="no metadata: broker down"):
+        with pytest.raises(RefusalError, match="no metadata: broker down"):
             await group.planner.plan(group.order(Member("a", 1)))
 
     run(story())

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.assignors.shared.group import RawMember
+from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.guard import RECORD_SHARE, record_bytes
-from bellwether_kafka.coordinator.planning.planner import PlanError
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.streams_planner import OFFSETS_FAILURES_MAX, PlannedTasks
 from tests.unit.assignors.consumer.scenes import cluster_of
@@ -62,7 +62,7 @@ def test_it_plans_with_fresh_metadata_and_the_ends_of_changelogs() -> None:
 
 
 def test_without_a_topology_a_java_member_leads() -> None:
-    with pytest.raises(PlanError, match="its topology is not known"):
+    with pytest.raises(RefusalError, match="its topology is not known"):
         run(lead(App(known=Known(None)), 1, A))
 
 
@@ -73,7 +73,7 @@ def test_missing_internal_topics_are_created_where_they_are_described_and_begin_
     planned = run(lead(app, 1, A))
     assert planned.chosen.decision.view.tasks.end_sum.tolist() == [0] * 8
     assert app.log.asked == [()], "topics made a moment ago have no ends to ask for"
-    with pytest.raises(PlanError, match="internal topics do not exist"):
+    with pytest.raises(RefusalError, match="internal topics do not exist"):
         run(lead(App(cluster=Cluster(counts)), 1, A))
 
 
@@ -108,7 +108,7 @@ def test_no_topics_are_made_for_members_of_another_topology() -> None:
     counts = {"orders": 4, "clicks": 4}
     app = App(cluster=Cluster(counts), known=Known(creates={t: n for t, n in SHOP_COUNTS.items() if t != "orders"}))
     for topics in ((*A.topics, "clicks"), ("clicks",)):
-        with pytest.raises(PlanError):
+        with pytest.raises(RefusalError):
             run(lead(app, 1, replace(A, topics=topics)))
         assert app.cluster.counts == counts
 
@@ -120,7 +120,7 @@ def test_unknown_ends_are_borne_for_a_while() -> None:
         for generation in range(OFFSETS_FAILURES_MAX):
             planned = await lead(app, generation, A)
             assert not planned.chosen.decision.lags_known
-        with pytest.raises(PlanError, match=r"lags were not known 4 times in a row: brokers are busy"):
+        with pytest.raises(RefusalError, match=r"lags were not known 4 times in a row: brokers are busy"):
             await lead(app, 9, A)
         app.log.failure = None
         assert (await lead(app, 10, A)).chosen.decision.lags_known
@@ -129,14 +129,14 @@ def test_unknown_ends_are_borne_for_a_while() -> None:
 
 
 def test_another_topology_than_the_members_have_is_not_led() -> None:
-    with pytest.raises(PlanError, match="topic clicks belongs to no subtopology"):
+    with pytest.raises(RefusalError, match="topic clicks belongs to no subtopology"):
         run(lead(App(), 1, replace(A, topics=(*A.topics, "clicks"))))
 
 
 def test_a_topic_that_may_not_be_read_names_the_acl() -> None:
     app = App()
     app.cluster.unreadable = frozenset({"orders"})
-    with pytest.raises(PlanError, match="grant our principal the ACL DESCRIBE on Topic 'orders'"):
+    with pytest.raises(RefusalError, match="grant our principal the ACL DESCRIBE on Topic 'orders'"):
         run(lead(app, 1, A))
 
 
@@ -157,7 +157,7 @@ def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_anew()
         assert again.chosen.source is Source.PREVIOUS
         assert again.chosen.decision.assignments == first.chosen.decision.assignments
         assert app.planner.memory.generation == 2
-        with pytest.raises(PlanError, match="no metadata: no broker"):
+        with pytest.raises(RefusalError, match="no metadata: no broker"):
             await lead(app, 3, *after(first, A, B))
 
     run(story())
@@ -200,7 +200,7 @@ def test_a_restarted_process_that_nobody_vouches_for_is_left_to_java() -> None:
     async def story() -> None:
         app = App()
         first = await lead(app, 1, A, B)
-        with pytest.raises(PlanError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
+        with pytest.raises(RefusalError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
             await lead(app, 2, *after(first, A), RETURNED)
 
     run(story())
@@ -212,7 +212,7 @@ def test_a_static_member_that_restarted_is_found_by_its_member_id() -> None:
     async def story() -> None:
         app = App()
         first = await lead(app, 1, A, static)
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 2, *after(first, A), returned)
 
     run(story())
@@ -226,7 +226,7 @@ def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order
         between = [A, C] if order_of_events == "new one comes first" else [A]
         joined = after(first, A) + ([*after(first, B), C] if len(between) == 2 else [])
         second = await lead(app, 2, *joined)
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 3, *after(second, A), *(after(second, C) if len(between) == 2 else [C]))
 
     run(story())
@@ -247,7 +247,7 @@ def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) 
             app.at_s += apart_s
             planned = await lead(app, number + 1, *after(planned, *beside), life(number))
 
-    with pytest.raises(PlanError, match=r"has restarted 3 times within 5 minutes.*Topology\.describe"):
+    with pytest.raises(RefusalError, match=r"has restarted 3 times within 5 minutes.*Topology\.describe"):
         run(lives(App(attested=True), apart_s=20.0))
     run(lives(App(attested=True), apart_s=200.0))
 
@@ -265,7 +265,7 @@ def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
 
 
 def test_a_process_that_attests_another_topology_is_never_led() -> None:
-    with pytest.raises(PlanError, match="attests the topology 0123456789abcdef"):
+    with pytest.raises(RefusalError, match="attests the topology 0123456789abcdef"):
         run(lead(App(attested=True), 1, replace(A, tags=((TAG, "0123456789abcdef"),))))
 
 
@@ -293,7 +293,7 @@ def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
         comparison = await fresh.planner.compare(command)
         assert comparison.reason == ""
         assert comparison.topics == SHOP.source_topics
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(fresh, 2, *after(first, A), RETURNED)
 
     run(story())
@@ -350,7 +350,7 @@ def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None:
 def test_what_the_guard_refuses_is_not_sent() -> None:
     app = App()
     app.planner._message_bytes_max = 300
-    with pytest.raises(PlanError, match="plan: the group's record would have"):
+    with pytest.raises(RefusalError, match="plan: the group's record would have"):
         run(lead(app, 1, A, B))
 
 
@@ -382,7 +382,7 @@ def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_r
         assert not app.planner.memory.led
         await app.planner.observed(shown(first, A, B), None)
         assert len(app.known.observed) == 2, "learning is tried again"
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 5, A, RETURNED)
         await lead(app, 6, *after(first, A, B))
 
@@ -405,12 +405,12 @@ def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
     async def story() -> None:
         app = App(known=Known(learned))
         app.known.witnesses = frozenset({"a"})
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 1, A, B)
         app.known.witnesses = frozenset({"a", "b"})
         await lead(app, 2, A, B)
         app.known.mismatch = "subtopology 1 of the application has another changelog"
-        with pytest.raises(PlanError, match="another changelog"):
+        with pytest.raises(RefusalError, match="another changelog"):
             await lead(app, 3, A, B)
 
     run(story())
@@ -423,7 +423,7 @@ def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> 
         app.known.witnesses = frozenset({"a", "before"})
         await app.planner.observed(shown(first, A, B), None)
         assert not app.planner.memory.threads
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await app.planner.compare(order(app, -1, A, B))
 
     run(story())
@@ -439,7 +439,7 @@ def test_a_leader_that_we_removed_to_lead_has_not_restarted(source: str) -> None
         app.known.witnesses = frozenset({"a", "b"})
         await app.planner.observed(shown(first, A, B), None)
         command = order(app, 2, *after(first, A), RETURNED)
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await app.planner.plan(command)
         planned = await app.planner.plan(replace(command, removed=("b",)))
         assert planned.chosen.decision.view.size == 2

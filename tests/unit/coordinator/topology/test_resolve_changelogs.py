@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.model import LongArray
+from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import GUESSED, Topology
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets
 from bellwether_kafka.coordinator.membership.commands import Decide
-from bellwether_kafka.coordinator.planning.planner import PlanError
 from bellwether_kafka.coordinator.topology.resolve_changelogs import Settled, settle
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
 from tests.unit.assignors.consumer.scenes import cluster_of
@@ -230,7 +230,7 @@ def test_several_processes_are_left_to_java_where_the_ways_differ() -> None:
 
     async def story() -> None:
         app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
-        with pytest.raises(PlanError, match="which subtopology these belong to: app-r-changelog, app-s-changelog"):
+        with pytest.raises(RefusalError, match="which subtopology these belong to: app-r-changelog, app-s-changelog"):
             await app.planner.plan(order(app, 1, *(replace(t, sums={}) for t in pair(0))))
         assert app.known.topology is not None
         assert app.known.topology.undecided
@@ -242,7 +242,7 @@ def test_a_process_that_restarted_is_not_led_by_one_of_several_possibilities() -
     async def story() -> None:
         app = app_of_two({"app-s-changelog": 500, "app-r-changelog": 500})
         a, b = pair(499)
-        with pytest.raises(PlanError, match="has restarted and may run another version"):
+        with pytest.raises(RefusalError, match="has restarted and may run another version"):
             await app.planner.plan(order(app, 1, a, replace(b, member_id="c", process=3)))
 
     run(story())
@@ -261,7 +261,7 @@ def test_a_leader_may_be_removed_to_hear_what_it_reports() -> None:
 def test_what_a_person_left_open_in_a_file_is_not_led() -> None:
     async def story() -> None:
         app = App(known=Known(replace(OPEN, source="file")))
-        with pytest.raises(PlanError, match="does not say which subtopology"):
+        with pytest.raises(RefusalError, match="does not say which subtopology"):
             await app.planner.plan(order(app, 1, A))
 
     run(story())
