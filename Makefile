@@ -67,32 +67,32 @@ demo: setup  ## embedded brokers, real consumers, no Java and no Docker
 	@$(BIN)/python -m bellwether_kafka.coordinator.demo
 
 demo-streams: setup  ## real brokers and a real Streams application; needs a JDK and, once, Maven
-	@$(BIN)/python -m tests.demo_streams
+	@$(BIN)/python -m tests.measure.demo_streams
 
 prove-streams: setup  ## a million records and more through a Streams application, and every accident; a quarter of an hour
 	$(BIN)/python -m pytest -m proof -s tests/interop
 
 demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark, weights flowing back, and a plot into docs; ten minutes, needs a JDK
-	@$(BIN)/python -m tests.demo_pipeline docs/demo-pipeline.png
+	@$(BIN)/python -m tests.measure.demo_pipeline docs/demo-pipeline.png
 
 prove-dashboards: setup  ## every panel of every dashboard has data in a real Prometheus, and every documented metric is scraped; ten minutes
-	$(BIN)/python -m tests.deploy.prove_dashboards
+	$(BIN)/python -m tests.measure.dashboards
 
 prove-pipeline: setup-delta  ## a million events, killed drivers and a broker restart row for row, throughput, backtest, spark-submit; an hour
 	$(BIN)/python -m pytest -m proof tests/pipeline
-	@for part in prove prove_throughput prove_backtest prove_ranking prove_submit; do $(BIN)/python -m tests.pipeline.$$part || exit 1; done
+	@for part in prove prove_throughput prove_backtest prove_ranking prove_submit; do $(BIN)/python -m tests.measure.pipeline.$$part || exit 1; done
 
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.measure.bench
 
 bench-live: setup  ## what leading costs on a real broker: share of a round, many groups, start-up; 500 groups simulated, sizes of group records; into docs/benchmarks.md
-	$(BIN)/python -m tests.bench.live
-	$(BIN)/python -m tests.bench.fleet
-	$(BIN)/python -m tests.bench.records
+	$(BIN)/python -m tests.measure.bench.live
+	$(BIN)/python -m tests.measure.bench.fleet
+	$(BIN)/python -m tests.measure.bench.records
 
 failover: setup  ## how the lead passes between sidecars, and what a death at each step of a round costs
-	$(BIN)/python -m tests.interop.failover --trials 20
-	$(BIN)/python -m tests.interop.kill_points
+	$(BIN)/python -m tests.measure.failover --trials 20
+	$(BIN)/python -m tests.measure.kill_points
 
 sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
@@ -130,13 +130,13 @@ conformance: setup  ## the model of the simulation against a real broker, SEEDS=
 	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3) $(if $(LIMIT_S),--limit-s $(LIMIT_S))
 
 matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/interoperability.md; RELEASE=4.3 for a piece; half an hour
-	$(BIN)/python -m tests.interop.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
+	$(BIN)/python -m tests.measure.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
 
 faults: setup  ## what goes wrong around a sidecar on three real brokers, into docs/faults.md; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
-	$(BIN)/python -m tests.interop.fault_table $(ROWS)
+	$(BIN)/python -m tests.measure.faults $(ROWS)
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
-	$(BIN)/python -m tests.soak
+	$(BIN)/python -m tests.measure.soak
 
 lock:
 	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) lock

@@ -1,5 +1,4 @@
-"""Spark jobs over Bellwether's events: tables, estimated weights, reports and backtests."""
+"""Spark jobs over Bellwether's events: tables, estimated weights, reports and backtests.
 
-from bellwether_kafka.pipeline.source import header
-
-__all__ = ["header"]
+Importing this package imports no pyspark: the service uses `pipeline.records` without it.
+"""

@@ -95,8 +95,9 @@ def _report(asked: argparse.Namespace) -> int:
 
 def _backtest(asked: argparse.Namespace) -> int:
     from bellwether_kafka.assignors.shared import Weights
+    from bellwether_kafka.pipeline.backtest import replay_on_spark
     from bellwether_kafka.pipeline.jobs import PipelineError, check_format, local_path, read_table
-    from bellwether_kafka.pipeline.records import BACKTEST_POLICIES, Outcome, recommendation, replay_on_spark
+    from bellwether_kafka.pipeline.records import BACKTEST_POLICIES, Outcome, recommendation
     from bellwether_kafka.pipeline.session import session
     from bellwether_kafka.pipeline.source import kafka_options, read_batch, single_objects
     from bellwether_kafka.pipeline.tables import Options, weights

@@ -5,8 +5,8 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import MissingToolError, java
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.jvm import MissingToolError, java
 from tests.patience import PATIENCE
 
 BROKER_FIXTURES = {"kafka", "secured_kafka"}

@@ -35,7 +35,7 @@ class Problem:
     seed: int = 0
 
 
-class Stage(Protocol):
+class PolicyStage(Protocol):
     """One step of a policy. `score` is lower for better plans; a hard stage holds where its score is 0."""
 
     @property
@@ -50,7 +50,9 @@ class StageError(Exception):
     """A hard stage does not hold, or returned something that is no plan: the whole chain is void."""
 
 
-def run(stages: Sequence[Stage], problem: Problem, clock: Clock = no_clock) -> tuple[Plan, tuple[StageReport, ...]]:
+def run(
+    stages: Sequence[PolicyStage], problem: Problem, clock: Clock = no_clock
+) -> tuple[Plan, tuple[StageReport, ...]]:
     """Runs the stages in order. Raises StageError or what a hard stage raises; a soft one that raises is skipped.
     `clock` gives seconds; it is only reported, nothing depends on it."""
     plan = Plan.of(np.full(problem.cluster.partition_total, NOBODY, dtype=np.int32))
@@ -62,7 +64,7 @@ def run(stages: Sequence[Stage], problem: Problem, clock: Clock = no_clock) -> t
     return plan, tuple(reports)
 
 
-def _hard(stage: Stage, problem: Problem, plan: Plan) -> tuple[Plan, StageReport]:
+def _hard(stage: PolicyStage, problem: Problem, plan: Plan) -> tuple[Plan, StageReport]:
     before = stage.score(problem, plan)
     proposal = _checked(stage.apply(problem, plan), problem)
     after = stage.score(problem, proposal)
@@ -71,7 +73,7 @@ def _hard(stage: Stage, problem: Problem, plan: Plan) -> tuple[Plan, StageReport
     return proposal, StageReport(stage.name, True, before, after, True, "It must hold, and it holds.")
 
 
-def _soft(stage: Stage, earlier: Sequence[Stage], problem: Problem, plan: Plan) -> tuple[Plan, StageReport]:
+def _soft(stage: PolicyStage, earlier: Sequence[PolicyStage], problem: Problem, plan: Plan) -> tuple[Plan, StageReport]:
     before = stage.score(problem, plan)
     try:
         proposal = _checked(stage.apply(problem, plan), problem)
@@ -103,7 +105,7 @@ def _checked(plan: Plan, problem: Problem) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PlacementStage:
     """Hard: every partition of a subscribed topic has an owner that subscribes to it. Scored by exceptions to that.
 
     `racks` False hides the members' racks from the assignor, so that locality does not pull partitions around.

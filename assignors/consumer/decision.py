@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.chain import Placement, Problem, run
+from bellwether_kafka.assignors.consumer.chain import PlacementStage, Problem, run
 from bellwether_kafka.assignors.consumer.cooperative import withhold
 from bellwether_kafka.assignors.consumer.cost import Score, score
 from bellwether_kafka.assignors.consumer.derived import current_owner
@@ -153,7 +153,7 @@ def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[StageReport, ..
         reason = repr(error)
     if not reason:
         return plan, stages, ()
-    plan, stages = run([Placement(BUILT_IN[STICKY], racks=False)], problem)
+    plan, stages = run([PlacementStage(BUILT_IN[STICKY], racks=False)], problem)
     plan = _finish(problem, plan)
     findings = _findings(problem, plan)
     if findings:

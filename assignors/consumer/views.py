@@ -37,8 +37,6 @@ from bellwether_kafka.protocol.bulk import (
 )
 from bellwether_kafka.protocol.messages import RACK_AFFINITY, read_rack_affinity
 
-COOPERATIVE_STICKY = "cooperative-sticky"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedGroup:
@@ -63,16 +61,12 @@ def topics_wanted(raw: RawGroup) -> tuple[str, ...]:
     return tuple(sorted({topic for topics in columns.topic_lists for topic in topics}))
 
 
-def read_group(raw: RawGroup, cluster: ClusterView, memory: Memory) -> GroupView:
-    """The group of this round in the coordinates of `cluster`."""
-    return group_view(decode_group(raw), cluster, memory, cooperative=raw.protocol == COOPERATIVE_STICKY)
-
-
 def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, cooperative: bool) -> GroupView:
-    """The same for decoded bytes. `cooperative`: members of this protocol keep consuming while they rebalance.
+    """The group of this round in the coordinates of `cluster`.
 
-    Then a member that did not come back itself (static, same id, same bytes as last time; reference §4.2) or whose
-    bytes are unreadable is taken to consume what was last delivered to it, whatever its bytes say.
+    `cooperative`: members of this protocol keep consuming while they rebalance. Then a member that did not come back
+    itself (static, same id, same bytes as last time; reference §4.2) or whose bytes are unreadable is taken to consume
+    what was last delivered to it, whatever its bytes say.
     """
     raw, columns = decoded.raw, decoded.columns
     degraded = [(m, memory.find(decoded.members[m].key)) for m in sorted(columns.errors)]

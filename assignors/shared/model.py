@@ -247,9 +247,6 @@ class GroupView:
         """Whether all members subscribe to all topics of the cluster: then much need not be looked up."""
         return len(self.topic_sets) == 1 and len(self.topic_sets[0]) == topic_total
 
-    def claimed_by(self, member: int) -> IntArray:
-        return self.claims[self.claims_first[member] : self.claims_first[member + 1]]
-
     @classmethod
     def of(
         cls,

@@ -4,13 +4,13 @@ from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_s
 from bellwether_kafka.assignors.streams.decision import CopyLag, ProcessSummary, StreamsDecision
 from bellwether_kafka.assignors.streams.plugin_runner import PluginError, PluginHealth, load_task_assignor, run_plugin
 from bellwether_kafka.assignors.streams.slimming import without_host_maps
-from bellwether_kafka.assignors.streams.whatif import Held, rounds_of_tasks
+from bellwether_kafka.assignors.streams.whatif import HeldTasks, rounds_of_tasks
 
 __all__ = [
     "STOCK",
     "Assignors",
     "CopyLag",
-    "Held",
+    "HeldTasks",
     "PluginError",
     "PluginHealth",
     "ProcessSummary",

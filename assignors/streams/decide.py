@@ -25,9 +25,9 @@ from bellwether_kafka.assignors.shared import (
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     EndOffsets,
-    Lags,
     StreamsPlan,
     StreamsView,
+    TaskLags,
     TaskMap,
     ThreadPlan,
     Topology,
@@ -36,13 +36,13 @@ from bellwether_kafka.assignors.streams.application import (
 from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members import (
     SHUTDOWN_REQUESTED,
-    Claims,
-    Crew,
     DatedView,
     DecodedStreams,
     Homes,
+    ProcessMap,
     Recalled,
     StreamsMemory,
+    ThreadClaims,
     asks_again_at_ms,
     check_members,
     check_standbys,
@@ -82,11 +82,8 @@ from bellwether_kafka.assignors.streams.sending import (
 )
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.assignors.streams.threads import spread
-from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
-from bellwether_kafka.protocol.primitives import HostInfo, ProcessId
+from bellwether_kafka.protocol.primitives import HostInfo
 
-SUBSCRIPTION_VERSION = 3
-NO_PROCESS = ProcessId(0, 0)
 _LISTED = 5
 
 
@@ -130,7 +127,7 @@ class _Round:
     memory: StreamsMemory
     assignors: Assignors
     decoded: DecodedStreams
-    crew: Crew
+    process_map: ProcessMap
     warnings: list[str] = field(default_factory=list)
 
 
@@ -162,9 +159,9 @@ def decide_streams(
     warnings: list[str] = []
     try:
         decoded = decode_streams(raw, memory.threads.keys() if memory.led else ())
-        crew = gather(decoded, memory)
-        warnings += member_warnings(decoded, crew)
-        work = _Round(raw, configs, policy, now_ms, seed, memory, assignors, decoded, crew, warnings)
+        process_map = gather(decoded, memory)
+        warnings += member_warnings(decoded, process_map)
+        work = _Round(raw, configs, policy, now_ms, seed, memory, assignors, decoded, process_map, warnings)
         if decoded.shutdown or not decoded.members:
             return _without_work(work, cluster, topology)
         return _decide(work, cluster, ends, topology)
@@ -174,19 +171,10 @@ def decide_streams(
         return Refusal(RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
 
 
-def own_subscription(topics: tuple[str, ...] | list[str], process_id: ProcessId = NO_PROCESS) -> bytes:
-    """What our member sends under the protocol "stream": the application's topics, so that their offsets do not expire
-    while we are alone, and a valid SubscriptionInfo with nothing in it (reference §6.4)."""
-    info = SubscriptionInfo(process_id=process_id)
-    return ConsumerProtocolSubscription(
-        version=SUBSCRIPTION_VERSION, topics=tuple(sorted(topics)), user_data=info.encode()
-    ).encode()
-
-
 def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topology) -> StreamsDecision:
-    decoded, crew, memory = work.decoded, work.crew, work.memory
-    check_members(decoded, crew)
-    topology = check_topology(decoded, crew, declared, seen)
+    decoded, process_map, memory = work.decoded, work.process_map, work.memory
+    check_members(decoded, process_map)
+    topology = check_topology(decoded, process_map, declared, seen)
     cluster = known_cluster(topology, seen, memory)
     check_topics(topology, cluster)
     check_standbys(topology, memory, work.configs)
@@ -198,13 +186,13 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
         raise RefusalError(
             RefusalCause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}"
         )
-    dated = streams_view(decoded, crew, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
+    dated = streams_view(decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
     recalled, promised_to = None, dated.view.home
     if trouble is None and work.policy == STREAMS_HA:
-        recalled = recall(memory, decoded, crew, dated.view, tasks, work.now_ms, durable=work.assignors.durable)
+        recalled = recall(memory, decoded, process_map, dated.view, tasks, work.now_ms, durable=work.assignors.durable)
         view, promised_to = keep_promises(dated.view, recalled, work.configs.acceptable_recovery_lag)
         dated = _with_recalled(work, replace(dated, view=view), recalled)
-    homes = known_homes(memory, tasks, crew, work.now_ms, work.assignors.affinity_ms)
+    homes = known_homes(memory, tasks, process_map, work.now_ms, work.assignors.affinity_ms)
     home, homes = home_of(dated.view, homes)
     if recalled is not None:
         home = np.where(home == NOBODY, recalled.home, home)
@@ -247,7 +235,7 @@ def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
 
 def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     threads = work.assignors.spread(view, plan)
-    findings = validate_threads(view, plan, threads, work.crew)
+    findings = validate_threads(view, plan, threads, work.process_map)
     if findings:
         raise RefusalError(RefusalCause.PLAN, f"no valid plan on threads: {'; '.join(findings[:_LISTED])}")
     return threads
@@ -256,18 +244,18 @@ def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
 def _sent(
     work: _Round,
     tasks: TaskMap,
-    claims: Claims,
+    claims: ThreadClaims,
     dated: DatedView,
     plan: StreamsPlan,
     threads: ThreadPlan,
     past: _Past,
 ) -> StreamsDecision:
     """What of the target can be sent now, encoded, read back and found right."""
-    decoded, crew, view = work.decoded, work.crew, dated.view
-    target = _row(crew, threads.active)
+    decoded, process_map, view = work.decoded, work.process_map, dated.view
+    target = _row(process_map, threads.active)
     held_back = withheld(tasks, claims, target)
     temporary = _temporary(view, plan, np.flatnonzero(held_back).astype(np.int32), target)
-    rows = np.concatenate([_row(crew, threads.standby), temporary[:, 0]])
+    rows = np.concatenate([_row(process_map, threads.standby), temporary[:, 0]])
     standby_tasks = np.concatenate([plan.standby_task, temporary[:, 1]])
     order = np.lexsort((standby_tasks, rows))
     maps = host_maps(view, plan, tasks)
@@ -278,14 +266,14 @@ def _sent(
         standby_task=standby_tasks[order].astype(np.int32),
         next_rebalance_ms=_called_back(work, tasks, plan, target, held_back, _next_look_ms(work, view, plan, past)),
         blind=_blind(decoded, set(maps.hosts)),
-        version=crew.version,
-        common=crew.common,
+        version=process_map.version,
+        common=process_map.common,
     )
     blobs = encode_assignments(tasks, maps, out)
     findings = validate_bytes(decoded, tasks, out, blobs)
     if findings:
         raise RefusalError(RefusalCause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
-    before = np.append(crew.process, NOBODY)[view.running_on].astype(np.int32)
+    before = np.append(process_map.process, NOBODY)[view.running_on].astype(np.int32)
     held = work.memory.held if past.recalled is None else held_after(past.recalled, view, plan)
     return StreamsDecision(
         raw=work.raw,
@@ -297,7 +285,7 @@ def _sent(
         seed=work.seed,
         tasks=tasks,
         view=view,
-        crew=crew,
+        process_map=process_map,
         plan=plan,
         threads=threads,
         withheld=held_back,
@@ -319,13 +307,15 @@ def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Str
     tasks, _ = build_tasks(empty, cluster, EndOffsets())
     claims = read_claims(work.decoded, tasks, work.memory)
     reports = read_reports(work.decoded, tasks)
-    dated = streams_view(work.decoded, work.crew, tasks, claims, reports, work.memory, work.now_ms, lags_known=True)
+    dated = streams_view(
+        work.decoded, work.process_map, tasks, claims, reports, work.memory, work.now_ms, lags_known=True
+    )
     nothing = np.zeros(0, dtype=np.int32)
     plan = StreamsPlan.of_active(nothing)
     decision = _sent(work, tasks, claims, dated, plan, ThreadPlan(nothing, nothing), _Past())
     if not work.decoded.shutdown:
         return decision
-    stop = shutdown_assignment(work.crew.version, work.crew.common, SHUTDOWN_REQUESTED)
+    stop = shutdown_assignment(work.process_map.version, work.process_map.common, SHUTDOWN_REQUESTED)
     asked = [m.member_id for m, code in zip(work.decoded.members, work.decoded.infos.error_code, strict=True) if code]
     return replace(
         decision,
@@ -344,9 +334,9 @@ def _assignments(raw: RawGroup, blobs: list[bytes]) -> tuple[tuple[str, bytes], 
     return tuple((m.member_id, own if m.member_id in raw.own_member_ids else next(theirs)) for m in raw.members)
 
 
-def _row(crew: Crew, thread: IntArray) -> IntArray:
+def _row(process_map: ProcessMap, thread: IntArray) -> IntArray:
     """The member rows of threads; NOBODY stays NOBODY."""
-    return np.append(crew.member, NOBODY)[thread].astype(np.int32)
+    return np.append(process_map.member, NOBODY)[thread].astype(np.int32)
 
 
 def _temporary(view: StreamsView, plan: StreamsPlan, tasks: IntArray, target: IntArray) -> IntArray:
@@ -363,7 +353,7 @@ def _temporary(view: StreamsView, plan: StreamsPlan, tasks: IntArray, target: In
 def _next_look_ms(work: _Round, view: StreamsView, plan: StreamsPlan, past: _Past) -> int | None:
     if past.recalled is None:
         return None
-    return asks_again_at_ms(past.recalled, Lags.of(view, work.configs.acceptable_recovery_lag), plan, work.now_ms)
+    return asks_again_at_ms(past.recalled, TaskLags.of(view, work.configs.acceptable_recovery_lag), plan, work.now_ms)
 
 
 def _called_back(
@@ -382,22 +372,22 @@ def _called_back(
 
     At `look_again_ms` everybody joins again, unless that is done at once anyway.
     """
-    decoded, crew, memory = work.decoded, work.crew, work.memory
+    decoded, process_map, memory = work.decoded, work.process_map, work.memory
     rows = set(target[held_back].tolist())
     given = memory.plan.owner_in(tasks.cluster, [m.key for m in decoded.members]) != NOBODY
     withheld_now = np.append(held_back, False)[tasks.task_of]  # NOBODY, partitions of no task, is the last
     if rows and given[withheld_now].all():
-        rows |= set(crew.member.tolist())
-    later = _asked_for(crew, plan, rows)
+        rows |= set(process_map.member.tolist())
+    later = _asked_for(process_map, plan, rows)
     if look_again_ms is not None and not rows:
-        later = [(row, look_again_ms) for row in crew.member.tolist()]
+        later = [(row, look_again_ms) for row in process_map.member.tolist()]
     return deadlines(len(decoded.members), sorted(rows), later)
 
 
-def _asked_for(crew: Crew, plan: StreamsPlan, at_once: Collection[int]) -> list[tuple[int, int]]:
+def _asked_for(process_map: ProcessMap, plan: StreamsPlan, at_once: Collection[int]) -> list[tuple[int, int]]:
     """(row, epoch ms): a process' deadline goes to its first member, unless that one rejoins at once anyway."""
-    first = np.cumsum([0, *[p.capacity for p in crew.processes]])
-    asked = [(int(crew.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
+    first = np.cumsum([0, *[p.capacity for p in process_map.processes]])
+    asked = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
     return [(row, at_ms) for row, at_ms in asked if row not in at_once]
 
 

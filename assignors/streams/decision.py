@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.streams.application import (
     ThreadPlan,
     Topology,
 )
-from bellwether_kafka.assignors.streams.members import Crew, StreamsMemory
+from bellwether_kafka.assignors.streams.members import ProcessMap, StreamsMemory
 from bellwether_kafka.assignors.streams.sending import Outgoing
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId
 
@@ -74,7 +74,7 @@ class StreamsDecision:
     seed: int
     tasks: TaskMap
     view: StreamsView
-    crew: Crew
+    process_map: ProcessMap
     plan: StreamsPlan
     threads: ThreadPlan
     withheld: BoolArray

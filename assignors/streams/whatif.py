@@ -33,7 +33,7 @@ Copy = tuple[ProcessId, TaskId]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldTasks:
     """The tasks of one thread now."""
 
     active: tuple[TaskId, ...] = ()
@@ -78,7 +78,7 @@ class _Thread:
 
 def rounds_of_tasks(
     present: StreamsDecision,
-    held: Mapping[str, Held],
+    held: Mapping[str, HeldTasks],
     change: Change,
     policy: str,
     assignors: Assignors = STOCK,
@@ -121,7 +121,7 @@ def rounds_of_tasks(
 # ---- the application as it is ----------------------------------------------------------------------------------------
 
 
-def _threads(present: StreamsDecision, held: Mapping[str, Held]) -> tuple[_Thread, ...]:
+def _threads(present: StreamsDecision, held: Mapping[str, HeldTasks]) -> tuple[_Thread, ...]:
     table = present.view.tasks
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
     found = []
@@ -133,13 +133,13 @@ def _threads(present: StreamsDecision, held: Mapping[str, Held]) -> tuple[_Threa
             continue
         if info.future:
             continue
-        has = held.get(member.member_id, Held())
+        has = held.get(member.member_id, HeldTasks())
         thread = _Thread(member.member_id, member.instance_id, said, info)
         found.append(_holding(thread, present, has, end))
     return tuple(found)
 
 
-def _holding(thread: _Thread, present: StreamsDecision, has: Held, end: Mapping[TaskId, int]) -> _Thread:
+def _holding(thread: _Thread, present: StreamsDecision, has: HeldTasks, end: Mapping[TaskId, int]) -> _Thread:
     stateful = {s.id for s in present.topology.subtopologies if s.stateful}
     active = tuple((task, LATEST_OFFSET) for task in has.active if task.subtopology in stateful)
     standby = tuple((task, end[task]) for task in has.standby if task in end)
@@ -235,7 +235,7 @@ def _after(thread: _Thread, decision: StreamsDecision, restoring: AbstractSet[Co
     table, process = decision.view.tasks, thread.info.process_id
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
     reached = {task: 0 if (process, task) in restoring else total for task, total in end.items()}
-    found = _holding(thread, decision, Held(active, standby), reached)
+    found = _holding(thread, decision, HeldTasks(active, standby), reached)
     return replace(found, owned=ConsumerProtocolAssignment.decode(blob).partitions)
 
 

@@ -139,10 +139,10 @@ def _rounds_of_tasks(
     assignors: "Assignors",
     sizes: "Mapping[TaskId, int]",
 ) -> list[Imagined]:
-    from bellwether_kafka.assignors.streams import Held, rounds_of_tasks
+    from bellwether_kafka.assignors.streams import HeldTasks, rounds_of_tasks
     from bellwether_kafka.coordinator.web import tasks_of
 
-    held = {m.member_id: Held(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
+    held = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
     made = rounds_of_tasks(decision, held, change, policy or decision.policy, assignors)
     imagined = []
     for i, one in enumerate(made):

@@ -1,6 +1,6 @@
 """Who leads a classic group when its leader goes: the first member in the order of the broker's hash table.
 
-Two orders are known, and tried on real brokers by `tests/interop/succession`:
+Two orders are known, and tried on real brokers by `tests/measure/succession`:
 
 JAVA   java.util.HashMap, the group coordinator of Kafka 4: by bucket, then by arrival. Twice the size above 3/4.
 SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by bucket, then by the signed hash. Twice

@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription
 
-PROVEN_FROM = (3, 9)  # see tests/interop/succession
+PROVEN_FROM = (3, 9)  # see tests/measure/succession
 # A round that is open for so long waits for somebody: members of an ordinary one hear of it by their next heartbeat,
 # which Java and librdkafka send every 3 s by default.
 WAITING_S = 4.0

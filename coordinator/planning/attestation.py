@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from bellwether_kafka.assignors.streams.application import GUESSED, LEARNED, Topology
-from bellwether_kafka.assignors.streams.members import Crew, DecodedStreams, StreamsMemory
+from bellwether_kafka.assignors.streams.members import DecodedStreams, ProcessMap, StreamsMemory
 from bellwether_kafka.protocol.primitives import ProcessId
 
 TAG = "bellwether.topology"
@@ -43,7 +43,7 @@ def tag_value(digest: str) -> str:
 
 def distrust(
     decoded: DecodedStreams,
-    crew: Crew,
+    process_map: ProcessMap,
     memory: StreamsMemory,
     arrivals: Arrivals,
     topology: Topology,
@@ -58,17 +58,19 @@ def distrust(
     learned counts for its `witnesses`. Members that we `removed` ourselves come back under other ids without a restart.
     """
     digest = topology.digest
-    strange = _contradicted(crew, digest)
+    strange = _contradicted(process_map, digest)
     if strange is not None:
         return strange, arrivals
     excused = {memory.threads[m].process_id for m in removed if m in memory.threads}
-    arrivals, restarted = _compare(decoded, crew, memory, arrivals, now_ms, excused)
+    arrivals, restarted = _compare(decoded, process_map, memory, arrivals, now_ms, excused)
     if topology.source in (LEARNED, GUESSED):
         ids = witnesses | {m.member_id for m in memory.plan.members}
-        known = _continuing(decoded, crew, ids) | excused | {*restarted}
-        restarted += sorted({p.process_id for p in crew.processes} - known)
-    tagged = {p.process_id for p in crew.processes if dict(p.tags).get(TAG) is not None}
-    looping = [p.process_id for p in crew.processes if len(arrivals.restarts.get(p.process_id, ())) > RESTARTS_MAX]
+        known = _continuing(decoded, process_map, ids) | excused | {*restarted}
+        restarted += sorted({p.process_id for p in process_map.processes} - known)
+    tagged = {p.process_id for p in process_map.processes if dict(p.tags).get(TAG) is not None}
+    looping = [
+        p.process_id for p in process_map.processes if len(arrivals.restarts.get(p.process_id, ())) > RESTARTS_MAX
+    ]
     if looping:
         return (
             f"process {looping[0]} has restarted {len(arrivals.restarts[looping[0]])} times within"
@@ -85,8 +87,8 @@ def distrust(
     ), arrivals
 
 
-def _contradicted(crew: Crew, digest: str) -> str | None:
-    for process in crew.processes:
+def _contradicted(process_map: ProcessMap, digest: str) -> str | None:
+    for process in process_map.processes:
         said = dict(process.tags).get(TAG)
         if said is not None and said != tag_value(digest):
             return f"process {process.process_id} attests the topology {said}, ours is {tag_value(digest)}"
@@ -95,7 +97,7 @@ def _contradicted(crew: Crew, digest: str) -> str | None:
 
 def _compare(
     decoded: DecodedStreams,
-    crew: Crew,
+    process_map: ProcessMap,
     memory: StreamsMemory,
     arrivals: Arrivals,
     now_ms: int,
@@ -105,8 +107,8 @@ def _compare(
     known = {record.process_id for record in memory.threads.values()}
     if not known:
         return arrivals, []
-    present = {p.process_id for p in crew.processes}
-    fresh = present - _continuing(decoded, crew, {m.member_id for m in memory.plan.members}) - {*excused}
+    present = {p.process_id for p in process_map.processes}
+    fresh = present - _continuing(decoded, process_map, {m.member_id for m in memory.plan.members}) - {*excused}
     restarted = sorted(fresh & known)
     came = {p: at for p, at in arrivals.came.items() if p in present and now_ms - at < REPLACEMENT_MS}
     went = {p: at for p, at in arrivals.went.items() if p not in present}
@@ -129,11 +131,11 @@ def _restarts(
     return {p: times for p, times in recent.items() if times} | again
 
 
-def _continuing(decoded: DecodedStreams, crew: Crew, ids: Collection[str]) -> set[ProcessId]:
+def _continuing(decoded: DecodedStreams, process_map: ProcessMap, ids: Collection[str]) -> set[ProcessId]:
     """Processes with a thread that has one of these very member ids."""
-    rows: Iterable[int] = crew.member.tolist()
+    rows: Iterable[int] = process_map.member.tolist()
     return {
-        crew.processes[process].process_id
-        for row, process in zip(rows, crew.process.tolist(), strict=True)
+        process_map.processes[process].process_id
+        for row, process in zip(rows, process_map.process.tolist(), strict=True)
         if decoded.members[row].member_id in ids
     }

@@ -459,9 +459,9 @@ def worth_moving(decision: StreamsDecision, memory: StreamsMemory) -> str:
 
 def _uneven(decision: StreamsDecision, held: IntArray) -> bool:
     """Some processes hold more tasks with state for each of their threads than others, by more than one."""
-    crew, task_of = decision.crew, decision.tasks.task_of
+    process_map, task_of = decision.process_map, decision.tasks.task_of
     flat = np.flatnonzero((task_of != NOBODY) & (held != NOBODY))
     task, first = np.unique(task_of[flat], return_index=True)
-    thread = crew.thread[held[flat[first[decision.view.tasks.stateful[task]]]]]
-    share = np.bincount(crew.process[thread[thread >= 0]], minlength=decision.view.size) / decision.view.capacity
+    thread = process_map.thread[held[flat[first[decision.view.tasks.stateful[task]]]]]
+    share = np.bincount(process_map.process[thread[thread >= 0]], minlength=decision.view.size) / decision.view.capacity
     return bool(share.max(initial=0.0) - share.min(initial=np.inf) > 1)

@@ -130,7 +130,7 @@ def _threads(decision: StreamsDecision) -> dict[str, str]:
 
 def _outsiders(decision: StreamsDecision) -> set[str]:
     """Members that are no threads, because nobody can read what they say."""
-    return {decision.raw.others[row].member_id for row in decision.crew.outsiders}
+    return {decision.raw.others[row].member_id for row in decision.process_map.outsiders}
 
 
 def _count(decision: StreamsDecision, topic: str) -> int:

@@ -64,7 +64,7 @@ class StreamsMetrics:
         group, found = decision.raw.group_id, report(decision)
         common.round(planned)
         common.members.labels(group).set(found.threads)
-        common.degraded.labels(group).set(len(decision.crew.outsiders))
+        common.degraded.labels(group).set(len(decision.process_map.outsiders))
         common.unowned.labels(group).set(int((decision.plan.active < 0).sum()))
         self.processes.labels(group).set(len(found.processes))
         self.spread.labels(group).set(found.tasks_max - found.tasks_min)

@@ -1,6 +1,14 @@
 """Bellwether's Avro events without Spark: schemas, registry, history, and recorded rebalances decided again."""
 
-from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, PRICE_PER_GB, Outcome, recommendation, summary
+from bellwether_kafka.pipeline.records.backtest import (
+    BACKTEST_POLICIES,
+    OUTCOME_SCHEMA,
+    PRICE_PER_GB,
+    Outcome,
+    recommendation,
+    rows_of,
+    summary,
+)
 from bellwether_kafka.pipeline.records.codec import (
     CONFLUENT_BYTES,
     CONFLUENT_MARKER,
@@ -13,10 +21,10 @@ from bellwether_kafka.pipeline.records.codec import (
     single_object,
 )
 from bellwether_kafka.pipeline.records.history import (
+    History,
     HistoryError,
     read_history,
     replay_here,
-    replay_on_spark,
     write_history,
     write_json_lines,
 )
@@ -37,10 +45,12 @@ __all__ = [
     "DIFFERENCES_MAX",
     "HEADER_BYTES",
     "MARKER",
+    "OUTCOME_SCHEMA",
     "PRICE_PER_GB",
     "Difference",
     "EventError",
     "EventSchema",
+    "History",
     "HistoryError",
     "Outcome",
     "PlanCost",
@@ -53,9 +63,9 @@ __all__ = [
     "register",
     "registered",
     "replay_here",
-    "replay_on_spark",
     "replay_rounds",
     "rounds_of",
+    "rows_of",
     "single_object",
     "summary",
     "write_history",

@@ -1,4 +1,4 @@
-"""Where recorded snapshots come from and where a backtest runs: a file on one machine, or a topic on Spark.
+"""Where recorded snapshots come from, and the backtest on this machine.
 
 A history file is Avro single objects, each behind its length as 4 bytes, big endian: what a topic holds, in a file.
 Or it is JSON, an event per line with its name as "event" and bytes as hexadecimal, for people and other tools. What is
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.pipeline.records.backtest import OUTCOME_SCHEMA, Outcome, replay, rows_of
+from bellwether_kafka.pipeline.records.backtest import Outcome, replay
 from bellwether_kafka.pipeline.records.codec import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -136,30 +136,7 @@ def _values(path: Path) -> Iterator[bytes]:
             yield value
 
 
-def replay_here(history: History, policies: Sequence[str]) -> list[Outcome]:
-    """The backtest on this machine, group after group."""
-    weights = history.weights()
-    return [o for group in sorted(history.snapshots) for o in replay(history.snapshots[group], policies, weights)]
-
-
-def replay_on_spark(raw: Any, policies: Sequence[str], weights: Weights) -> Any:
-    """The backtest on Spark: one task per group and policy. `raw` are Kafka records; a DataFrame of outcomes."""
-    from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
-
-    from bellwether_kafka.pipeline import header
-
-    headers = [bytearray(schema.header) for schema in SchemaSet.load().versions("snapshot")]
-    names = raw.sparkSession.createDataFrame([(policy,) for policy in policies], "policy string")
-    recorded = raw.where(header().isin(headers)).select(F.col("key").cast("string").alias("group"), "value")
-
-    def run(frame: Any) -> Any:
-        import pandas as pd
-
-        history, schemas = History(), SchemaSet.load()
-        for value in frame["value"]:
-            history.take(schemas, bytes(value))
-        policy = str(frame["policy"].iloc[0])
-        outcomes = [o for group in history.snapshots.values() for o in replay(group, [policy], weights)]
-        return pd.DataFrame(rows_of(outcomes), columns=[c.split()[0] for c in OUTCOME_SCHEMA.split(", ")])
-
-    return recorded.crossJoin(F.broadcast(names)).groupBy("group", "policy").applyInPandas(run, OUTCOME_SCHEMA)
+def replay_here(history: History, policies: Sequence[str], weights: Weights | None = None) -> list[Outcome]:
+    """The backtest on this machine, group after group; by the history's own weights unless others are given."""
+    known = history.weights() if weights is None else weights
+    return [o for group in sorted(history.snapshots) for o in replay(history.snapshots[group], policies, known)]

@@ -1,5 +1,5 @@
 """The composition's own files: the settings load, the topology is the application's, the smoke script tells what is
-missing. `prove_dashboards` runs its checks against what is there."""
+missing. `tests.measure.dashboards` runs its checks against what is there."""
 
 import json
 import sys
@@ -12,11 +12,11 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.coordinator.topology.file import load_topology
 from tests.conftest import missing_tool
-from tests.deploy.prove_dashboards import smoke
 from tests.deploy.test_kubernetes import run
-from tests.interop.jvm import MissingToolError, java
-from tests.interop.streams_app import Application
-from tests.interop.streams_stage import write_topology
+from tests.interop.support.jvm import MissingToolError, java
+from tests.interop.support.streams_app import Application
+from tests.interop.support.streams_stage import write_topology
+from tests.measure.dashboards import smoke
 from tests.paths import ROOT
 
 Rendered = dict[str, Any]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import missing_tool
-from tests.interop.jvm import Java, MissingToolError, java
+from tests.interop.support.jvm import Java, MissingToolError, java
 
 
 @pytest.fixture(scope="module")

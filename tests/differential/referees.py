@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tests.interop.jvm import Java
+from tests.interop.support.jvm import Java
 
 TIMEOUT_S = 300
 

@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from tests.differential.referees import TIMEOUT_S, ask
-from tests.interop.jvm import Java
+from tests.interop.support.jvm import Java
 from tests.unit.assignors.consumer.wire import given, raw_group, sticky_v1, subscription
 from tests.unit.assignors.consumer.wire import java as subscribed
 

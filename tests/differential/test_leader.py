@@ -20,7 +20,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignme
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from tests.differential.leader_problems import NOW_MS, LeaderProblem, random_leader
 from tests.differential.referees import TIMEOUT_S, ask
-from tests.interop.jvm import Java
+from tests.interop.support.jvm import Java
 from tests.unit.assignors.consumer.scenes import cluster_of
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))
@@ -87,17 +87,19 @@ def compare(problem: LeaderProblem, theirs: dict) -> str:
     for member, blob in sent.items():
         assert shape(mine[member]) == shape(blob), (member, problem)
     compare_probes(problem, decision, {read(blob)[1].next_rebalance_ms for blob in sent.values()} - {0, NEVER_MS})
-    return "future" if decision.crew.future else "known"
+    return "future" if decision.process_map.future else "known"
 
 
 def compare_probes(problem: LeaderProblem, decision: StreamsDecision, theirs: set[int]) -> None:
     """Java tells a thread of its own process when to probe, unless one of it rejoins at once; we do it ourselves."""
-    crew = decision.crew
+    process_map = decision.process_map
     if theirs or decision.probing_at_ms is None or decision.out.version < DEADLINE_FROM:
         assert theirs <= {decision.probing_at_ms}
         return
-    leader = [i for i, process in enumerate(crew.processes) if process.process_id == problem.leader]
-    assert not leader or (decision.out.next_rebalance_ms[crew.member[crew.process == leader[0]]] == 0).any()
+    leader = [i for i, process in enumerate(process_map.processes) if process.process_id == problem.leader]
+    assert (
+        not leader or (decision.out.next_rebalance_ms[process_map.member[process_map.process == leader[0]]] == 0).any()
+    )
 
 
 @pytest.mark.parametrize("future", [False, True], ids=["known versions", "version probing"])

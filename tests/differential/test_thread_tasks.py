@@ -7,8 +7,8 @@ import pytest
 
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 from tests.differential.referees import TIMEOUT_S, ask
-from tests.differential.thread_problems import random_threads
-from tests.interop.jvm import Java
+from tests.differential.thread_problems import by_member, random_threads
+from tests.interop.support.jvm import Java
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))
 REFEREE = "org.apache.kafka.streams.processor.internals.ThreadReferee"
@@ -22,6 +22,6 @@ def test_threads_equal_java(jvm: Java, inputs: int, most_tasks: int) -> None:
     problems = [random_threads(random, most_tasks=most_tasks) for _ in range(inputs)]
     for problem, theirs in zip(problems, ask(jvm, REFEREE, problems), strict=True):
         view = problem.view()
-        ours = assign_threads(view, problem.plan()).by_member(view)
+        ours = by_member(assign_threads(view, problem.plan()), view)
         expected = {m: (sorted(theirs["active"][m]), sorted(theirs["standby"][m])) for m, _ in problem.members}
         assert ours == expected, problem

@@ -15,6 +15,7 @@ from bellwether_kafka.assignors.streams.application.model import (
     TaskTable,
 )
 from bellwether_kafka.assignors.streams.application.offsets import lags
+from bellwether_kafka.assignors.streams.threads.deal import ThreadTasks
 from bellwether_kafka.protocol.primitives.codec import java_sorted
 from bellwether_kafka.protocol.primitives.types import ProcessId
 
@@ -109,3 +110,9 @@ def _reports(random: Random, tasks: list[tuple[int, int, int | None]]) -> list[t
     share = random.choice([0.0, 0.1, 0.3, 0.7])
     sums = [LATEST_OFFSET, LATEST_OFFSET, 0, 5, 10, 2000, -3]
     return [(t, random.choice(sums)) for t in range(len(tasks)) if random.random() < share]
+
+
+def by_member(dealt: ThreadTasks, view: StreamsView) -> dict[str, tuple[list[int], list[int]]]:
+    """Member id -> (active tasks, standby tasks)."""
+    members = [member for process in view.processes for member in process.members]
+    return {m: (dealt.active_of(n).tolist(), dealt.standby_of(n).tolist()) for n, m in enumerate(members)}

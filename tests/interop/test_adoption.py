@@ -8,13 +8,13 @@ import pytest
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import Adopt, MembershipConfig
 from bellwether_kafka.coordinator.membership.member import State
-from tests.interop.bellwether import INSTANCE
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable
-from tests.interop.rounds import last_round
-from tests.interop.sidecar import Sidecar
-from tests.interop.takeover_streams import take_over_application
-from tests.interop.takeovers import COOPERATIVE, MIXED, PARTITIONS, PATIENT, PATIENT_WITH_APPLICATIONS, start, take_over
+from tests.interop.support.bellwether import INSTANCE
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable
+from tests.interop.support.rounds import last_round
+from tests.interop.support.sidecar import Sidecar
+from tests.measure.takeover_streams import take_over_application
+from tests.measure.takeovers import COOPERATIVE, MIXED, PARTITIONS, PATIENT, PATIENT_WITH_APPLICATIONS, start, take_over
 
 pytestmark = pytest.mark.broker
 
@@ -89,7 +89,7 @@ def test_a_leader_that_died_is_succeeded_in_the_round_that_waits_for_it(kafka: K
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("assignor", [COOPERATIVE, "range"])
 def test_twelve_members_in_four_languages_are_taken_over(kafka: KafkaCluster, topic: str, assignor: str) -> None:
-    """Whoever leads them: `python -m tests.interop.takeovers` takes leaders of each kind in turn, and measures."""
+    """Whoever leads them: `python -m tests.measure.takeovers` takes leaders of each kind in turn, and measures."""
     kinds = [kind for kind in MIXED if why_unavailable(kind) is None] * 3
     group = f"adoption-mixed-{assignor}"
     with Flock(kafka.bootstrap) as flock:

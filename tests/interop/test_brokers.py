@@ -1,6 +1,6 @@
 """The test brokers are what tests believe them to be."""
 
-from tests.interop.brokers import KafkaCluster
+from tests.interop.support.brokers import KafkaCluster
 
 
 def test_brokers_stand_in_racks_and_replicas_are_where_a_test_wants_them(kafka: KafkaCluster) -> None:

@@ -6,13 +6,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.interop.bellwether import Bellwether
-from tests.interop.brokers import KafkaCluster
-from tests.interop.ghosts_measure import assisting, freed_of_a_ghost
-from tests.interop.jvm import BROKER_39
-from tests.interop.members import Flock, Member, partitions_of, wait_settled, wait_until
-from tests.interop.raw import RawError, RawMember, describe
-from tests.interop.rounds import last_round
+from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.jvm import BROKER_39
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.support.raw import RawError, RawMember, describe
+from tests.interop.support.rounds import last_round
+from tests.measure.ghosts import assisting, freed_of_a_ghost
 
 PARTITIONS = 4
 UNKNOWN_MEMBER_ID = 25

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bellwether_kafka.coordinator.membership.broker_order import Order
-from tests.interop.brokers import KafkaCluster
+from tests.interop.support.brokers import KafkaCluster
 from tests.simulation.duel import MismatchError
 from tests.simulation.scripts import TIMED, Script, by_hand, drawn, play
 

@@ -5,11 +5,11 @@ bytes make no sense.
 import pytest
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from tests.interop.bellwether import INSTANCE, Bellwether
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import Flock, Member, partitions_of, wait_settled, wait_until
-from tests.interop.raw import RawMember
-from tests.interop.rounds import Round, last_round, rounds
+from tests.interop.support.bellwether import INSTANCE, Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.support.raw import RawMember
+from tests.interop.support.rounds import Round, last_round, rounds
 
 MANY = 50
 SESSION_MS = 10_000

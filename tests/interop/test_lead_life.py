@@ -10,10 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from tests.conftest import missing_tool
-from tests.interop.bellwether import INSTANCE, Bellwether
-from tests.interop.brokers import KafkaCluster
-from tests.interop.groups import GROUPS, GroupKind, create_local_topic, foreign
-from tests.interop.members import (
+from tests.interop.support.bellwether import INSTANCE, Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import GROUPS, GroupKind, create_local_topic, foreign
+from tests.interop.support.members import (
     Flock,
     Member,
     TopicPartition,
@@ -23,8 +23,8 @@ from tests.interop.members import (
     wait_until,
     why_unavailable,
 )
-from tests.interop.raw import describe
-from tests.interop.rounds import rounds
+from tests.interop.support.raw import describe
+from tests.interop.support.rounds import rounds
 
 LIFE_TIMEOUT_S = 240
 # "00 00 | 00 00 00 00 | ff ff ff ff": a version, no topics, null userData.

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from tests.interop.bellwether import Bellwether
-from tests.interop.brokers import KafkaCluster
-from tests.interop.matrix import DOC, LINES, RELEASES, STEPS, STREAMS_LINES, Life, document, groups
-from tests.interop.members import Flock
+from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import Flock
+from tests.measure.matrix import DOC, LINES, RELEASES, STEPS, STREAMS_LINES, Life, document, groups
 
 MEASURED = re.compile(r"\d+\.\d s(, no round)?")
 

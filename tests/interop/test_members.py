@@ -4,8 +4,16 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.conftest import missing_tool
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import KINDS, Flock, consumed_gaps, partitions_of, wait_settled, wait_until, why_unavailable
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import (
+    KINDS,
+    Flock,
+    consumed_gaps,
+    partitions_of,
+    wait_settled,
+    wait_until,
+    why_unavailable,
+)
 
 PARTITIONS = 4
 RECORDS = 200

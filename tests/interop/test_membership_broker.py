@@ -10,11 +10,11 @@ from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.member import State
 from bellwether_kafka.coordinator.runtime.service import Outcome
-from tests.interop.bellwether import run_to_end, toml
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import Flock, Member, partitions_of, wait_settled
-from tests.interop.raw import RawError, describe
-from tests.interop.sidecar import Sidecar
+from tests.interop.support.bellwether import run_to_end, toml
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.support.raw import RawError, describe
+from tests.interop.support.sidecar import Sidecar
 
 pytestmark = pytest.mark.broker
 

@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.member import State
 from bellwether_kafka.coordinator.runtime.service import Outcome
-from tests.interop.sidecar import Sidecar
+from tests.interop.support.sidecar import Sidecar
 
 pytestmark = pytest.mark.embedded
 

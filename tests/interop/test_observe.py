@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.interop.bellwether import COMMAND, Bellwether, Ended, clean_environment, run_to_end, toml
-from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
-from tests.interop.members import Flock, partitions_of, wait_settled, wait_until
-from tests.interop.raw import describe
-from tests.interop.rounds import rounds
-from tests.interop.streams_app import Application, StreamsApp
-from tests.interop.streams_load import Load
-from tests.interop.streams_stage import bellwether_options, create_topics, write_topology
+from tests.interop.support.bellwether import COMMAND, Bellwether, Ended, clean_environment, run_to_end, toml
+from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.interop.support.raw import describe
+from tests.interop.support.rounds import rounds
+from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_load import Load
+from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.broker

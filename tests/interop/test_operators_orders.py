@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.interop.bellwether import Bellwether, run_to_end, toml
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
-from tests.interop.streams_app import Application, StreamsApp
-from tests.interop.streams_led import application, failures, led, strangers, telling
-from tests.interop.streams_load import Load
-from tests.interop.streams_timeline import Happening, Span, Timeline
+from tests.interop.support.bellwether import Bellwether, run_to_end, toml
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
+from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_led import application, failures, led, strangers, telling
+from tests.interop.support.streams_load import Load
+from tests.interop.support.streams_timeline import Happening, Span, Timeline
 
 PARTITIONS = 6
 SETTLE_S = 240

@@ -11,12 +11,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from bellwether_kafka.pipeline.records.codec import SchemaSet
-from tests.interop.bellwether import Bellwether, run_to_end, toml
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import Flock, Member, partitions_of, wait_settled
-from tests.interop.raw import describe
-from tests.interop.rounds import rounds
-from tests.interop.takeovers import without_rival
+from tests.interop.support.bellwether import Bellwether, run_to_end, toml
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.support.raw import describe
+from tests.interop.support.rounds import rounds
+from tests.measure.takeovers import without_rival
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.broker

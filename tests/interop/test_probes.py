@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.interop.bellwether import Bellwether
-from tests.interop.brokers import LOOPBACK, KafkaCluster, PortLease
-from tests.interop.members import wait_until
-from tests.interop.raw import RawMember, describe
+from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.members import wait_until
+from tests.interop.support.raw import RawMember, describe
 
 GROUP = "probed-orders"
 SESSION_MS = 120_000  # nobody is thrown out while the test looks

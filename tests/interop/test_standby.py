@@ -1,5 +1,5 @@
 """Sidecars that stand by for one another, and operators' orders, on real brokers. The long version with figures is
-`python -m tests.interop.failover` and `python -m tests.interop.kill_points`."""
+`python -m tests.measure.failover` and `python -m tests.measure.kill_points`."""
 
 import json
 from collections.abc import Iterator
@@ -9,16 +9,16 @@ import pytest
 
 from bellwether_kafka.coordinator.control.topic import read_all
 from bellwether_kafka.coordinator.kafka.client_config import librdkafka_properties
-from tests.interop.bellwether import Ended, run_to_end
-from tests.interop.brokers import KafkaCluster
-from tests.interop.failover import SETTLE_S, Stage, Trials
-from tests.interop.kill_points import OPTIONS, killed, ordinary_round
-from tests.interop.kill_points import PARTITIONS as POINT_PARTITIONS
-from tests.interop.kill_points import TOPIC as POINT_TOPIC
-from tests.interop.members import Flock, wait_until
-from tests.interop.raw import describe
-from tests.interop.rounds import last_round, rounds
-from tests.interop.sidecars import Seat, SidecarSet, strangers
+from tests.interop.support.bellwether import Ended, run_to_end
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import Flock, wait_until
+from tests.interop.support.raw import describe
+from tests.interop.support.rounds import last_round, rounds
+from tests.interop.support.sidecars import Seat, SidecarSet, strangers
+from tests.measure.failover import SETTLE_S, Stage, Trials
+from tests.measure.kill_points import OPTIONS, killed, ordinary_round
+from tests.measure.kill_points import PARTITIONS as POINT_PARTITIONS
+from tests.measure.kill_points import TOPIC as POINT_TOPIC
 
 pytestmark = pytest.mark.broker
 

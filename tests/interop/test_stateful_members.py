@@ -15,9 +15,9 @@ from typing import Any, Self
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.interop.bellwether import Bellwether, clean_environment
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import wait_until
+from tests.interop.support.bellwether import Bellwether, clean_environment
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import wait_until
 from tests.paths import ROOT
 from tests.patience import PATIENCE
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.interop.brokers import KafkaCluster
-from tests.interop.succession import trials
+from tests.interop.support.brokers import KafkaCluster
+from tests.measure.succession import trials
 
 pytestmark = pytest.mark.broker
 

@@ -22,7 +22,7 @@ from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, read_table
 from bellwether_kafka.pipeline.session import PARQUET
 from bellwether_kafka.pipeline.source import dead_letters
 from bellwether_kafka.pipeline.tables import TABLES, Options, weights
-from tests.interop.brokers import KafkaCluster
+from tests.interop.support.brokers import KafkaCluster
 from tests.paths import ROOT
 from tests.patience import PATIENCE
 from tests.pipeline.spark import SCHEMAS, decision_event, lag_event, membership_event, traffic_event

@@ -11,10 +11,10 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from bellwether_kafka.assignors.consumer.registry import POLICIES
 from bellwether_kafka.pipeline.records.codec import SchemaSet
 from bellwether_kafka.pipeline.records.history import read_history
-from tests.interop.bellwether import Bellwether, run_to_end, toml
-from tests.interop.brokers import KafkaCluster
-from tests.interop.groups import create_local_topic
-from tests.interop.members import Flock, partitions_of, wait_settled
+from tests.interop.support.bellwether import Bellwether, run_to_end, toml
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import create_local_topic
+from tests.interop.support.members import Flock, partitions_of, wait_settled
 from tests.pipeline.topics import decoded, read_until
 
 RECORDS, BYTES = 600, 500

@@ -8,13 +8,14 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
 from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.pipeline.backtest import replay_on_spark
 from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, read_tables, start
 from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, Outcome
-from bellwether_kafka.pipeline.records.history import read_history, replay_here, replay_on_spark, write_history
+from bellwether_kafka.pipeline.records.history import read_history, replay_here, write_history
 from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
-from tests.interop.brokers import KafkaCluster
-from tests.interop.members import wait_until
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import wait_until
 from tests.pipeline.spark import as_dicts, kafka_rows, local_spark
 from tests.unit.pipeline.records.test_backtest import recorded
 

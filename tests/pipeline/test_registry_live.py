@@ -27,11 +27,11 @@ from bellwether_kafka.pipeline.records.registry import registered, subject
 from bellwether_kafka.pipeline.source import dead_letters, kafka_options, read_batch, single_objects
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.conftest import missing_tool
-from tests.interop.bellwether import Bellwether, run_to_end
-from tests.interop.brokers import KafkaCluster
-from tests.interop.groups import create_local_topic
-from tests.interop.jvm import CACHE
-from tests.interop.members import Flock, partitions_of, wait_settled
+from tests.interop.support.bellwether import Bellwether, run_to_end
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import create_local_topic
+from tests.interop.support.jvm import CACHE
+from tests.interop.support.members import Flock, partitions_of, wait_settled
 from tests.pipeline.spark import as_dicts, local_spark
 from tests.pipeline.topics import read_until
 

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 
 from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
-from tests.interop.brokers import KafkaCluster
+from tests.interop.support.brokers import KafkaCluster
 from tests.paths import ROOT
 from tests.pipeline.spark import QUICK_JVM
 from tests.pipeline.streams import children, ended

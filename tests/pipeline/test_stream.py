@@ -14,8 +14,8 @@ from bellwether_kafka.pipeline.report import render
 from bellwether_kafka.pipeline.session import JARS
 from bellwether_kafka.pipeline.source import kafka_options, read_batch
 from tests.conftest import missing_tool
-from tests.interop.bellwether import run_to_end
-from tests.interop.brokers import KafkaCluster
+from tests.interop.support.bellwether import run_to_end
+from tests.interop.support.brokers import KafkaCluster
 from tests.paths import ROOT
 from tests.pipeline.spark import QUICK_JVM, local_spark
 from tests.pipeline.streams import (

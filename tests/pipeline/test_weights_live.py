@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
 from bellwether_kafka.pipeline.jobs import WEIGHTS, Pipeline, start
-from tests.interop.brokers import KafkaCluster
+from tests.interop.support.brokers import KafkaCluster
 from tests.pipeline.spark import SCHEMAS, local_spark, traffic_event
 from tests.pipeline.streams import HOUR_MS, publish
 from tests.pipeline.topics import read_until

@@ -9,15 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.streams.application.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, StreamsPlan
-from bellwether_kafka.assignors.streams.placing.rack_aware import (
-    active_cost,
-    optimize_active,
-    optimize_standby,
-    standby_cost,
-)
+from bellwether_kafka.assignors.streams.placing.rack_aware import optimize_active
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
+from tests.differential.rack_costs import active_cost, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, random_problem
-from tests.differential.thread_problems import ThreadProblem, random_threads
+from tests.differential.thread_problems import ThreadProblem, by_member, random_threads
 
 SEEDS = st.integers(0, 2**32)
 PROBLEMS = st.builds(lambda seed, tasks: random_problem(Random(seed), most_tasks=tasks), SEEDS, st.integers(1, 60))
@@ -154,6 +150,6 @@ def test_threads_that_report_their_tasks_keep_them(problem: ThreadProblem) -> No
     stateful = {t for t, (_, _, end) in enumerate(problem.tasks) if end is not None}
     problem = replace(problem, active=[t for t in problem.active if t in stateful])
     view = problem.view()
-    first = assign_threads(view, problem.plan()).by_member(view)
+    first = by_member(assign_threads(view, problem.plan()), view)
     again = replace(problem, members=[(m, [(t, -2) for t in first[m][0]]) for m, _ in problem.members])
-    assert assign_threads(again.view(), again.plan()).by_member(view) == first
+    assert by_member(assign_threads(again.view(), again.plan()), view) == first

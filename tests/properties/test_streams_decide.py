@@ -103,8 +103,8 @@ def check(decision: StreamsDecision | Refusal, raw: RawGroup) -> None:
     assert len(given_out) == decision.view.tasks.size - len(kept_back)
     # Who waits for something rejoins at once, alone or with everybody.
     rows = np.flatnonzero(decision.out.next_rebalance_ms == 0).tolist()
-    waiting = sorted({int(decision.crew.member[t]) for t in decision.threads.active[decision.withheld]})
-    assert rows in (waiting, sorted(decision.crew.member.tolist()))
+    waiting = sorted({int(decision.process_map.member[t]) for t in decision.threads.active[decision.withheld]})
+    assert rows in (waiting, sorted(decision.process_map.member.tolist()))
     assert bool(rows) == decision.followup
 
 

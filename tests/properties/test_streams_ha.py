@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.lags import Lags
+from bellwether_kafka.assignors.streams.application.lags import TaskLags
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, STREAMS_POLICIES, assign_streams
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
@@ -53,7 +53,7 @@ def test_no_task_leaves_a_process_that_has_caught_up_for_one_that_has_not(policy
     """The promise of KIP-441: an active task is where it can go on, wherever anybody can."""
     for view, configs in inputs():
         plan = assign_streams(view, configs, policy)
-        lags = Lags.of(view, configs.acceptable_recovery_lag)
+        lags = TaskLags.of(view, configs.acceptable_recovery_lag)
         for task in np.flatnonzero(view.tasks.stateful).tolist():
             able = lags.caught_up(task)
             least_is_unknown = int(lags.least[task]) == -3

@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.broker_order import Order
 from bellwether_kafka.coordinator.membership.errors import Code
-from tests.interop.raw import find_coordinator
+from tests.interop.support.raw import find_coordinator
 from tests.simulation.broker import serve
 from tests.simulation.clock import Clock
 from tests.simulation.group_model import EMPTY, PREPARING, Group, Hooks

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from bellwether_kafka.coordinator.membership.broker_order import Order
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.interop.brokers import KafkaCluster
-from tests.interop.jvm import BROKER_39, CURRENT
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.jvm import BROKER_39, CURRENT
 from tests.simulation.duel import Duel, MismatchError, Person
 from tests.simulation.group_model import COMPLETING, EMPTY, PREPARING, STABLE
 

@@ -2,6 +2,8 @@
 exports is imported from that package, never from a module inside it."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +61,11 @@ def test_no_folder_is_too_large_to_read() -> None:
     }
     assert not crowded
     assert len(list((ROOT / "coordinator").glob("[!_]*"))) <= 20
+
+
+def test_the_service_starts_without_the_packages_of_the_pipeline() -> None:
+    forbidden = "; ".join(f"sys.modules[{name!r}] = None" for name in ("pyspark", "pandas", "pyarrow", "matplotlib"))
+    starts = (
+        f"import sys; {forbidden}; import bellwether_kafka.coordinator.cli.main, bellwether_kafka.coordinator.runtime"
+    )
+    subprocess.run([sys.executable, "-c", starts], check=True, cwd=ROOT)

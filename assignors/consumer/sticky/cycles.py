@@ -7,7 +7,7 @@ anything proves the plan cheapest among all equally balanced ones (negative cycl
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.sticky.filling import Counts
+from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts
 from bellwether_kafka.assignors.shared import BoolArray, IntArray, LongArray
 
 FAR = 1 << 28
@@ -16,7 +16,7 @@ RACK = 1 << 14
 BUDGET = 60_000_000
 
 
-def cheapen(counts: Counts, foreign: BoolArray) -> None:
+def cheapen(counts: ClassCounts, foreign: BoolArray) -> None:
     """Cancels rings in place until none saves anything or the budget is spent. Loads may swap by one, never change
     as a multiset."""
     budget = BUDGET
@@ -36,7 +36,7 @@ class _Rings:
     nothing: a class of height level + 1 takes it (and is one down), a class of that level gives it (and is one up).
     """
 
-    def __init__(self, counts: Counts, foreign: BoolArray) -> None:
+    def __init__(self, counts: ClassCounts, foreign: BoolArray) -> None:
         self.counts = counts
         self.rows = len(counts.supply)
         taking = RACK * foreign - (counts.held < counts.stuck)

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared import BoolArray, LongArray
 
 
 @dataclass(slots=True, eq=False)
-class Counts:
+class ClassCounts:
     """The state that levelling works on: `held[row, class]` partitions, with `allowed` saying who subscribes.
 
     `stuck[row, class]` is how many partitions there would stay where they were (the stickiness goal); `size` counts
@@ -67,7 +67,7 @@ def _in_turn(room: LongArray, amount: int) -> LongArray:
     return given
 
 
-def pour(counts: Counts, wanted: LongArray) -> None:
+def pour(counts: ClassCounts, wanted: LongArray) -> None:
     """Places what no class holds yet, row by row, those with the fewest subscribers first."""
     free = counts.supply - counts.held.sum(axis=1)
     subscribers = counts.allowed @ counts.size
@@ -79,7 +79,7 @@ def pour(counts: Counts, wanted: LongArray) -> None:
         counts.add(row, classes, shares(counts.load[classes], counts.size[classes], int(free[row]), want))
 
 
-def pour_within(counts: Counts, eligible: BoolArray, target: LongArray, wanted: LongArray) -> None:
+def pour_within(counts: ClassCounts, eligible: BoolArray, target: LongArray, wanted: LongArray) -> None:
     """Places free partitions on eligible classes as far as these stay within their target load: first what they
     want, then level, scarce rows first."""
     for row in np.argsort(eligible @ counts.size, kind="stable"):
@@ -101,7 +101,7 @@ def pour_within(counts: Counts, eligible: BoolArray, target: LongArray, wanted: 
         counts.add(row, classes, got)
 
 
-def level_rows(counts: Counts, passes: int) -> None:
+def level_rows(counts: ClassCounts, passes: int) -> None:
     """Coarse levelling inside rows: loads of one row's subscribers approach each other, a few passes at most.
 
     In the first pass nobody takes its whole gain from one row, so that a newcomer gets a little of every topic.
@@ -116,7 +116,7 @@ def level_rows(counts: Counts, passes: int) -> None:
             left = left - counts.allowed[row]
 
 
-def _uneven(counts: Counts) -> LongArray:
+def _uneven(counts: ClassCounts) -> LongArray:
     """Rows in which a member has at least two partitions more than another subscriber."""
     big = np.iinfo(np.int64).max
     low = np.where(counts.allowed, counts.level, big).min(axis=1)
@@ -124,7 +124,7 @@ def _uneven(counts: Counts) -> LongArray:
     return np.flatnonzero((high >= 2) & (high - 2 >= low))
 
 
-def _level_row(counts: Counts, row: int, rows_left: LongArray | None) -> None:
+def _level_row(counts: ClassCounts, row: int, rows_left: LongArray | None) -> None:
     classes = np.flatnonzero(counts.allowed[row])
     held, size = counts.held[row, classes], counts.size[classes]
     base = counts.load[classes] - held

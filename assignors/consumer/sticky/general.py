@@ -13,7 +13,7 @@ import numpy as np
 from bellwether_kafka.assignors.consumer.derived import Component, mismatched, rack_matters, subscriptions
 from bellwether_kafka.assignors.consumer.sticky.constrained import spread
 from bellwether_kafka.assignors.consumer.sticky.cycles import cheapen
-from bellwether_kafka.assignors.consumer.sticky.filling import Counts, level_rows, pour, pour_within
+from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, pour, pour_within
 from bellwether_kafka.assignors.consumer.sticky.steal import StealGraph
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 
@@ -51,7 +51,7 @@ def balance(
     racks = group.rack[component.members]
     plain = _frame(group, cluster, component, flats, racked=False)
     before = plain.tally(owner)
-    counts = Counts(before.copy(), plain.allowed, before, plain.size, plain.supply, before.sum(axis=0))
+    counts = ClassCounts(before.copy(), plain.allowed, before, plain.size, plain.supply, before.sum(axis=0))
     _level(counts, plain.foreign)
     if rack_matters(cluster, racks, flats):
         framed = _frame(group, cluster, component, flats, racked=True)
@@ -83,7 +83,7 @@ def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: 
     return _Frame(row, np.bincount(row), of_class, np.bincount(of_class), allowed, foreign)
 
 
-def _level(counts: Counts, foreign: BoolArray) -> None:
+def _level(counts: ClassCounts, foreign: BoolArray) -> None:
     pour(counts, counts.stuck)
     level_rows(counts, COARSE_PASSES)
     StealGraph(counts, foreign).settle()
@@ -99,7 +99,7 @@ def _with_racks(
     home = np.where(frame.foreign, 0, before)
     target = np.bincount(frame.of_class[placed], minlength=len(frame.size))
     held = home.copy()
-    counts = Counts(held, frame.allowed, home, frame.size, frame.supply, held.sum(axis=0))
+    counts = ClassCounts(held, frame.allowed, home, frame.size, frame.supply, held.sum(axis=0))
     pour_within(counts, frame.allowed & ~frame.foreign, target, before)
     pour_within(counts, frame.allowed, target, before)
     _level(counts, frame.foreign)

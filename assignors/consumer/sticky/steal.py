@@ -9,7 +9,7 @@ reference §3.9). Chains are searched cheapest first: a partition that moves bac
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.sticky.filling import Counts
+from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts
 from bellwether_kafka.assignors.shared import BoolArray, IntArray, LongArray
 
 FAR = 1 << 28
@@ -23,7 +23,7 @@ class StealGraph:
     to hand one over; FAR where it cannot.
     """
 
-    def __init__(self, counts: Counts, foreign: BoolArray) -> None:
+    def __init__(self, counts: ClassCounts, foreign: BoolArray) -> None:
         self.counts = counts
         self.foreign = foreign
         self.giving = np.where(counts.held > counts.stuck, 0, 1).astype(np.int32)

@@ -1,6 +1,6 @@
 """What an application is: its topology, tasks, topics, changelog ends and lags."""
 
-from bellwether_kafka.assignors.streams.application.lags import Lags, has_state, is_caught_up
+from bellwether_kafka.assignors.streams.application.lags import TaskLags, has_state, is_caught_up
 from bellwether_kafka.assignors.streams.application.model import (
     BALANCE_SUBTOPOLOGY,
     LATEST_OFFSET,
@@ -51,11 +51,11 @@ __all__ = [
     "AssignmentConfigs",
     "EndOffsets",
     "InternalTopic",
-    "Lags",
     "ProcessView",
     "StreamsPlan",
     "StreamsView",
     "Subtopology",
+    "TaskLags",
     "TaskMap",
     "TaskTable",
     "ThreadPlan",

@@ -34,7 +34,7 @@ def has_state(lag: LongArray, end_sum: LongArray) -> BoolArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Lags:
+class TaskLags:
     """The lags of one view, by task.
 
     `caught_process[caught_first[t]:caught_first[t + 1]]` are the processes that reported task t and have caught up,
@@ -59,7 +59,7 @@ class Lags:
     home: IntArray
 
     @classmethod
-    def of(cls, view: StreamsView, acceptable_lag: int) -> "Lags":
+    def of(cls, view: StreamsView, acceptable_lag: int) -> "TaskLags":
         total, size = view.tasks.size, view.size
         end = view.tasks.end_sum
         process = np.repeat(np.arange(size, dtype=np.int64), np.diff(view.report_first))

@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class PartitionCounts:
     """`partitions` has every source topic and changelog that can be sized. `missing` external source topics do not
     exist; `unsized` repartition topics have no writer whose size is known; `conflicts` say what contradicts what."""
 
@@ -25,7 +25,7 @@ class Counts:
         return not (self.missing or self.unsized or self.conflicts)
 
 
-def required_counts(topology: Topology, existing: Mapping[str, int]) -> Counts:
+def required_counts(topology: Topology, existing: Mapping[str, int]) -> PartitionCounts:
     """What every topic of the application needs, from the partition counts of those that exist.
 
     The size of a repartition topic is derived from its writers, as the application itself would; only where nobody is
@@ -45,7 +45,7 @@ def required_counts(topology: Topology, existing: Mapping[str, int]) -> Counts:
     for subtopology in topology.subtopologies:
         tasks = task_count(subtopology, counts)
         counts |= {t: tasks for t in subtopology.changelogs if t not in subtopology.sources and tasks}
-    return Counts(counts, missing, unsized, tuple(conflicts))
+    return PartitionCounts(counts, missing, unsized, tuple(conflicts))
 
 
 def task_count(subtopology: Subtopology, counts: Mapping[str, int]) -> int:
@@ -53,7 +53,7 @@ def task_count(subtopology: Subtopology, counts: Mapping[str, int]) -> int:
     return max((counts.get(t, 0) for t in subtopology.sources), default=0)
 
 
-def resized(counts: Counts, existing: Mapping[str, int], topics: Iterable[str]) -> tuple[str, ...]:
+def resized(counts: PartitionCounts, existing: Mapping[str, int], topics: Iterable[str]) -> tuple[str, ...]:
     """Sentence parts on internal topics that exist with another partition count than they need."""
     wrong = [t for t in topics if t in existing and t in counts.partitions and existing[t] != counts.partitions[t]]
     return tuple(f"internal topic {t} has {existing[t]} partitions and needs {counts.partitions[t]}" for t in wrong)

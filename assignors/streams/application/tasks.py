@@ -40,13 +40,6 @@ class TaskMap:
         """Topic indices of the sources of `table.subtopologies[row]`, ascending (that is, by name)."""
         return sorted(self.cluster.index[t] for t in self.table.subtopologies[row].sources if t in self.cluster.index)
 
-    def partitions_of(self, tasks: IntArray | LongArray) -> IntArray:
-        """All flat partitions that these tasks read, ascending."""
-        wanted = np.zeros(self.table.size + 1, dtype=np.bool_)
-        wanted[tasks] = True
-        wanted[NOBODY] = False
-        return np.flatnonzero(wanted[self.task_of]).astype(np.int32)
-
 
 def build_tasks(topology: Topology, cluster: ClusterView, ends: EndOffsets) -> tuple[TaskMap, str | None]:
     """The tables, and why end offsets are not known (None if they are): then every end sum is UNKNOWN_OFFSET_SUM.

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.streams.members.checks import (
     fatal_to_java,
     known_cluster,
 )
-from bellwether_kafka.assignors.streams.members.claims import Claims, read_claims, withheld
+from bellwether_kafka.assignors.streams.members.claims import ThreadClaims, read_claims, withheld
 from bellwether_kafka.assignors.streams.members.hidden_state import (
     Recalled,
     asks_again_at_ms,
@@ -29,8 +29,8 @@ from bellwether_kafka.assignors.streams.members.memory import (
 from bellwether_kafka.assignors.streams.members.notes import member_warnings, state_warnings
 from bellwether_kafka.assignors.streams.members.process_map import (
     SHUTDOWN_REQUESTED,
-    Crew,
     DecodedStreams,
+    ProcessMap,
     decode_streams,
     end_point,
     gather,
@@ -39,15 +39,15 @@ from bellwether_kafka.assignors.streams.members.views import DatedView, contradi
 
 __all__ = [
     "SHUTDOWN_REQUESTED",
-    "Claims",
-    "Crew",
     "DatedView",
     "DecodedStreams",
     "Held",
     "Home",
     "Homes",
+    "ProcessMap",
     "Recalled",
     "StreamsMemory",
+    "ThreadClaims",
     "ThreadRecord",
     "asks_again_at_ms",
     "assignment_info",

@@ -16,27 +16,29 @@ from bellwether_kafka.assignors.streams.application import (
     resized,
 )
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.members.process_map import Crew, DecodedStreams
+from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 
 _PROBING_SINCE = 3
 _LISTED = 5
 
 
-def check_members(decoded: DecodedStreams, crew: Crew) -> None:
+def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
     """Somebody can be read, nobody uses named topologies, and newer members meet only such as can be probed."""
-    if not crew.processes:
-        row, reason = next(iter(crew.outsiders.items()))
+    if not process_map.processes:
+        row, reason = next(iter(process_map.outsiders.items()))
         raise RefusalError(RefusalCause.MEMBERS, f"no member can be read; {decoded.members[row].member_id}: {reason}")
     if decoded.infos.named:
         member = decoded.members[min(decoded.infos.named)].member_id
         raise RefusalError(RefusalCause.MEMBERS, f"member {member} uses named topologies, which are not led")
-    if crew.future and crew.version < _PROBING_SINCE:
+    if process_map.future and process_map.version < _PROBING_SINCE:
         raise RefusalError(
-            RefusalCause.MEMBERS, f"one member is newer than version 11 and another uses version {crew.version}"
+            RefusalCause.MEMBERS, f"one member is newer than version 11 and another uses version {process_map.version}"
         )
 
 
-def check_topology(decoded: DecodedStreams, crew: Crew, topology: Topology, cluster: ClusterView) -> Topology:
+def check_topology(
+    decoded: DecodedStreams, process_map: ProcessMap, topology: Topology, cluster: ClusterView
+) -> Topology:
     """The topology with its pattern topics, if it explains what every thread subscribes to."""
     if topology.undecided:
         named = ", ".join(topology.undecided[:_LISTED])
@@ -44,7 +46,7 @@ def check_topology(decoded: DecodedStreams, crew: Crew, topology: Topology, clus
             RefusalCause.TOPOLOGY, f"the topology does not say which subtopology these belong to: {named}"
         )
     lists = decoded.columns.topic_lists
-    subscribed = {decoded.columns.topic_list[m]: m for m in reversed(crew.member.tolist())}
+    subscribed = {decoded.columns.topic_list[m]: m for m in reversed(process_map.member.tolist())}
     subscribed.pop(-1, None)
     there = {t for row in subscribed for t in lists[row] if t in cluster.index or t in cluster.unreadable}
     try:

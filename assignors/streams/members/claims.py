@@ -22,7 +22,7 @@ _UNCLAIMED = -2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Claims:
+class ThreadClaims:
     """Sorted by member row, then flat partition; each pair once. `generation` is per member. `silent` members did not
     speak in this round; `refused` members claimed what they were never given."""
 
@@ -37,7 +37,7 @@ class Claims:
         return tasks.task_of[self.flat]
 
 
-def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) -> Claims:
+def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) -> ThreadClaims:
     """The claims of all members in the coordinates of `tasks.cluster`."""
     columns, cluster = decoded.columns, tasks.cluster
     remembered = memory.plan.owner_in(cluster, [m.key for m in decoded.members])
@@ -56,10 +56,10 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
     generation[silent] = memory.generation
     total = max(1, cluster.partition_total)
     member, flat = np.divmod(distinct(member * total + flat), total)
-    return Claims(member, flat, generation, silent, tuple(refused.tolist()))
+    return ThreadClaims(member, flat, generation, silent, tuple(refused.tolist()))
 
 
-def withheld(tasks: TaskMap, claims: Claims, holder: IntArray) -> BoolArray:
+def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
     """Tasks that must not be sent yet: another member still owns one of their partitions (reference §2, step 5).
 
     `holder[task]` is the row of the member that gets it. Its own claim of a partition wins unless somebody else's is of

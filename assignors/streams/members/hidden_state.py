@@ -32,14 +32,14 @@ import numpy as np
 from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, among, distinct, starts
 from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
-    Lags,
     StreamsPlan,
     StreamsView,
+    TaskLags,
     TaskMap,
     has_state,
 )
 from bellwether_kafka.assignors.streams.members.memory import Held, StreamsMemory
-from bellwether_kafka.assignors.streams.members.process_map import Crew, DecodedStreams
+from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 from bellwether_kafka.protocol.primitives import ProcessId
 
 RECALL_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it deletes what it has no task of
@@ -71,7 +71,7 @@ class Recalled:
 def recall(
     memory: StreamsMemory,
     decoded: DecodedStreams,
-    crew: Crew,
+    process_map: ProcessMap,
     view: StreamsView,
     tasks: TaskMap,
     now_ms: int,
@@ -82,16 +82,16 @@ def recall(
     restart of their process."""
     total = max(1, view.tasks.size)
     before = {m.member_id for m in memory.plan.members}
-    rows = zip(crew.member.tolist(), crew.process.tolist(), strict=True)
+    rows = zip(process_map.member.tolist(), process_map.process.tolist(), strict=True)
     continuing = {process for row, process in rows if decoded.members[row].member_id in before}
     reported = _reported(view)
     restarted_ms = np.full(view.size, LONG_AGO, dtype=np.int64)
     home: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
-    sent = _sent_to(memory, crew, tasks)
+    sent = _sent_to(memory, process_map, tasks)
     codes: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     trusted: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     fresh = {process: held for process, held in memory.held.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}
-    known = {p: fresh[v.process_id] for p, v in enumerate(crew.processes) if v.process_id in fresh}
+    known = {p: fresh[v.process_id] for p, v in enumerate(process_map.processes) if v.process_id in fresh}
     going_on = {p: known[p] for p in continuing & known.keys()}
     since = {p: held.restarted_ms if p in continuing else now_ms for p, held in known.items()}
     # A clock that was set back must not make a restart last until it is where it was.
@@ -117,14 +117,14 @@ def recall(
         restarted_ms=restarted_ms,
         home=home,
         lost=_lost(view, tasks, going_on, sent),
-        away=_away(memory, crew, now_ms),
+        away=_away(memory, process_map, now_ms),
     )
 
 
-def _sent_to(memory: StreamsMemory, crew: Crew, tasks: TaskMap) -> IntArray:
+def _sent_to(memory: StreamsMemory, process_map: ProcessMap, tasks: TaskMap) -> IntArray:
     """The process of this round, under its old member ids too, that each task was sent to in the last plan; NOBODY
     where it was withheld, or the process is not here. One entry more, for no task."""
-    index = {process.process_id: p for p, process in enumerate(crew.processes)}
+    index = {process.process_id: p for p, process in enumerate(process_map.processes)}
     keys = memory.plan.members.keys
     process = [index.get(memory.threads[k].process_id, NOBODY) if k in memory.threads else NOBODY for k in keys]
     owner = memory.plan.owner_in(tasks.cluster, keys)
@@ -225,7 +225,7 @@ def held_after(recalled: Recalled, view: StreamsView, plan: StreamsPlan) -> Held
     return held | dict(recalled.away)
 
 
-def asks_again_at_ms(recalled: Recalled, lags: Lags, plan: StreamsPlan, now_ms: int) -> int | None:
+def asks_again_at_ms(recalled: Recalled, lags: TaskLags, plan: StreamsPlan, now_ms: int) -> int | None:
     """When the threads shall all join again (epoch ms), so that a process that came back a moment ago can say what it
     has by now; None where nothing waits for it. Each time it is given longer, until it counts as slow."""
     away_ms = now_ms - recalled.restarted_ms
@@ -249,9 +249,9 @@ def _reported(view: StreamsView) -> LongArray:
     return code
 
 
-def _away(memory: StreamsMemory, crew: Crew, now_ms: int) -> dict[ProcessId, Held]:
+def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[ProcessId, Held]:
     """Processes that went not long ago."""
-    here = {process.process_id for process in crew.processes}
+    here = {process.process_id for process in process_map.processes}
     gone = {p: held for p, held in memory.held.items() if p not in here}
     dated = {p: held if held.went_ms is not None else replace(held, went_ms=now_ms) for p, held in gone.items()}
     return {p: held for p, held in dated.items() if now_ms - (held.went_ms or now_ms) <= RECALL_MS}

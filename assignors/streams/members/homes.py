@@ -6,21 +6,21 @@ from types import MappingProxyType
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
-from bellwether_kafka.assignors.streams.application import Lags, StreamsView, TaskMap
+from bellwether_kafka.assignors.streams.application import StreamsView, TaskLags, TaskMap
 from bellwether_kafka.assignors.streams.members.memory import Home, StreamsMemory
-from bellwether_kafka.assignors.streams.members.process_map import Crew
+from bellwether_kafka.assignors.streams.members.process_map import ProcessMap
 from bellwether_kafka.protocol.primitives import TaskId
 
 Homes = Mapping[TaskId, Home]
 NO_HOMES: Homes = MappingProxyType({})
 
 
-def known_homes(memory: StreamsMemory, tasks: TaskMap, crew: Crew, now_ms: int, window_ms: int) -> Homes:
+def known_homes(memory: StreamsMemory, tasks: TaskMap, process_map: ProcessMap, now_ms: int, window_ms: int) -> Homes:
     """The stateful tasks of processes that were there in the last plan and are not now, and those remembered for less
     than `window_ms`."""
     if window_ms <= 0:
         return NO_HOMES
-    present = {process.process_id for process in crew.processes}
+    present = {process.process_id for process in process_map.processes}
     homes = {task: home for task, home in memory.homes.items() if now_ms - home.left_at_ms <= window_ms}
     keys = list(memory.threads)
     gone = [memory.threads[key].process_id not in present for key in keys]
@@ -40,7 +40,7 @@ def home_of(view: StreamsView, homes: Homes) -> tuple[IntArray, Homes]:
     home = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     if not homes:
         return home, NO_HOMES
-    lags = Lags.of(view, 0)
+    lags = TaskLags.of(view, 0)
     index = {process.process_id: p for p, process in enumerate(view.processes)}
     kept: dict[TaskId, Home] = {}
     for task in range(view.tasks.size):

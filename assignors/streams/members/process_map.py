@@ -45,7 +45,7 @@ class DecodedStreams:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Crew:
+class ProcessMap:
     """Threads are numbered as in StreamsView: `member[thread]` is the row of its member, `process[thread]` its process.
 
     `thread[row]` is the thread of a member, -1 for an outsider. `version` and `common` are the lowest used and the
@@ -83,7 +83,7 @@ def future_process(group_id: str) -> ProcessId:
     return ProcessId.of_bytes(blake2b(b"future " + group_id.encode(), digest_size=16).digest())
 
 
-def gather(decoded: DecodedStreams, memory: StreamsMemory) -> Crew:
+def gather(decoded: DecodedStreams, memory: StreamsMemory) -> ProcessMap:
     """Groups the members into processes, in Java's order of UUIDs and of member ids."""
     infos, bad = decoded.infos, decoded.bad
     stand_in = future_process(decoded.raw.group_id)
@@ -110,7 +110,7 @@ def gather(decoded: DecodedStreams, memory: StreamsMemory) -> Crew:
     thread[member] = np.arange(len(member))
     readable = bad.keys()
     views = [_view(process, mine, [m for m in mine if m not in readable], decoded) for process, mine in ordered]
-    return Crew(
+    return ProcessMap(
         processes=tuple([view for view, _ in views]),
         member=member,
         process=np.repeat(np.arange(len(ordered), dtype=np.int32), [len(mine) for _, mine in ordered]),

@@ -9,9 +9,9 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, among, distinct, starts
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, StreamsView, TaskMap, beyond_end, lags
-from bellwether_kafka.assignors.streams.members.claims import Claims
+from bellwether_kafka.assignors.streams.members.claims import ThreadClaims
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.members.process_map import Crew, DecodedStreams
+from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 
 # Before this version "previous active" does not mean running.
 _RUNNING_SINCE = 7
@@ -46,37 +46,37 @@ def read_reports(decoded: DecodedStreams, tasks: TaskMap) -> Reports:
 
 def streams_view(
     decoded: DecodedStreams,
-    crew: Crew,
+    process_map: ProcessMap,
     tasks: TaskMap,
-    claims: Claims,
+    claims: ThreadClaims,
     reports: Reports,
     memory: StreamsMemory,
     now_ms: int,
     *,
     lags_known: bool,
 ) -> DatedView:
-    """The application in the coordinates of `tasks` and `crew`."""
+    """The application in the coordinates of `tasks` and `process_map`."""
     table = tasks.table
-    usable = (reports.task != NOBODY) & (crew.thread[reports.member] >= 0)
-    thread = crew.thread[reports.member[usable]]
+    usable = (reports.task != NOBODY) & (process_map.thread[reports.member] >= 0)
+    thread = process_map.thread[reports.member[usable]]
     task, offset_sum = reports.task[usable], reports.offset_sum[usable]
     stateful = table.stateful[task]
-    latest = _latest(crew.process[thread], task, table.size)
-    process, task_of, sums = crew.process[thread][latest], task[latest], offset_sum[latest]
+    latest = _latest(process_map.process[thread], task, table.size)
+    process, task_of, sums = process_map.process[thread][latest], task[latest], offset_sum[latest]
     kept = stateful[latest]
     end = table.end_sum[task_of[kept]]
     joined = np.array([memory.joined_at_ms(m.key, m.metadata, now_ms) for m in decoded.members], dtype=np.int64)
-    active, standby = _previous(crew, tasks, claims, process, task_of, sums)
-    size = len(crew.processes)
+    active, standby = _previous(process_map, tasks, claims, process, task_of, sums)
+    size = len(process_map.processes)
     own_thread, own_task = thread[stateful], task[stateful]
     pairs = distinct(own_thread.astype(np.int64) * max(1, table.size) + own_task)
     view = StreamsView(
         group_id=decoded.raw.group_id,
         generation=decoded.raw.generation,
         tasks=table,
-        processes=crew.processes,
-        capacity=np.array([p.capacity for p in crew.processes], dtype=np.int32),
-        rack=np.array([tasks.cluster.rack_code(p.rack) for p in crew.processes], dtype=np.int32),
+        processes=process_map.processes,
+        capacity=np.array([p.capacity for p in process_map.processes], dtype=np.int32),
+        rack=np.array([tasks.cluster.rack_code(p.rack) for p in process_map.processes], dtype=np.int32),
         report_first=starts(process[kept], size),
         report_task=task_of[kept].astype(np.int32),
         report_lag=lags(sums[kept], end, known=lags_known),
@@ -85,19 +85,19 @@ def streams_view(
         previous_standby_first=starts(standby // max(1, table.size), size),
         previous_standby=(standby % max(1, table.size)).astype(np.int32),
         lags_known=lags_known,
-        thread_task_first=starts(pairs // max(1, table.size), len(crew.member)),
+        thread_task_first=starts(pairs // max(1, table.size), len(process_map.member)),
         thread_task=(pairs % max(1, table.size)).astype(np.int32),
-        running_on=_running_on(crew, tasks, claims),
+        running_on=_running_on(process_map, tasks, claims),
         now_ms=now_ms,
         cluster=tasks.cluster,
     )
     far = beyond_end(sums[kept], end) if lags_known else np.zeros(0, dtype=np.int32)
-    said_by = crew.member[thread][latest][kept]
+    said_by = process_map.member[thread][latest][kept]
     return DatedView(view, joined[said_by], _beyond(view, far))
 
 
 def contradictions(
-    decoded: DecodedStreams, tasks: TaskMap, claims: Claims, reports: Reports, memory: StreamsMemory
+    decoded: DecodedStreams, tasks: TaskMap, claims: ThreadClaims, reports: Reports, memory: StreamsMemory
 ) -> tuple[str, ...]:
     """Sentence parts on running tasks that the topology cannot explain; () where it explains all.
 
@@ -153,24 +153,24 @@ def _latest(process: IntArray, task: LongArray, total: int) -> LongArray:
 
 
 def _previous(
-    crew: Crew, tasks: TaskMap, claims: Claims, process: IntArray, task: LongArray, sums: LongArray
+    process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims, process: IntArray, task: LongArray, sums: LongArray
 ) -> tuple[LongArray, LongArray]:
     """Codes (process * tasks + task), ascending, of what each process ran and of what it only kept."""
     total = max(1, tasks.table.size)
-    thread = crew.thread[claims.member]
+    thread = process_map.thread[claims.member]
     owned = claims.tasks(tasks)
     inside = (thread >= 0) & (owned != NOBODY)
-    of_claims = crew.process[thread[inside]].astype(np.int64) * total + owned[inside]
+    of_claims = process_map.process[thread[inside]].astype(np.int64) * total + owned[inside]
     reported = process.astype(np.int64) * total + task
     runs = sums == LATEST_OFFSET
     active, others = distinct(np.concatenate([of_claims, reported[runs]])), reported[~runs]
     return active, others[~among(others, active)]
 
 
-def _running_on(crew: Crew, tasks: TaskMap, claims: Claims) -> IntArray:
+def _running_on(process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims) -> IntArray:
     """The thread that runs each task now, by the latest claim on its partitions."""
     running = np.full(tasks.table.size, NOBODY, dtype=np.int32)
-    task, thread = claims.tasks(tasks), crew.thread[claims.member]
+    task, thread = claims.tasks(tasks), process_map.thread[claims.member]
     inside = (task != NOBODY) & (thread >= 0)
     order = np.argsort(claims.generation[claims.member[inside]], kind="stable")
     running[task[inside][order]] = thread[inside][order]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from bellwether_kafka.assignors.shared import IntArray, LongArray
-from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, PINNED, Lags
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, PINNED, TaskLags
 
 _LEAST_GAIN = 1e-9
 
@@ -36,7 +36,7 @@ class Evener:
         subtopology: IntArray,
         others: LongArray,
         capacity: IntArray,
-        lags: Lags,
+        lags: TaskLags,
         remote: Remote | None = None,
     ) -> None:
         self.owner = owner

@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.java import uuid_hash
 from bellwether_kafka.assignors.shared import IntArray, LongArray
-from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Lags, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
 from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
@@ -68,8 +68,8 @@ class HighAvailability:
         """What a policy has to say about these active tasks once they are placed: Kafka's has nothing."""
 
     @cached_property
-    def lags(self) -> Lags:
-        return Lags.of(self.view, self.configs.acceptable_recovery_lag)
+    def lags(self) -> TaskLags:
+        return TaskLags.of(self.view, self.configs.acceptable_recovery_lag)
 
     def place_stateful(self) -> None:
         """Sorted tasks round robin over sorted processes, then balanced by threads."""

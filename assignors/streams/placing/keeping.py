@@ -7,7 +7,7 @@ process.
 
 from collections.abc import Sequence
 
-from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Lags, StreamsView
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing.placement import Placement, anywhere, is_wanted, uneven
 from bellwether_kafka.assignors.streams.placing.standby import LabelRule, Labels, fill_lightest, task_hashes
 
@@ -17,7 +17,7 @@ RACK = "client.rack"
 class KeepingRule(LabelRule):
     """KIP-708's spread over tags, KIP-925's over racks, starting from the state that there is."""
 
-    def __init__(self, view: StreamsView, configs: AssignmentConfigs, lags: Lags) -> None:
+    def __init__(self, view: StreamsView, configs: AssignmentConfigs, lags: TaskLags) -> None:
         labels, keys = spread_by(view, configs)
         self._by_tags = bool(configs.rack_aware_assignment_tags)
         self._lags = lags

@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.java import drain_order
 from bellwether_kafka.assignors.shared import BoolArray, IntArray
-from bellwether_kafka.assignors.streams.application import Lags
+from bellwether_kafka.assignors.streams.application import TaskLags
 from bellwether_kafka.assignors.streams.placing.placement import Placement
 from bellwether_kafka.assignors.streams.placing.priority_set import PrioritySet
 
@@ -36,7 +36,7 @@ class WarmupBudget:
 def move_actives(
     place: Placement,
     tasks: IntArray,
-    lags: Lags,
+    lags: TaskLags,
     budget: WarmupBudget,
     hashes: Hashes,
     running: Mapping[int, int] = NOWHERE,
@@ -62,7 +62,7 @@ def move_actives(
     return len(queue)
 
 
-def _move_active(place: Placement, task: int, lags: Lags, budget: WarmupBudget, lightest: PrioritySet) -> None:
+def _move_active(place: Placement, task: int, lags: TaskLags, budget: WarmupBudget, lightest: PrioritySet) -> None:
     destination = place.active[task]
     standbys = place.standbys[task]
     caught = lags.caught_up(task)
@@ -122,7 +122,7 @@ def _anybody(_process: int) -> bool:
 
 def move_standbys(
     place: Placement,
-    lags: Lags,
+    lags: TaskLags,
     budget: WarmupBudget,
     hashes: Hashes,
     *,
@@ -157,7 +157,7 @@ def _move_standby(
     place: Placement,
     task: int,
     destination: int,
-    lags: Lags,
+    lags: TaskLags,
     budget: WarmupBudget,
     lightest: PrioritySet,
     *,

@@ -6,7 +6,6 @@ cost (`assignors.flow`), equal to Java's. Standbys are exchanged between pairs o
 Java's choice among equal exchanges, so that their cost is equal too.
 """
 
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,15 +16,11 @@ from bellwether_kafka.assignors.streams.application import (
     BALANCE_SUBTOPOLOGY,
     NO_STRATEGY,
     AssignmentConfigs,
-    StreamsPlan,
     StreamsView,
 )
 from bellwether_kafka.assignors.streams.placing.exchange import StandbyExchange
 from bellwether_kafka.assignors.streams.placing.placement import Placement, Standbys
 from bellwether_kafka.assignors.streams.placing.standby import LabelRule, StandbyRule
-
-Movable = Callable[[int, int, int, list[int]], bool]
-"""Whether a standby may move: (source, destination, task, processes that now hold standbys of the task)."""
 
 
 def can_use(view: StreamsView, with_standbys: bool) -> str | None:
@@ -42,8 +37,8 @@ def can_use(view: StreamsView, with_standbys: bool) -> str | None:
 
 def is_pointless(view: StreamsView) -> bool:
     """Whether every task costs the same everywhere, actives and standbys alike: then there is nothing to optimise."""
-    racks = np.unique(_columns(view))
-    tables = (_table(view, view.tasks.source_remote), _table(view, view.tasks.changelog_remote))
+    racks = np.unique(columns(view))
+    tables = (remote_table(view, view.tasks.source_remote), remote_table(view, view.tasks.changelog_remote))
     return all(bool((table[:, racks] == table[:, racks[:1]]).all()) for table in tables)
 
 
@@ -70,8 +65,8 @@ def optimize_active(
         kind=view.tasks.source_signature[tasks],
         group=group.reshape(-1).astype(np.int32),
         holder=holder,
-        cost=_table(view, view.tasks.source_remote) * traffic_cost,
-        rack=_columns(view),
+        cost=remote_table(view, view.tasks.source_remote) * traffic_cost,
+        rack=columns(view),
         leaving=non_overlap_cost,
         limit=_limits(group, holder, len(rows), view.size) if strategy == BALANCE_SUBTOPOLOGY else None,
         owner=None if current is None else current[tasks],
@@ -88,45 +83,7 @@ def _limits(group: LongArray, holder: IntArray, groups: int, size: int) -> LongA
     return np.ceil(share).astype(np.int64)
 
 
-def optimize_standby(
-    view: StreamsView,
-    plan: StreamsPlan,
-    *,
-    traffic_cost: int,
-    non_overlap_cost: int,
-    strategy: str,
-    movable: Movable | None = None,
-) -> StreamsPlan:
-    """The plan after exchanging standbys between processes, where `movable` allows (None: everywhere).
-
-    Every process keeps its number of standbys, and no process gets a second copy of a task. Not for plans with
-    warm-up replicas: racks come before movements.
-    """
-    if strategy == NO_STRATEGY or not len(plan.standby_task):
-        return plan
-    standbys: Standbys = defaultdict(list)
-    for task, process in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
-        standbys[task].append(process)
-    bound = None
-    if movable is not None:
-        test = movable
-
-        def bound(source: int, destination: int, task: int) -> bool:
-            return test(source, destination, task, standbys[task])
-
-    _exchange(view, plan.active.tolist(), standbys, traffic_cost, non_overlap_cost, bound)
-    process_of = [p for task in sorted(standbys) for p in sorted(standbys[task])]
-    return StreamsPlan(
-        plan.active,
-        plan.standby_task,
-        np.array(process_of, dtype=np.int32),
-        np.zeros(len(process_of), dtype=np.bool_),
-        plan.probing,
-        plan.notes,
-    )
-
-
-def _exchange(
+def exchange_standbys(
     view: StreamsView,
     active: list[int],
     standbys: Standbys,
@@ -134,38 +91,21 @@ def _exchange(
     non_overlap_cost: int,
     movable: Callable[[int, int, int], bool] | None,
 ) -> None:
-    cost = _table(view, view.tasks.changelog_remote)[view.tasks.changelog_signature] * traffic_cost
-    StandbyExchange(cost, _columns(view), non_overlap_cost, active, standbys, movable).run()
+    """Exchanges standbys between processes in place, where `movable` allows (None: everywhere).
+
+    Every process keeps its number of standbys, and no process gets a second copy of a task. Not for placements with
+    warm-up replicas: racks come before movements.
+    """
+    cost = remote_table(view, view.tasks.changelog_remote)[view.tasks.changelog_signature] * traffic_cost
+    StandbyExchange(cost, columns(view), non_overlap_cost, active, standbys, movable).run()
 
 
-def active_cost(
-    view: StreamsView,
-    active: IntArray,
-    tasks: IntArray,
-    *,
-    traffic_cost: int,
-    non_overlap_cost: int = 0,
-    before: IntArray | None = None,
-) -> int:
-    """What these active tasks cost where they are; with `before`, also for every task that was elsewhere then."""
-    remote = _table(view, view.tasks.source_remote)[view.tasks.source_signature[tasks], _columns(view)[active[tasks]]]
-    moved = 0 if before is None else int(np.count_nonzero(active[tasks] != before[tasks]))
-    return int(remote.sum()) * traffic_cost + moved * non_overlap_cost
-
-
-def standby_cost(view: StreamsView, plan: StreamsPlan, *, traffic_cost: int) -> int:
-    """What the standbys cost where they are."""
-    signature = view.tasks.changelog_signature[plan.standby_task]
-    remote = _table(view, view.tasks.changelog_remote)[signature, _columns(view)[plan.standby_process]]
-    return int(remote.sum()) * traffic_cost
-
-
-def _columns(view: StreamsView) -> IntArray:
+def columns(view: StreamsView) -> IntArray:
     """The column of each process in a table of remote partitions; racks without a broker share the last one."""
     return np.where(view.rack < 0, np.int32(len(view.tasks.racks)), view.rack).astype(np.int32)
 
 
-def _table(view: StreamsView, remote: IntArray) -> LongArray:
+def remote_table(view: StreamsView, remote: IntArray) -> LongArray:
     """Remote partitions per signature and rack, with the column for racks without a broker."""
     if remote.shape[1] == len(view.tasks.racks):
         worst = remote.max(axis=1, initial=0)
@@ -210,4 +150,4 @@ class RackOptimiser:
             def movable(source: int, destination: int, task: int) -> bool:
                 return rule.may_move_task(source, destination, task, place)
 
-        _exchange(self.view, place.active, place.standbys, traffic_cost, non_overlap_cost, movable)
+        exchange_standbys(self.view, place.active, place.standbys, traffic_cost, non_overlap_cost, movable)

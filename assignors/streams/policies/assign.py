@@ -8,6 +8,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -33,13 +34,7 @@ KAFKA, STREAMS_HA, STICKY, LOAD_AWARE = "kafka", "streams-ha", "sticky", "load-a
 NO_LOAD = LoadAware()
 
 _Assign = Callable[[StreamsView, AssignmentConfigs, RackStage | None], StreamsPlan]
-_POLICIES: dict[str, _Assign] = {
-    KAFKA: assign_high_availability,
-    STREAMS_HA: assign_streams_ha,
-    STICKY: assign_sticky,
-    LOAD_AWARE: assign_load_aware,
-}
-STREAMS_POLICIES = tuple(_POLICIES)
+STREAMS_POLICIES = (KAFKA, STREAMS_HA, STICKY, LOAD_AWARE)
 
 
 class UnknownPolicyError(ValueError):
@@ -58,26 +53,22 @@ def assign_streams(
     While lags are unknown every policy is FallbackPrior, as in Kafka (streams-protocol reference §2, step 2.6).
     Without processes nothing is placed.
     """
-    assign = _POLICIES.get(policy)
+    policies: dict[str, _Assign] = {
+        KAFKA: assign_high_availability,
+        STREAMS_HA: partial(assign_streams_ha, stages=stages),
+        STICKY: assign_sticky,
+        LOAD_AWARE: partial(assign_load_aware, load=load),
+    }
+    assign = policies.get(policy)
     if assign is None:
-        raise UnknownPolicyError(f"there is no policy {policy!r} for Streams tasks; known: {', '.join(_POLICIES)}")
+        raise UnknownPolicyError(f"there is no policy {policy!r} for Streams tasks; known: {', '.join(policies)}")
     if not view.size:
         return StreamsPlan.of_active(np.full(view.tasks.size, NOBODY, dtype=np.int32))
     if not view.lags_known:
         return assign_fallback_prior(view, configs)
     racks, notes = _racks(view, configs, policy)
-    if policy == STREAMS_HA:
-        return with_notes(assign_streams_ha(view, configs, racks, stages), notes)
-    if policy == LOAD_AWARE:
-        return with_notes(assign_load_aware(view, configs, racks, load), notes)
-    return with_notes(assign(view, configs, racks), notes)
-
-
-def with_notes(plan: StreamsPlan, notes: tuple[str, ...]) -> StreamsPlan:
-    """The plan with these notes before its own."""
-    if not notes:
-        return plan
-    return replace(plan, notes=(*notes, *plan.notes))
+    plan = assign(view, configs, racks)
+    return replace(plan, notes=(*notes, *plan.notes)) if notes else plan
 
 
 def _racks(view: StreamsView, configs: AssignmentConfigs, policy: str) -> tuple[RackStage | None, tuple[str, ...]]:

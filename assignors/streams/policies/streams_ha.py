@@ -19,9 +19,9 @@ from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray
 from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
     AssignmentConfigs,
-    Lags,
     StreamsPlan,
     StreamsView,
+    TaskLags,
     has_state,
     is_caught_up,
 )
@@ -159,7 +159,7 @@ class StreamsHighAvailability(HighAvailability):
         return int(table.source_remote[table.source_signature[task], self.view.rack[process]])
 
 
-def current_owners(view: StreamsView, lags: Lags) -> IntArray:
+def current_owners(view: StreamsView, lags: TaskLags) -> IntArray:
     """Who should have each stateful task if nothing had to be balanced: NOBODY where there is neither state nor owner.
 
     In this order: whoever runs it; whoever ran it, before a restart too, and has caught up; whoever lags least.

@@ -8,7 +8,14 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray, MemberView, Memory, digest
 from bellwether_kafka.assignors.streams.application import TaskMap
-from bellwether_kafka.assignors.streams.members import Claims, DecodedStreams, Held, Home, StreamsMemory, ThreadRecord
+from bellwether_kafka.assignors.streams.members import (
+    DecodedStreams,
+    Held,
+    Home,
+    StreamsMemory,
+    ThreadClaims,
+    ThreadRecord,
+)
 from bellwether_kafka.assignors.streams.sending.encode import Outgoing
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
@@ -21,7 +28,7 @@ def remember(
     now_ms: int,
     homes: Mapping[TaskId, Home],
     held: Mapping[ProcessId, Held],
-    claims: Claims,
+    claims: ThreadClaims,
 ) -> StreamsMemory:
     """The memory of what `out` sends; to be kept once it has been delivered."""
     threads = _records(decoded, last, now_ms)
@@ -38,7 +45,7 @@ def remember(
     )
 
 
-def _claimed(claims: Claims, tasks: TaskMap) -> IntArray:
+def _claimed(claims: ThreadClaims, tasks: TaskMap) -> IntArray:
     """The row of the member that owns each flat partition by the latest claim, NOBODY where nobody does."""
     owner: IntArray = np.full(tasks.cluster.partition_total, NOBODY, dtype=np.int32)
     order = np.argsort(claims.generation[claims.member], kind="stable")

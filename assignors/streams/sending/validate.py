@@ -9,7 +9,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap, ThreadPlan
-from bellwether_kafka.assignors.streams.members import Crew, DecodedStreams
+from bellwether_kafka.assignors.streams.members import DecodedStreams, ProcessMap
 from bellwether_kafka.assignors.streams.sending.encode import Outgoing
 from bellwether_kafka.protocol.bulk import AssignedColumns, owner_of, read_assigned, read_assignments
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
@@ -44,14 +44,16 @@ def validate_plan(view: StreamsView, plan: StreamsPlan) -> tuple[str, ...]:
     )
 
 
-def validate_threads(view: StreamsView, plan: StreamsPlan, threads: ThreadPlan, crew: Crew) -> tuple[str, ...]:
+def validate_threads(
+    view: StreamsView, plan: StreamsPlan, threads: ThreadPlan, process_map: ProcessMap
+) -> tuple[str, ...]:
     """Every copy runs on a thread of the process that the plan says."""
     if threads.active.shape != plan.active.shape or threads.standby.shape != plan.standby_task.shape:
         return ("the plan on threads has another size than the plan",)
-    count = len(crew.member)
+    count = len(process_map.member)
     if (threads.active < NOBODY).any() or (threads.active >= count).any() or _outside(threads.standby, count):
         return ("a task is given to a thread that is not there",)
-    process = np.append(crew.process, NOBODY)
+    process = np.append(process_map.process, NOBODY)
     return (
         *_tasks(view, np.flatnonzero(process[threads.active] != plan.active), "task {} is on a wrong thread"),
         *_tasks(

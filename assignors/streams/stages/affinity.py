@@ -7,7 +7,7 @@ Only a preference: meanwhile others run these tasks, and they go back by exchang
 from dataclasses import dataclass
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray
-from bellwether_kafka.assignors.streams.stages.chain import Exchange, Problem
+from bellwether_kafka.assignors.streams.stages.chain import Exchange, TaskProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class HostAffinity:
     name: str = "host affinity"
     delays: bool = False
 
-    def apply(self, problem: Problem, owner: IntArray) -> IntArray:
+    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:
         exchange = Exchange(problem, owner)
         home = problem.home
         for task in problem.tasks[_astray(problem, owner)].tolist():
@@ -27,17 +27,17 @@ class HostAffinity:
                 exchange.swap(task, other)
         return exchange.owner
 
-    def score(self, problem: Problem, owner: IntArray) -> float:
+    def score(self, problem: TaskProblem, owner: IntArray) -> float:
         return float(_astray(problem, owner).sum())
 
 
-def _astray(problem: Problem, owner: IntArray) -> BoolArray:
+def _astray(problem: TaskProblem, owner: IntArray) -> BoolArray:
     home = problem.home[problem.tasks]
     astray: BoolArray = (home != NOBODY) & (owner[problem.tasks] != home)
     return astray
 
 
-def reserved(problem: Problem, owner: IntArray) -> BoolArray:
+def reserved(problem: TaskProblem, owner: IntArray) -> BoolArray:
     """Per task of the application: it is on its way home, so a warm-up of it comes before others."""
     result: BoolArray = (problem.home != NOBODY) & (owner == problem.home) & (problem.live != problem.home)
     return result

@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray
 from bellwether_kafka.assignors.streams.stages.affinity import reserved
-from bellwether_kafka.assignors.streams.stages.chain import Problem
+from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class MoveBudget:
     name: str = "moves budget"
     delays: bool = True
 
-    def apply(self, problem: Problem, owner: IntArray) -> IntArray:
+    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:
         chosen = choose(problem, owner, self.most, self.left)
         held_back = np.array([*chosen.waiting, *chosen.given_up], dtype=np.int64)
         owner[held_back] = problem.live[held_back]
@@ -32,12 +32,12 @@ class MoveBudget:
             owner[task] = process
         return owner
 
-    def score(self, problem: Problem, owner: IntArray) -> float:
+    def score(self, problem: TaskProblem, owner: IntArray) -> float:
         return float(max(0, len(moves(problem, owner)) - self.left))
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenMoves:
     """Tasks that move now, that wait for a later round, and that belong to rings larger than the whole budget. Some
     move elsewhere than was wanted: `detours`."""
 
@@ -47,20 +47,20 @@ class Chosen:
     detours: dict[int, int] = field(default_factory=dict)
 
 
-def moves(problem: Problem, owner: IntArray) -> LongArray:
+def moves(problem: TaskProblem, owner: IntArray) -> LongArray:
     """The tasks that would leave a live process for another."""
     live = problem.live[problem.tasks]
     found: LongArray = problem.tasks[(live != NOBODY) & (owner[problem.tasks] != live)].astype(np.int64)
     return found
 
 
-def choose(problem: Problem, owner: IntArray, most: int, left: int) -> Chosen:
+def choose(problem: TaskProblem, owner: IntArray, most: int, left: int) -> ChosenMoves:
     """First what evens out most, then tasks on their way home, then those that have the least to catch up."""
     moving = moves(problem, owner)
     lag = problem.lags.at(moving.astype(np.int32), owner[moving])
     order = np.lexsort((moving, lag, ~reserved(problem, owner)[moving]))
     units = _Units(problem, owner, moving[order].tolist())
-    chosen = Chosen()
+    chosen = ChosenMoves()
     load = _loads(problem)
     for unit in sorted(units.paths(), key=lambda path: load[owner[path[-1]]] - load[problem.live[path[0]]]):
         # Of a path that is too long for any round, the first task goes all the way at once: balance comes first.
@@ -78,7 +78,7 @@ def choose(problem: Problem, owner: IntArray, most: int, left: int) -> Chosen:
     return chosen
 
 
-def _loads(problem: Problem) -> list[float]:
+def _loads(problem: TaskProblem) -> list[float]:
     """How many of the tasks each process runs now, by its threads or weight."""
     live = problem.live[problem.tasks]
     load: list[float] = (
@@ -90,7 +90,7 @@ def _loads(problem: Problem) -> list[float]:
 class _Units:
     """Takes the moves apart: each is an edge from the process that runs a task to the one that shall."""
 
-    def __init__(self, problem: Problem, owner: IntArray, ordered: list[int]) -> None:
+    def __init__(self, problem: TaskProblem, owner: IntArray, ordered: list[int]) -> None:
         self._from, self._to = problem.live, owner
         self._leaving: dict[int, list[int]] = defaultdict(list)
         self._spare: dict[int, int] = defaultdict(int)

@@ -13,18 +13,18 @@ from typing import Protocol
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Clock, IntArray, LongArray, StageReport, no_clock
-from bellwether_kafka.assignors.streams.application import Lags, StreamsView
+from bellwether_kafka.assignors.streams.application import StreamsView, TaskLags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class TaskProblem:
     """What a stage sees. `tasks` are those that it may touch, all stateful or all stateless; owners of others only tell
     where these are. `live[t]` is the process that runs task t and could go on with it, NOBODY where there is none.
     `home[t]` is the process that shall have it back, NOBODY for none. `racks`: the rack optimisation is on.
     """
 
     view: StreamsView
-    lags: Lags
+    lags: TaskLags
     tasks: IntArray
     live: IntArray
     home: IntArray
@@ -37,7 +37,7 @@ class Problem:
         return found
 
 
-class Stage(Protocol):
+class TaskStage(Protocol):
     """`score` is lower for better owners. A stage that `delays` holds gains of earlier soft stages back for later
     rounds, and so may worsen their scores for now."""
 
@@ -45,16 +45,16 @@ class Stage(Protocol):
     def name(self) -> str: ...
     @property
     def delays(self) -> bool: ...
-    def apply(self, problem: Problem, owner: IntArray) -> IntArray: ...
-    def score(self, problem: Problem, owner: IntArray) -> float: ...
+    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray: ...
+    def score(self, problem: TaskProblem, owner: IntArray) -> float: ...
 
 
 def run(
-    stages: Sequence[Stage], problem: Problem, owner: IntArray, clock: Clock = no_clock
+    stages: Sequence[TaskStage], problem: TaskProblem, owner: IntArray, clock: Clock = no_clock
 ) -> tuple[IntArray, tuple[StageReport, ...]]:
     """The owners after all stages, and a report of each. The array that is given is not changed."""
     reports: list[StageReport] = []
-    guards: list[Stage] = [SubtopologyCounts(owner), *([RackTraffic()] if problem.racks else [])]
+    guards: list[TaskStage] = [SubtopologyCounts(owner), *([RackTraffic()] if problem.racks else [])]
     for stage in stages:
         began = clock()
         owner, report = _step(stage, guards, problem, owner)
@@ -63,7 +63,9 @@ def run(
     return owner, tuple(reports)
 
 
-def _step(stage: Stage, guards: Sequence[Stage], problem: Problem, owner: IntArray) -> tuple[IntArray, StageReport]:
+def _step(
+    stage: TaskStage, guards: Sequence[TaskStage], problem: TaskProblem, owner: IntArray
+) -> tuple[IntArray, StageReport]:
     before = stage.score(problem, owner)
     proposal = stage.apply(problem, owner.copy())
     after = stage.score(problem, proposal)
@@ -82,7 +84,7 @@ def _step(stage: Stage, guards: Sequence[Stage], problem: Problem, owner: IntArr
     )
 
 
-def _refused(problem: Problem, owner: IntArray, proposal: IntArray) -> str:
+def _refused(problem: TaskProblem, owner: IntArray, proposal: IntArray) -> str:
     """The hard stage is the placement: every task that had a process has one, and only these tasks were touched."""
     touched: BoolArray = proposal != owner
     touched[problem.tasks] = False
@@ -92,7 +94,9 @@ def _refused(problem: Problem, owner: IntArray, proposal: IntArray) -> str:
     return ""
 
 
-def _worsened(stage: Stage, guards: Sequence[Stage], problem: Problem, owner: IntArray, proposal: IntArray) -> str:
+def _worsened(
+    stage: TaskStage, guards: Sequence[TaskStage], problem: TaskProblem, owner: IntArray, proposal: IntArray
+) -> str:
     if stage.delays:
         return ""
     for guard in guards:
@@ -111,10 +115,10 @@ class SubtopologyCounts:
     name: str = "balance"
     delays: bool = False
 
-    def apply(self, problem: Problem, owner: IntArray) -> IntArray:  # noqa: ARG002 - the interface of all stages
+    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:  # noqa: ARG002 - the interface of all stages
         return owner
 
-    def score(self, problem: Problem, owner: IntArray) -> float:
+    def score(self, problem: TaskProblem, owner: IntArray) -> float:
         table, size = problem.view.tasks, problem.view.size
         row = np.unique(table.subtopology, return_inverse=True)[1].reshape(-1)
         cells = [np.bincount(row[problem.tasks] * size + o[problem.tasks]) for o in (self.began, owner)]
@@ -130,17 +134,17 @@ class RackTraffic:
     name: str = "rack traffic"
     delays: bool = False
 
-    def apply(self, problem: Problem, owner: IntArray) -> IntArray:  # noqa: ARG002 - the interface of all stages
+    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:  # noqa: ARG002 - the interface of all stages
         return owner
 
-    def score(self, problem: Problem, owner: IntArray) -> float:
+    def score(self, problem: TaskProblem, owner: IntArray) -> float:
         return float(problem.remote(problem.tasks, owner[problem.tasks]).sum())
 
 
 class Exchange:
     """Exchanges tasks of one subtopology between processes, in place: nobody has more or less of anything after it."""
 
-    def __init__(self, problem: Problem, owner: IntArray) -> None:
+    def __init__(self, problem: TaskProblem, owner: IntArray) -> None:
         self.owner = owner
         self._problem = problem
         self._subtopology = problem.view.tasks.subtopology.tolist()

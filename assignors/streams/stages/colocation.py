@@ -11,7 +11,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.assignors.streams.application import StreamsView, TaskTable
-from bellwether_kafka.assignors.streams.stages.chain import Exchange, Problem
+from bellwether_kafka.assignors.streams.stages.chain import Exchange, TaskProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +22,17 @@ class CoLocation:
     name: str = "co-location"
     delays: bool = False
 
-    def apply(self, problem: Problem, owner: IntArray) -> IntArray:
+    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:
         exchange = Exchange(problem, owner)
         anchor = anchors(problem.view.tasks, self.groups)
         while self._pass(problem, exchange, anchor):
             pass
         return exchange.owner
 
-    def score(self, problem: Problem, owner: IntArray) -> float:
+    def score(self, problem: TaskProblem, owner: IntArray) -> float:
         return float(len(_apart(problem, owner, anchors(problem.view.tasks, self.groups))))
 
-    def _pass(self, problem: Problem, exchange: Exchange, anchor: IntArray) -> bool:
+    def _pass(self, problem: TaskProblem, exchange: Exchange, anchor: IntArray) -> bool:
         """Each exchange brings one task to its anchor and takes none from it; returns whether there was any."""
         owner, moved = exchange.owner, False
         for task in _apart(problem, owner, anchor):
@@ -73,17 +73,17 @@ def unknown_subtopologies(view: StreamsView, groups: Sequence[Sequence[int]]) ->
     return f"colocate names subtopologies that the application does not have: {', '.join(map(str, missing))}"
 
 
-def _apart(problem: Problem, owner: IntArray, anchor: IntArray) -> list[int]:
+def _apart(problem: TaskProblem, owner: IntArray, anchor: IntArray) -> list[int]:
     following = problem.tasks[anchor[problem.tasks] != NOBODY]
     apart: list[int] = following[owner[following] != owner[anchor[following]]].tolist()
     return apart
 
 
-def _settled(problem: Problem, owner: IntArray, anchor: IntArray, task: int) -> bool:
+def _settled(problem: TaskProblem, owner: IntArray, anchor: IntArray, task: int) -> bool:
     beside = anchor[task] == NOBODY or owner[task] == owner[anchor[task]]
     return bool(beside) or _at_home(problem, owner, task)
 
 
-def _at_home(problem: Problem, owner: IntArray, task: int) -> bool:
+def _at_home(problem: TaskProblem, owner: IntArray, task: int) -> bool:
     """What host affinity has brought home stays there."""
     return bool(problem.home[task] != NOBODY and problem.home[task] == owner[task])

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from bellwether_kafka.assignors.shared import EVERYTHING, BoolArray, IntArray, Rule, StageReport
 from bellwether_kafka.assignors.streams.application import ProcessView, TaskTable
-from bellwether_kafka.assignors.streams.stages.chain import Problem
+from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 
 NAME = "operator's rules"
 
 
-def obey(problem: Problem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntArray, StageReport]:
+def obey(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntArray, StageReport]:
     """The owners under the rules, and what that took. The array that is given is not changed."""
     allowed = _allowed(problem, rules)
     wanted = owner.copy()
@@ -40,7 +40,7 @@ def means(process: ProcessView, where: str) -> bool:
     return name == str(process.process_id) or any(m == name or m.startswith(f"{name}-") for m in process.members)
 
 
-def _allowed(problem: Problem, rules: Sequence[Rule]) -> BoolArray:
+def _allowed(problem: TaskProblem, rules: Sequence[Rule]) -> BoolArray:
     """task x process. A rule that names nobody rules nothing."""
     view = problem.view
     allowed = np.ones((view.tasks.size, view.size), dtype=np.bool_)
@@ -63,7 +63,7 @@ def _named(table: TaskTable, item: str) -> BoolArray:
     return named
 
 
-def _target(problem: Problem, task: int, processes: IntArray, load: npt.NDArray[np.float64]) -> int:
+def _target(problem: TaskProblem, task: int, processes: IntArray, load: npt.NDArray[np.float64]) -> int:
     live = int(problem.live[task])
     if live in processes:
         return live

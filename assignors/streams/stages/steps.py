@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, StageReport
-from bellwether_kafka.assignors.streams.application import Lags, StreamsView
+from bellwether_kafka.assignors.streams.application import StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing import Evener
 from bellwether_kafka.assignors.streams.stages.affinity import HostAffinity, reserved
 from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
 from bellwether_kafka.assignors.streams.stages.capacity import QuotaEvener, deviation, weights
-from bellwether_kafka.assignors.streams.stages.chain import Problem, Stage, run
+from bellwether_kafka.assignors.streams.stages.chain import TaskProblem, TaskStage, run
 from bellwether_kafka.assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.assignors.streams.stages.rules import obey
@@ -49,11 +49,11 @@ class Steps:
     def evener(self) -> type[Evener]:
         return QuotaEvener if self.weighs else Evener
 
-    def refine(self, tasks: IntArray, owner: IntArray, live: IntArray, lags: Lags) -> tuple[IntArray, IntArray]:
+    def refine(self, tasks: IntArray, owner: IntArray, live: IntArray, lags: TaskLags) -> tuple[IntArray, IntArray]:
         """(where these tasks shall end up, which of the way they go in this round) for the whole array `owner`."""
         if not len(tasks):
             return owner, owner
-        problem = Problem(self.view, lags, tasks, live, self._home, self._racks)
+        problem = TaskProblem(self.view, lags, tasks, live, self._home, self._racks)
         kind = "stateful" if self.view.tasks.stateful[tasks[0]] else "stateless"
         placed = StageReport(f"placement, {kind} tasks", True, 0.0, 0.0, True, "Every task has a process.", owner)
         self.reports.append(_capacity_report(problem, owner, kind) if self.weighs else placed)
@@ -75,15 +75,15 @@ class Steps:
         self.weighs = True
         self.view = replace(self.view, capacity=found)
 
-    def _stages(self) -> list[Stage]:
-        stages: list[Stage] = []
+    def _stages(self) -> list[TaskStage]:
+        stages: list[TaskStage] = []
         if self._configs.host_affinity_ms:
             stages.append(HostAffinity())
         if self._configs.colocate:
             stages.append(CoLocation(self._configs.colocate))
         return stages
 
-    def _within_budget(self, problem: Problem, wanted: IntArray, kind: str) -> IntArray:
+    def _within_budget(self, problem: TaskProblem, wanted: IntArray, kind: str) -> IntArray:
         most = self._configs.max_concurrent_moves
         if not most:
             return wanted
@@ -103,7 +103,7 @@ class Steps:
         self.reports += [replace(report, stage=f"{report.stage}, {kind} tasks") for report in reports]
 
 
-def _capacity_report(problem: Problem, owner: IntArray, kind: str) -> StageReport:
+def _capacity_report(problem: TaskProblem, owner: IntArray, kind: str) -> StageReport:
     """How far processes are from their weighted share: with what runs now, and with what was placed."""
     view = problem.view
     before, after = (deviation(view, _counts(o[problem.tasks], view.size)) for o in (problem.live, owner))

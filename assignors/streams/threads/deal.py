@@ -35,11 +35,6 @@ class ThreadTasks:
     def standby_of(self, thread: int) -> IntArray:
         return self.standby[self.standby_first[thread] : self.standby_first[thread + 1]]
 
-    def by_member(self, view: StreamsView) -> dict[str, tuple[list[int], list[int]]]:
-        """Member id -> (active tasks, standby tasks)."""
-        members = [member for process in view.processes for member in process.members]
-        return {m: (self.active_of(n).tolist(), self.standby_of(n).tolist()) for n, m in enumerate(members)}
-
 
 def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
     """Deals every process's tasks to its threads. Tasks that are placed nowhere are left out."""

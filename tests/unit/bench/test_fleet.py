@@ -1,6 +1,6 @@
 """The simulated fleet does what its figures say: it leads, settles, beats in time, and pays for its work with time."""
 
-from tests.bench.fleet import Fleet
+from tests.measure.bench.fleet import Fleet
 
 
 def test_a_fleet_leads_all_its_groups_and_beats_in_time() -> None:

@@ -2,8 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
-from tests.bench.plot import Line, chart
-from tests.bench.report import FRANZ, JVM, OURS, written
+from tests.measure.bench.plot import Line, chart
+from tests.measure.bench.report import FRANZ, JVM, OURS, written
 
 ROW = {
     "row": "sticky, join, 2 x 10",

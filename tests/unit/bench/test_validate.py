@@ -6,9 +6,9 @@ import pytest
 from bellwether_kafka.assignors.shared.model import NOBODY, IntArray
 from bellwether_kafka.protocol.bulk.consumer import owner_of, write_assignments
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError
-from tests.bench.ours import run_ours
-from tests.bench.scenario import RACKS, Scenario, Shape, disturbed, fresh
-from tests.bench.validate import check
+from tests.measure.bench.ours import run_ours
+from tests.measure.bench.scenario import RACKS, Scenario, Shape, disturbed, fresh
+from tests.measure.bench.validate import check
 
 SHAPES = [
     Shape("cooperative-sticky", 20, 10, 10, event, subscribe=subscribe)

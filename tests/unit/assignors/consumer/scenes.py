@@ -32,6 +32,11 @@ def plan_of(group: GroupView, cluster: ClusterView, owner: IntArray) -> dict[str
     }
 
 
+def claimed_by(group: GroupView, member: int) -> IntArray:
+    """The flat partitions that a member claims."""
+    return group.claims[group.claims_first[member] : group.claims_first[member + 1]]
+
+
 def rack_mismatches(group: GroupView, cluster: ClusterView, owner: IntArray) -> int:
     """Partitions whose owner has a rack in which no replica stands, counted one by one."""
     count = 0

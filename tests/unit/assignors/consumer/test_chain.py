@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.chain import Balance, Placement, Problem, RackLocality, StageError, run
+from bellwether_kafka.assignors.consumer.chain import Balance, PlacementStage, Problem, RackLocality, StageError, run
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.sticky.assignor import StickyAssignor
 from bellwether_kafka.assignors.shared.model import GroupView, Plan
@@ -14,7 +14,7 @@ from tests.unit.assignors.consumer.scenes import cluster_of, members_of
 CLUSTER = cluster_of({"t": 4}, 1, "ab")
 GROUP = GroupView.of(CLUSTER, members_of([["t"]] * 2, ["b", "a"]))
 PROBLEM = Problem(GROUP, CLUSTER, GROUP.remembered)
-PLACED = Placement(StickyAssignor(), racks=False)
+PLACED = PlacementStage(StickyAssignor(), racks=False)
 
 
 @dataclass(frozen=True)
@@ -99,4 +99,4 @@ def test_the_stock_stages_report_in_sentences() -> None:
 
 
 def test_the_name_of_a_placement_is_its_assignor() -> None:
-    assert Placement(RangeAssignor()).name == "placement by range"
+    assert PlacementStage(RangeAssignor()).name == "placement by range"

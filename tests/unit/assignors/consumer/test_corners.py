@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.sticky import general
 from bellwether_kafka.assignors.consumer.sticky.assignor import place
-from bellwether_kafka.assignors.consumer.sticky.filling import Counts, level_rows
+from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows
 from bellwether_kafka.assignors.consumer.whatif import changed, rounds
 from bellwether_kafka.assignors.shared import flow, load_balance, numbering
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
@@ -66,7 +66,7 @@ def test_a_search_for_better_racks_that_is_cut_short_leaves_a_plan_with_the_same
 def test_levelling_in_passes_stops_at_the_last_one() -> None:
     held = np.array([[9, 0, 0]], dtype=np.int64)
     ones = np.ones(3, dtype=np.int64)
-    counts = Counts(held, np.ones((1, 3), dtype=np.bool_), held.copy(), ones, np.array([9]), held.sum(axis=0))
+    counts = ClassCounts(held, np.ones((1, 3), dtype=np.bool_), held.copy(), ones, np.array([9]), held.sum(axis=0))
     level_rows(counts, 0)
     assert counts.held.tolist() == [[9, 0, 0]]
 

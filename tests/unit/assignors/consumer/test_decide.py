@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.protocol.bulk.consumer import owner_of
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of
 from tests.unit.assignors.consumer.wire import (
     EMPTY_ASSIGNMENT,
     LiveMember,
@@ -183,7 +183,7 @@ def test_an_absent_static_member_still_consumes_what_it_was_given() -> None:
     had = given(first)
     blobs["b"] = java(["t"], had["b"], 1)
     second = decide(raw_group({**blobs, "c": java(["t"])}, instances=ids, generation=2), T6, first.memory, KAFKA, 0)
-    absent = second.group.claimed_by(0)
+    absent = claimed_by(second.group, 0)
     assert [second.cluster.name(f) for f in absent.tolist()] == list(had["a"])
     assert given(second)["c"] == ()
     assert second.followup

@@ -7,10 +7,10 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import Assignors, own_subscription
+from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
 from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
@@ -18,7 +18,6 @@ from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
     NOW_MS,
     OWN,
-    SHOP,
     SIMPLE,
     Thread,
     always,
@@ -410,13 +409,6 @@ def test_racks_of_tasks_and_processes() -> None:
     assert table.racks_known
     assert decision.view.rack.tolist() == [1, -2]
     assert table.source_remote[table.source_signature].tolist() == [[0, 1, 1], [1, 0, 1]] * 4
-
-
-def test_our_subscription_lists_the_topics_and_nothing_else() -> None:
-    blob = own_subscription(SHOP.source_topics)
-    read = ConsumerProtocolSubscription.decode(blob)
-    assert (read.version, read.topics, read.owned_partitions) == (3, SHOP.source_topics, ())
-    assert read.user_data == bytes.fromhex("0000000b 0000000b") + bytes(33)
 
 
 def test_two_equal_calls_give_equal_bytes() -> None:

@@ -339,8 +339,8 @@ def test_what_a_previous_plan_gets_wrong_is_left_out() -> None:
 
 
 def test_missing_standbys_are_added_up_to_the_number_configured() -> None:
-    crew = (Process(1), Process(2), Process(3), Process(4, standby=("0_0", "0_1"), lags={"0_0": 1, "0_1": 1}))
-    view = Application(stateful=(2,)).view(*crew)
+    processes = (Process(1), Process(2), Process(3), Process(4, standby=("0_0", "0_1"), lags={"0_0": 1, "0_1": 1}))
+    view = Application(stateful=(2,)).view(*processes)
     kept = keep_previous(view, AssignmentConfigs(num_standby_replicas=2), plan(view, (0, 1), ((0, 1), (0, 2))))
     assert standbys_of(kept)[:2] == [(0, 1), (0, 2)]
     assert np.bincount(kept.standby_task).tolist() == [2, 2]
@@ -348,8 +348,8 @@ def test_missing_standbys_are_added_up_to_the_number_configured() -> None:
 
 
 def test_an_orphan_prefers_a_copy_that_no_plan_knew_of() -> None:
-    crew = (Process(1), Process(2), Process(3, standby=("0_1",), lags={"0_1": 1}))
-    view = Application(stateful=(2,)).view(*crew)
+    processes = (Process(1), Process(2), Process(3, standby=("0_1",), lags={"0_1": 1}))
+    view = Application(stateful=(2,)).view(*processes)
     assert keep_previous(view, AssignmentConfigs(), plan(view, (0, NOBODY))).active.tolist() == [0, 2]
 
 

@@ -11,14 +11,14 @@ from bellwether_kafka.assignors.streams.application.model import AssignmentConfi
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import assignment_info
-from bellwether_kafka.assignors.streams.whatif import Held, StreamsRound, rounds_of_tasks
+from bellwether_kafka.assignors.streams.whatif import HeldTasks, StreamsRound, rounds_of_tasks
 from tests.unit.assignors.streams.world import SHOP, Thread, ends_of, group, led
 
 COUNTS = {"orders": 12, "shop-by-user-repartition": 12, "shop-totals-changelog": 12}
 END = 50_000  # records in each changelog partition: far more than Kafka lets a copy lag behind
 
 
-def application(*racks: str, standbys: int = 0) -> tuple[StreamsDecision, Mapping[str, Held]]:
+def application(*racks: str, standbys: int = 0) -> tuple[StreamsDecision, Mapping[str, HeldTasks]]:
     """Two threads in each of as many processes as racks are named, settled under Kafka's assignor."""
     configs = AssignmentConfigs(num_standby_replicas=standbys)
     threads = [Thread(f"{rack}-p{p}-t{t}", p, rack=rack) for p, rack in enumerate(racks, 1) for t in (1, 2)]
@@ -34,12 +34,12 @@ def application(*racks: str, standbys: int = 0) -> tuple[StreamsDecision, Mappin
     return decision, holding(decision)
 
 
-def holding(decision: StreamsDecision) -> dict[str, Held]:
+def holding(decision: StreamsDecision) -> dict[str, HeldTasks]:
     found = {}
     for member, blob in decision.assignments:
         info = assignment_info(blob)
         if info is not None:
-            found[member] = Held(tuple(dict.fromkeys(info.active_tasks)), tuple(t for t, _ in info.standby_tasks))
+            found[member] = HeldTasks(tuple(dict.fromkeys(info.active_tasks)), tuple(t for t, _ in info.standby_tasks))
     return found
 
 

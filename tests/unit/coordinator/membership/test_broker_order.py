@@ -1,4 +1,4 @@
-"""The two hash orders, from member ids alone. What brokers really do is tried in tests/interop/succession."""
+"""The two hash orders, from member ids alone. What brokers really do is tried in tests/measure/succession."""
 
 import random
 import uuid

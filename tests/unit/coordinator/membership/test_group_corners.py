@@ -2,7 +2,6 @@
 
 import pytest
 
-from bellwether_kafka.assignors.streams.decide import own_subscription
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
@@ -11,6 +10,7 @@ from bellwether_kafka.coordinator.membership.member import State
 from bellwether_kafka.coordinator.membership.rules import (
     NOT_TO_BE_CONVERTED,
     empty_assignment,
+    subscription,
     with_own,
     without_sidecars,
 )
@@ -198,7 +198,7 @@ def test_only_where_conversion_is_blocked_our_assignment_carries_a_mark(conversi
 def test_a_sidecar_is_no_thread_of_an_application_and_what_cannot_be_read_may_be_one() -> None:
     thread = SubscriptionInfo(process_id=ProcessId(1, 2)).encode()
     people = (
-        e.DescribedMember("us", None, own_subscription(("t",))),
+        e.DescribedMember("us", None, subscription(("t",), streams=True)),
         e.DescribedMember("thread", None, ConsumerProtocolSubscription(3, ("t",), thread).encode()),
         e.DescribedMember("odd", None, b"\x00"),
     )

@@ -21,7 +21,8 @@ def test_it_offers_stream_alone_with_bytes_that_a_java_leader_can_read() -> None
     ((name, metadata),) = join.protocols
     subscription = ConsumerProtocolSubscription.decode(metadata)
     assert name == "stream"
-    assert subscription.topics == ("clicks",)
+    assert (subscription.topics, subscription.owned_partitions) == (("clicks",), ())
+    assert subscription.user_data == bytes.fromhex("0000000b 0000000b") + bytes(33)
     assert SubscriptionInfo.decode(subscription.user_data or b"") == SubscriptionInfo()
 
 

@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.shared.model import (
     MemberView,
 )
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Outcome:
     def kept(self) -> int:
         """Claimed partitions that stay with a claimant."""
         return sum(
-            len(np.intersect1d(self.group.claimed_by(m), np.flatnonzero(self.owner == m)))
+            len(np.intersect1d(claimed_by(self.group, m), np.flatnonzero(self.owner == m)))
             for m in range(self.group.size)
         )
 

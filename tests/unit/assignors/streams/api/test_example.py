@@ -19,7 +19,7 @@ from tests.unit.assignors.streams.api.example_assignor import StateFirst
 DOCUMENT = DOCS / "writing-an-assignor.md"
 EXAMPLE = Path(__file__).with_name("example_assignor.py")
 APP = Application(stateful=(4,), stateless=(2,), racks={f"0_{p}": ("az1", "az2") for p in range(4)})
-CREW = (
+PROCESSES = (
     Process(1, rack="az1", active=("0_0",)),
     Process(2, rack="az2", threads=2, active=("0_1", "1_1"), standby=("0_2",), lags={"0_2": 5}),
     Process(3, rack="az3", lags={"0_3": 900, "0_2": 6}),
@@ -41,7 +41,7 @@ def documented() -> dict[str, TaskAssignor]:
 @pytest.mark.parametrize("name", ["RoundRobin", "KeepAndSpread", "StateFirst"])
 def test_every_example_gives_a_valid_plan_at_once(name: str) -> None:
     assignor = {**documented(), "StateFirst": StateFirst()}[name]
-    view = APP.view(*CREW)
+    view = APP.view(*PROCESSES)
     run = run_plugin(assignor, view, CONFIGS, None, PluginHealth(), cluster=APP.cluster())
     assert (run.notes, run.health) == ((), PluginHealth())
     assert validate_plan(view, run.plan) == ()
@@ -50,7 +50,7 @@ def test_every_example_gives_a_valid_plan_at_once(name: str) -> None:
 @pytest.mark.parametrize("name", ["KeepAndSpread", "StateFirst"])
 def test_the_examples_keep_running_tasks_and_follow_state(name: str) -> None:
     assignor = {**documented(), "StateFirst": StateFirst()}[name]
-    view = APP.view(*CREW)
+    view = APP.view(*PROCESSES)
     plan = to_plan(view, assignor.assign(from_view(view, CONFIGS, cluster=APP.cluster())))
     assert plan.active[[0, 1, 5]].tolist() == [0, 1, 1]
     assert plan.active[[2, 3]].tolist() == [1, 2]

@@ -26,18 +26,18 @@ def strategy(request: pytest.FixtureRequest) -> str:
 
 def solve(
     app: Application,
-    crew: Sequence[Process],
+    processes: Sequence[Process],
     strategy: str = "none",
     standbys: int = 0,
     assignor: TaskAssignor | None = None,
 ) -> Placed:
     """(active tasks, standbys) by process number."""
     configs = AssignmentConfigs(num_standby_replicas=standbys, rack_aware_assignment_strategy=strategy)
-    state = app.state(*crew, configs=configs)
+    state = app.state(*processes, configs=configs)
     answer = (assignor or StickyTaskAssignor()).assign(state)
     assert validate_task_assignment(state, answer) is AssignmentError.NONE
     found = {a.process_id: (active_of(a), standby_of(a)) for a in answer.assignment}
-    return {p.number: found[process_id(p.number)] for p in crew}
+    return {p.number: found[process_id(p.number)] for p in processes}
 
 
 def fresh(count: int, threads: int = 1) -> tuple[Process, ...]:
@@ -63,8 +63,8 @@ def test_running_tasks_stay_wherever_they_run(strategy: str) -> None:
 
 
 def test_a_new_process_takes_a_task_and_the_rest_stays(strategy: str) -> None:
-    crew = (Process(1, active=("0_0", "0_2")), Process(2, active=("0_1",)), Process(3))
-    placed = solve(THREE, crew, strategy)
+    processes = (Process(1, active=("0_0", "0_2")), Process(2, active=("0_1",)), Process(3))
+    placed = solve(THREE, processes, strategy)
     assert [len(active) for active, _ in placed.values()] == [1, 1, 1]
     assert placed[2][0] == ["0_1"]
     assert set(placed[1][0]) < {"0_0", "0_2"}
@@ -85,26 +85,26 @@ def test_unequal_subtopologies_split_evenly_and_only_what_must_move_moves(strate
 
 def test_more_processes_than_tasks_move_nothing(strategy: str) -> None:
     for owners in (("0_0", "0_2", "0_1", None, None), (None, None, "0_1", "0_0", "0_2")):
-        crew = tuple(Process(n, active=(own,) if own else ()) for n, own in enumerate(owners, 1))
-        placed = solve(THREE, crew, strategy)
+        processes = tuple(Process(n, active=(own,) if own else ()) for n, own in enumerate(owners, 1))
+        placed = solve(THREE, processes, strategy)
         assert [active for active, _ in placed.values()] == [[own] if own else [] for own in owners]
 
 
 def test_orphans_go_to_their_standbys(strategy: str) -> None:
-    crew = tuple(Process(n, standby=(name,)) for n, name in enumerate(("0_2", "0_1", "0_0"), 1))
-    placed = solve(THREE, crew, strategy)
+    processes = tuple(Process(n, standby=(name,)) for n, name in enumerate(("0_2", "0_1", "0_0"), 1))
+    placed = solve(THREE, processes, strategy)
     assert [active for active, _ in placed.values()] == [["0_2"], ["0_1"], ["0_0"]]
 
 
 def test_of_two_standbys_the_process_with_more_room_gets_the_task(strategy: str) -> None:
-    crew = (Process(1, active=("0_0",), standby=("0_1",)), Process(2, 2, active=("0_2",), standby=("0_1",)))
-    placed = solve(THREE, crew, strategy)
+    processes = (Process(1, active=("0_0",), standby=("0_1",)), Process(2, 2, active=("0_2",), standby=("0_1",)))
+    placed = solve(THREE, processes, strategy)
     assert [active for active, _ in placed.values()] == [["0_0"], ["0_1", "0_2"]]
 
 
 def test_standbys_are_away_from_their_active_tasks_and_spread(strategy: str) -> None:
-    crew = tuple(Process(n, active=(f"0_{n - 1}",)) for n in range(1, 5))
-    placed = solve(Application(stateful=(4,)), crew, strategy, standbys=1)
+    processes = tuple(Process(n, active=(f"0_{n - 1}",)) for n in range(1, 5))
+    placed = solve(Application(stateful=(4,)), processes, strategy, standbys=1)
     assert [active for active, _ in placed.values()] == [["0_0"], ["0_1"], ["0_2"], ["0_3"]]
     assert all(len(standbys) <= 2 for _, standbys in placed.values())
     assert sum(bool(standbys) for _, standbys in placed.values()) >= 3
@@ -112,8 +112,8 @@ def test_standbys_are_away_from_their_active_tasks_and_spread(strategy: str) -> 
 
 
 def test_every_other_process_has_a_standby_where_two_are_asked_for(strategy: str) -> None:
-    crew = tuple(Process(n, active=(f"0_{n - 1}",)) for n in range(1, 4))
-    placed = solve(Application(stateful=(3,)), crew, strategy, standbys=2)
+    processes = tuple(Process(n, active=(f"0_{n - 1}",)) for n in range(1, 4))
+    placed = solve(Application(stateful=(3,)), processes, strategy, standbys=2)
     assert placed == {1: (["0_0"], ["0_1", "0_2"]), 2: (["0_1"], ["0_0", "0_2"]), 3: (["0_2"], ["0_0", "0_1"])}
 
 
@@ -139,31 +139,31 @@ def test_only_stateful_tasks_have_standbys(strategy: str) -> None:
 
 @pytest.mark.parametrize("owned", [((), (), (), ()), (("0_1", "0_2"), ("0_3",), ("0_0",), ())])
 def test_no_two_processes_hold_the_same_tasks(strategy: str, owned: tuple[tuple[str, ...], ...]) -> None:
-    crew = tuple(Process(n, active=mine) for n, mine in enumerate(owned, 1))
-    placed = solve(Application(stateful=(4,)), crew, strategy, standbys=1)
+    processes = tuple(Process(n, active=mine) for n, mine in enumerate(owned, 1))
+    placed = solve(Application(stateful=(4,)), processes, strategy, standbys=1)
     for (one, _), (two, _) in combinations([(sorted(a + s), n) for n, (a, s) in placed.items()], 2):
         assert one != two
 
 
 def test_racks_pull_tasks_only_as_far_as_costs_say(strategy: str) -> None:
     app = Application(stateful=(2,), racks={"0_0": ("r2",), "0_1": ("r1",)})
-    crew = (Process(1, rack="r1", active=("0_0",)), Process(2, rack="r2", active=("0_1",)))
-    assert solve(app, crew, strategy) == {1: (["0_0"], []), 2: (["0_1"], [])}
+    processes = (Process(1, rack="r1", active=("0_0",)), Process(2, rack="r2", active=("0_1",)))
+    assert solve(app, processes, strategy) == {1: (["0_0"], []), 2: (["0_1"], [])}
 
 
 def test_a_thousand_tasks_on_a_hundred_processes_in_thirty_racks(strategy: str) -> None:
     racks = {f"{i}_{j}": (f"rack-{(i * j) % 31}",) for i in range(10) for j in range(100)}
-    crew = tuple(Process(n, 50, rack=f"rack-{n % 31}") for n in range(1, 101))
-    placed = solve(Application(stateful=(100,) * 10, racks=racks), crew, strategy, standbys=2)
+    processes = tuple(Process(n, 50, rack=f"rack-{n % 31}") for n in range(1, 101))
+    placed = solve(Application(stateful=(100,) * 10, racks=racks), processes, strategy, standbys=2)
     assert sum(len(active) for active, _ in placed.values()) == 1000
     assert sum(len(standbys) for _, standbys in placed.values()) == 2000
 
 
 def test_high_availability_is_there_too_and_asks_for_a_probing_rebalance() -> None:
     app = Application(stateful=(2,))
-    crew = (Process(1, active=("0_0", "0_1")), Process(2, lags={}))
+    processes = (Process(1, active=("0_0", "0_1")), Process(2, lags={}))
     configs = AssignmentConfigs(acceptable_recovery_lag=10)
-    state = app.state(*crew, configs=configs, now_ms=1000)
+    state = app.state(*processes, configs=configs, now_ms=1000)
     answer = HighAvailabilityTaskAssignor().assign(state)
     first, second = answer.assignment
     assert (active_of(first), standby_of(second)) == (["0_0", "0_1"], ["0_1"])

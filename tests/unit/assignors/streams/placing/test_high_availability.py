@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.lags import Lags
+from bellwether_kafka.assignors.streams.application.lags import TaskLags
 from bellwether_kafka.assignors.streams.application.model import (
     LATEST_OFFSET,
     PINNED,
@@ -134,11 +134,11 @@ def test_at_most_so_many_tasks_warm_up_at_once() -> None:
 
 
 class TestLags:
-    def lags(self, mine: dict[int, int], theirs: dict[int, int]) -> Lags:
+    def lags(self, mine: dict[int, int], theirs: dict[int, int]) -> TaskLags:
         application = fresh([(2, 1000)], [1, 1, 1])
         application.instances[0].lags = mine
         application.instances[2].lags = theirs
-        return Lags.of(application.view(), 100)
+        return TaskLags.of(application.view(), 100)
 
     def test_what_is_not_reported_is_all_to_be_restored(self) -> None:
         lags = self.lags({0: 7}, {})
@@ -154,7 +154,7 @@ class TestLags:
     def test_everybody_has_caught_up_on_little(self) -> None:
         application = fresh([(1, 100)], [1, 1, 1])
         application.instances[1].lags = {0: UNKNOWN_OFFSET_SUM}
-        lags = Lags.of(application.view(), 100)
+        lags = TaskLags.of(application.view(), 100)
         assert lags.caught_up(0) == [0, 2]
         assert lags.caught_count.tolist() == [2]
 

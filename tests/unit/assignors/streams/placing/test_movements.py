@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.streams.application.lags import Lags
+from bellwether_kafka.assignors.streams.application.lags import TaskLags
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
 from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
 from bellwether_kafka.assignors.streams.placing.placement import Placement
@@ -25,7 +25,7 @@ class Scene:
         for task, holders in (standbys or {}).items():
             for process in holders:
                 self.place.add_standby(task, process)
-        self.lags = Lags.of(view, 10)
+        self.lags = TaskLags.of(view, 10)
         self.view = view
 
     @property

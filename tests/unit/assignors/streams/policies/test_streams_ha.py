@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.lags import Lags
+from bellwether_kafka.assignors.streams.application.lags import TaskLags
 from bellwether_kafka.assignors.streams.application.model import (
     LATEST_OFFSET,
     MIN_TRAFFIC,
@@ -167,7 +167,7 @@ class TestEvener:
         owners = np.array(owner, dtype=np.int32)
         tasks = np.arange(len(owner), dtype=np.int32)
         none = np.zeros(len(threads), dtype=np.int64)
-        Evener(tasks, owners, view.tasks.subtopology, none, view.capacity, Lags.of(view, 100)).run()
+        Evener(tasks, owners, view.tasks.subtopology, none, view.capacity, TaskLags.of(view, 100)).run()
         return owners
 
     def test_equal_threads_end_within_one_task_in_total_and_per_subtopology(self) -> None:
@@ -218,7 +218,7 @@ def test_a_task_that_waits_for_a_warm_up_waits_where_it_runs(seed: int) -> None:
     )
     view = application.view()
     plan = assign_streams(view, configs, STREAMS_HA)
-    lags = Lags.of(view, 100)
+    lags = TaskLags.of(view, 100)
     before = [next(p for p, i in enumerate(application.instances) if t in i.active) for t in range(6)]
     for task in range(6):
         if plan.active[task] != before[task]:

@@ -8,7 +8,6 @@ import pytest
 
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.decide import own_subscription
 from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.process_map import decode_streams
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, assign_streams
@@ -20,7 +19,7 @@ from bellwether_kafka.assignors.streams.sending.validate import (
     validate_plan,
     validate_threads,
 )
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
@@ -123,7 +122,7 @@ def test_our_own_member_gets_bytes_and_no_work() -> None:
     assert validate_own(own(info=AssignmentInfo(next_rebalance_ms=5))) == ("our own member would get tasks",)
 
 
-@pytest.mark.parametrize("blob", [b"", own()[:-1], own_subscription(("t",))[:5]])
+@pytest.mark.parametrize("blob", [b"", own()[:-1], ConsumerProtocolSubscription(version=3, topics=("t",)).encode()[:5]])
 def test_own_bytes_that_nobody_can_read_are_found(blob: bytes) -> None:
     (found,) = validate_own(blob)
     assert "does not read back" in found
@@ -155,14 +154,14 @@ def edited(decision: StreamsDecision, change: Callable[[AssignmentInfo], Assignm
 
 
 def test_threads_belong_to_the_process_of_the_plan(decision: StreamsDecision) -> None:
-    view, plan, threads, crew = decision.view, decision.plan, decision.threads, decision.crew
-    assert validate_threads(view, plan, threads, crew) == ()
+    view, plan, threads, process_map = decision.view, decision.plan, decision.threads, decision.process_map
+    assert validate_threads(view, plan, threads, process_map) == ()
     short = replace(threads, standby=threads.standby[:-1])
-    assert validate_threads(view, plan, short, crew) == ("the plan on threads has another size than the plan",)
+    assert validate_threads(view, plan, short, process_map) == ("the plan on threads has another size than the plan",)
     nobody = replace(threads, active=changed(threads.active, 0, 7))
-    assert validate_threads(view, plan, nobody, crew) == ("a task is given to a thread that is not there",)
+    assert validate_threads(view, plan, nobody, process_map) == ("a task is given to a thread that is not there",)
     swapped = replace(threads, standby=(1 - threads.standby).astype(np.int32))
-    assert validate_threads(view, plan, swapped, crew)[0] == "a standby of task 1_0 is on a wrong thread"
+    assert validate_threads(view, plan, swapped, process_map)[0] == "a standby of task 1_0 is on a wrong thread"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from bellwether_kafka.assignors.shared.model import NOBODY, IntArray
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.stage_report import StageReport
-from bellwether_kafka.assignors.streams.application.lags import Lags
+from bellwether_kafka.assignors.streams.application.lags import TaskLags
 from bellwether_kafka.assignors.streams.application.model import (
     LATEST_OFFSET,
     MIN_TRAFFIC,
@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.streams.application.model import (
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
 from bellwether_kafka.assignors.streams.stages.capacity import quotas
-from bellwether_kafka.assignors.streams.stages.chain import Problem, RackTraffic, SubtopologyCounts, run
+from bellwether_kafka.assignors.streams.stages.chain import RackTraffic, SubtopologyCounts, TaskProblem, run
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
@@ -211,10 +211,10 @@ class Wild:
     def __init__(self, owner: list[int]) -> None:
         self.owner = owner
 
-    def apply(self, problem: Problem, owner: IntArray) -> IntArray:
+    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:
         return np.array(self.owner, dtype=np.int32)
 
-    def score(self, problem: Problem, owner: IntArray) -> float:
+    def score(self, problem: TaskProblem, owner: IntArray) -> float:
         return float(owner.tolist() != self.owner)
 
 
@@ -232,7 +232,7 @@ def test_no_stage_may_break_the_placement_or_the_balance(owner: list[int], reaso
     view: StreamsView = running([(3, 0), (1, None)], [[0, 1], [2, 3]]).view()
     nobody = np.full(4, NOBODY, dtype=np.int32)
     tasks = np.arange(3, dtype=np.int32)
-    problem = Problem(view, Lags.of(view, 0), tasks, nobody, nobody, racks=False)
+    problem = TaskProblem(view, TaskLags.of(view, 0), tasks, nobody, nobody, racks=False)
     start = np.array([0, 0, 1, 1], dtype=np.int32)
     found, (report,) = run([Wild(owner)], problem, start)
     assert report.reason == reason
@@ -260,7 +260,7 @@ def test_a_path_longer_than_the_budget_begins_with_a_task_that_goes_all_the_way(
     view = running([(4, 0), (0, None)], [[0, 1, 2], [3], []]).view()
     live = np.array([0, 0, 0, 1], dtype=np.int32)
     nobody = np.full(4, NOBODY, dtype=np.int32)
-    problem = Problem(view, Lags.of(view, 0), np.arange(4, dtype=np.int32), live, nobody, racks=False)
+    problem = TaskProblem(view, TaskLags.of(view, 0), np.arange(4, dtype=np.int32), live, nobody, racks=False)
     wanted = np.array([0, 0, 1, 2], dtype=np.int32)
     assert choose(problem, wanted, 2, 2).now == [2, 3]
     found, (report,) = run([MoveBudget(1, 1)], problem, wanted)
@@ -272,7 +272,7 @@ def test_what_the_stages_before_have_used_of_the_budget_is_gone() -> None:
     view = running([(2, 0)], [[0, 1], []]).view()
     live = np.zeros(2, dtype=np.int32)
     nobody = np.full(2, NOBODY, dtype=np.int32)
-    problem = Problem(view, Lags.of(view, 0), np.arange(2, dtype=np.int32), live, nobody, racks=False)
+    problem = TaskProblem(view, TaskLags.of(view, 0), np.arange(2, dtype=np.int32), live, nobody, racks=False)
     wanted = np.array([0, 1], dtype=np.int32)
     assert choose(problem, wanted, 3, 0).waiting == [1]
     assert choose(problem, wanted, 3, 1).now == [1]
@@ -284,17 +284,17 @@ class Contrary:
     name = "contrary"
     delays = False
 
-    def apply(self, problem: Problem, owner: IntArray) -> IntArray:
+    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:
         return owner[::-1].copy()
 
-    def score(self, problem: Problem, owner: IntArray) -> float:
+    def score(self, problem: TaskProblem, owner: IntArray) -> float:
         return float(owner[0] != 0)
 
 
 def test_a_plan_that_is_no_better_by_its_own_score_is_not_taken() -> None:
     view = running([(2, 0)], [[0], [1]]).view()
     nobody = np.full(2, NOBODY, dtype=np.int32)
-    problem = Problem(view, Lags.of(view, 0), np.arange(2, dtype=np.int32), nobody, nobody, racks=False)
+    problem = TaskProblem(view, TaskLags.of(view, 0), np.arange(2, dtype=np.int32), nobody, nobody, racks=False)
     found, (report,) = run([Contrary()], problem, np.array([0, 1], dtype=np.int32))
     assert found.tolist() == [0, 1]
     assert (report.taken, report.reason) == (False, "Its plan was no better: 0 to 1.")
@@ -304,7 +304,7 @@ def test_rack_traffic_and_balance_change_nothing_themselves() -> None:
     application = Application([(2, 100)], [Instance(process_id(n + 1), rack=RACKS[n]) for n in range(2)], [0, 1])
     view = application.view()
     nobody = np.full(2, NOBODY, dtype=np.int32)
-    problem = Problem(view, Lags.of(view, 0), np.arange(2, dtype=np.int32), nobody, nobody, racks=True)
+    problem = TaskProblem(view, TaskLags.of(view, 0), np.arange(2, dtype=np.int32), nobody, nobody, racks=True)
     owner = np.array([0, 1], dtype=np.int32)
     for guard in (RackTraffic(), SubtopologyCounts(owner)):
         assert guard.apply(problem, owner) is owner

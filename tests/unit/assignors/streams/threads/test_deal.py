@@ -9,6 +9,7 @@ from bellwether_kafka.assignors.java.sets import task_set_order
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, StreamsPlan
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads, deal_process
+from tests.differential.thread_problems import by_member
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
 NINE = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
@@ -88,7 +89,7 @@ def test_a_view_is_dealt_process_by_process() -> None:
         np.array([0, 0], dtype=np.int32),
         np.zeros(2, dtype=np.bool_),
     )
-    dealt = assign_threads(view, plan).by_member(view)
+    dealt = by_member(assign_threads(view, plan), view)
     first, second = view.processes[0].members
     assert dealt == {first: ([0, 4], [2]), second: ([1], [3]), view.processes[1].members[0]: ([2, 5], [])}
 

@@ -1,0 +1,1 @@
+"""Rights, logins, certificates and refusals on real brokers."""

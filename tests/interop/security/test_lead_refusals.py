@@ -1,0 +1,192 @@
+"""Bad input to the real command: one sentence that names the setting, the group or the ACL, exit code 2, no traceback,
+and no member of the group notices.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from tests.interop.support.bellwether import Bellwether, Ended, run_to_end, toml
+from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.support.raw import RawMember
+from tests.interop.support.rounds import rounds
+
+EXIT_CONFIG = 2
+
+
+def refused(ended: Ended, *words: str) -> None:
+    """The run ended with exit code 2 and exactly one line for people, which holds these words."""
+    said = [line for line in ended.text.splitlines() if line and not line.startswith("{")]
+    assert ended.code == EXIT_CONFIG, ended.text
+    assert "Traceback" not in ended.text
+    assert len(said) == 1, said
+    assert said[0].endswith("."), said
+    missing = [word for word in words if word not in said[0]]
+    assert not missing, f"{missing} not in: {said[0]}"
+
+
+def run(tmp_path: Path, kafka: Mapping[str, str], group: Mapping[str, Any], **settings: Any) -> Ended:
+    path = tmp_path / "bellwether.toml"
+    path.write_text(toml(dict(kafka), [{"mode": "lead", **group}], http_address="", **settings))
+    return run_to_end(["run", "--config", str(path)], environment={"BELLWETHER_LOG_FORMAT": "json"})
+
+
+def plain(cluster: KafkaCluster) -> dict[str, str]:
+    return {"bootstrap.servers": cluster.bootstrap}
+
+
+class Undisturbed:
+    """Members of a settled group, watched while something happens: they must not notice it."""
+
+    def __init__(self, cluster: KafkaCluster, members: list[Member]) -> None:
+        self._cluster, self._members = cluster, members
+        self._before = self._seen()
+
+    def check(self) -> None:
+        assert self._seen() == self._before
+
+    def _seen(self) -> object:
+        group = self._members[0].group
+        events = [[(event.kind, event.partitions) for event in member.events] for member in self._members]
+        return events, rounds(self._cluster, group)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"session_timeout_ms": 3_000}, ("session_timeout_ms", "decision_deadline_ms", "'orders'")),
+        ({"session_timeout_ms": "soon"}, ("session_timeout_ms",)),
+        ({"protocols": []}, ("protocols",)),
+        ({"protocols": ["no-such-assignor"]}, ("protocols", "no-such-assignor")),
+        ({"policy": "no-such-policy"}, ("policy", "no-such-policy", "rack-first")),
+        ({"sesion_timeout_ms": 10_000}, ("sesion_timeout_ms", "session_timeout_ms")),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_a_setting_that_cannot_be_used_is_named(
+    tmp_path: Path, settings: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    ended = run(tmp_path, {"bootstrap.servers": f"{LOOPBACK}:9"}, {"name": "orders", **settings})
+    refused(ended, *words)
+
+
+def test_without_settings_it_says_which_one_is_missing() -> None:
+    refused(run_to_end(["run", "--group", "orders"]), "bootstrap.servers")
+    refused(run_to_end(["run", "--bootstrap", f"{LOOPBACK}:9"]), "groups")
+    refused(run_to_end(["run", "--config", "no-such-file.toml"]), "no-such-file.toml")
+
+
+def test_brokers_that_do_not_answer_are_named(tmp_path: Path) -> None:
+    lease = PortLease()
+    nobody = f"{LOOPBACK}:{lease.port}"
+    try:
+        refused(run(tmp_path, {"bootstrap.servers": nobody}, {"name": "orders"}), "bootstrap.servers", nobody)
+    finally:
+        lease.release()
+
+
+def test_group_whose_assignors_are_not_listed_is_left_alone(kafka: KafkaCluster, tmp_path: Path) -> None:
+    kafka.create_topic("refused-names", 4)
+    with Flock(kafka.bootstrap) as flock:
+        members = [flock.member("java", "refused-names", ["refused-names"], ["range"]) for _ in range(2)]
+        wait_settled(members, partitions_of({"refused-names": 4}), spread=0)
+        watched = Undisturbed(kafka, members)
+        ended = run(tmp_path, plain(kafka), {"name": "refused-names", "protocols": ["cooperative-sticky", "sticky"]})
+        refused(ended, "refused-names", "protocols", "range")
+        watched.check()
+
+
+def test_group_of_the_consumer_protocol_is_left_alone(kafka: KafkaCluster, tmp_path: Path) -> None:
+    kafka.create_topic("refused-kip848", 4)
+    with Flock(kafka.bootstrap) as flock:
+        members = [flock.member("java", "refused-kip848", ["refused-kip848"], protocol="consumer") for _ in range(2)]
+        wait_settled(members, partitions_of({"refused-kip848": 4}), spread=0)
+        watched = Undisturbed(kafka, members)
+        refused(run(tmp_path, plain(kafka), {"name": "refused-kip848"}), "refused-kip848", "classic")
+        watched.check()
+
+
+@pytest.mark.parametrize("kind", ["confluent", "kafka-python"])
+def test_an_instance_id_of_the_application_is_refused(kafka: KafkaCluster, tmp_path: Path, kind: str) -> None:
+    """To join under it would throw the member out, also one that has nothing to do; kafka-python's subscriptions look
+    like ours."""
+    name = f"refused-instance-{kind}"
+    kafka.create_topic(name, 1)
+    with Flock(kafka.bootstrap) as flock:
+        members = [flock.member(kind, name, [name], instance=f"pod-{n}") for n in "ab"]
+        wait_settled(members, partitions_of({name: 1}))
+        watched = Undisturbed(kafka, members)
+        for instance in ("pod-a", "pod-b"):
+            group = {"name": name, "instance_id": instance, "adopt": "take-over"}
+            refused(run(tmp_path, plain(kafka), group), name, instance, "instance_id")
+        watched.check()
+
+
+def test_group_that_is_no_consumer_group_is_left_alone(kafka: KafkaCluster, tmp_path: Path) -> None:
+    with RawMember(kafka.bootstrap, "refused-connect", [("compatible", b"x")], protocol_type="connect") as worker:
+        worker.round()
+        refused(run(tmp_path, plain(kafka), {"name": "refused-connect"}), "refused-connect", "connect")
+        assert worker.heartbeat(), "its generation still stands"
+
+
+class Secured:
+    """A cluster whose user "application" may do everything with the topic and group "orders", "bellwether" nothing."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self.cluster = cluster
+        cluster.create_topic("orders", 4)
+        for kind, name in ((ResourceType.TOPIC, "orders"), (ResourceType.GROUP, "orders")):
+            self.grant("application", kind, name, AclOperation.READ)
+
+    def grant(self, user: str, kind: ResourceType, name: str, operation: AclOperation) -> None:
+        binding = self._binding(user, kind, name, operation)
+        for done in self.cluster.admin.create_acls([binding]).values():
+            done.result(timeout=10)
+
+    def login(self, user: str, password: str | None = None) -> dict[str, str]:
+        config = self.cluster.client_config(user, password or user)
+        config.pop("log_level")
+        return config
+
+    def member(self, flock: Flock) -> Member:
+        login = {f"property.{k}": v for k, v in self.login("application").items()}
+        return flock.member("confluent", "orders", ["orders"], more=login)
+
+    @staticmethod
+    def _binding(user: str, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+        allow = AclPermissionType.ALLOW
+        return AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, allow)
+
+
+@pytest.fixture(scope="module")
+def secured(secured_kafka: KafkaCluster) -> Secured:
+    return Secured(secured_kafka)
+
+
+def test_missing_rights_are_named_and_members_go_on(secured: Secured, tmp_path: Path) -> None:
+    cluster = secured.cluster
+    with Flock(cluster.bootstrap) as flock:
+        members = [secured.member(flock) for _ in range(2)]
+        wait_settled(members, partitions_of({"orders": 4}), spread=0)
+        watched = Undisturbed(cluster, members)
+        refused(run(tmp_path, secured.login("bellwether"), {"name": "orders"}), "READ", "Group", "orders")
+        refused(run(tmp_path, secured.login("bellwether", "wrong"), {"name": "orders"}), "sasl.")
+        refused(run(tmp_path, plain(cluster), {"name": "orders"}), "bootstrap.servers")
+        watched.check()
+
+
+def test_without_describe_on_a_topic_the_members_lead_themselves(secured: Secured) -> None:
+    """The topic shows only when somebody subscribes to it: then we say which right is missing and make room."""
+    secured.grant("bellwether", ResourceType.GROUP, "orders", AclOperation.READ)
+    cluster = secured.cluster
+    with Flock(cluster.bootstrap) as flock:
+        lead = Bellwether(cluster, ["orders"], user="bellwether")
+        with lead:
+            members = [secured.member(flock) for _ in range(2)]
+            wait_settled(members, partitions_of({"orders": 4}), spread=0)
+            wait_until(lambda: "DESCRIBE" in lead.text() and "orders" in lead.text(), 20, lead.tail)

@@ -1,0 +1,127 @@
+"""A running, warm application whose leader we become and cease to be, again and again: nobody loses a task by it."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.interop.support.bellwether import INSTANCE, Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import wait_until
+from tests.interop.support.rounds import last_round
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_led import application, failures, led, telling
+from tests.interop.support.streams_load import Load
+from tests.measure.takeovers import PATIENT_WITH_APPLICATIONS, unpassed
+
+pytestmark = pytest.mark.timeout(300)
+TURNS = 5
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """Nothing is produced meanwhile: the leader that makes way loses its partitions and replays what it has written
+    since its last commit, which is no loss of state."""
+    common = application(kafka, "adopted-warm", standbys=1)
+    group = common.application_id
+
+    def ours() -> bool:
+        return last_round(kafka, group).leader.startswith(INSTANCE)
+
+    with StreamsApp(kafka, common) as app, Load(kafka, common.topics[0], keys=300) as load:
+        load.produce(3_000)
+        app.add("one")
+        app.add("two")
+        app.wait_settled(spread=1)
+        app.wait_counted(load.expected)
+        unowned_ms, restored, moves = 0, 0, 0
+        options = {"adopt": "take-over", "stores": "persistent", **PATIENT_WITH_APPLICATIONS}
+        for _ in range(TURNS):
+            before = without_rival(kafka, app)
+            began_ms = now_ms()
+            with led(kafka, common, tmp_path, **options) as lead, telling(lead, app):
+                wait_until(ours, 60, app.tell)
+                assert app.wait_settled(quiet_s=1.0) == before
+                assert lead.stop() == 0
+                wait_until(lambda: not ours(), 60, app.tell)
+                assert app.wait_settled(quiet_s=1.0) == before
+            ended_ms = now_ms()
+            line = app.timeline()
+            unowned_ms = max(unowned_ms, *line.unowned_ms(common.tasks, began_ms, ended_ms).values())
+            restored += line.restored(began_ms, ended_ms)
+            moves += line.moves(began_ms, ended_ms)
+        print(f"unowned for {unowned_ms} ms at most, restored {restored}, moved {moves}")
+        assert (moves, restored) == (0, 0)
+        load.produce(1_000)
+        app.wait_counted(load.expected)
+        assert line.overlaps() == []
+        assert failures(app) == []
+
+
+def without_rival(kafka: KafkaCluster, app: StreamsApp) -> dict[str, str]:
+    """The owners of a settled application, none of whose threads stands where nobody can pass it, except the leader."""
+    for _ in range(10):
+        owners = app.wait_settled(spread=1)
+        _, ahead = unpassed(kafka, app.application.application_id)
+        if not ahead:
+            return owners
+        for name in {m.client_id.partition("-StreamThread-")[0] for m in ahead}:
+            app.instances[name].stop()
+            app.start(name)
+    raise AssertionError("after ten restarts a thread still stands where nobody can pass it")
+
+
+UNDECLARED = {"kind": "streams", "stores": "persistent"}
+IN_MEMORY = {"kind": "streams", "processing.guarantee": "at_least_once"}
+EXACTLY_ONCE = {"kind": "streams", "processing.guarantee": "exactly_once_v2", "stores": "persistent"}
+
+
+@pytest.mark.proof
+def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_state(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """Neither the guarantee nor the kind of its stores is on the wire: the application is exactly once, and what is
+    said of it differs. It is left alone, with a reason, until somebody insists."""
+    common = application(kafka, "adopted-guarded", guarantee="exactly_once_v2", threads=2, session_timeout_ms=10_000)
+    group = common.application_id
+    with StreamsApp(kafka, common) as app, Load(kafka, common.topics[0], keys=100) as load:
+        load.produce(1_000)
+        app.add("one")
+        before = app.wait_settled()
+        app.wait_counted(load.expected)
+        rested = last_round(kafka, group)
+        for told, reason in (
+            (UNDECLARED, "processing.guarantee is not declared"),
+            (IN_MEMORY, 'stores = "persistent" is not declared'),
+            (EXACTLY_ONCE, "under exactly_once_v2 the removed leader would lose the local state"),
+        ):
+            refuses(kafka, group, told, reason)
+            assert last_round(kafka, group) == rested, f"{reason}, and yet the group was disturbed"
+        insisted = {
+            **EXACTLY_ONCE,
+            "adopt": "take-over",
+            "takeover_forced": True,
+            "evictions_max": 2,
+            **PATIENT_WITH_APPLICATIONS,
+        }
+        options = {k: v for k, v in insisted.items() if k not in ("kind", "processing.guarantee")}
+        with led(kafka, common, tmp_path, **options) as lead, telling(lead, app):
+            wait_until(lambda: last_round(kafka, group).leader.startswith(INSTANCE), 60, app.tell)
+            assert app.wait_settled(quiet_s=1.0) == before
+            load.produce(1_000)
+            app.wait_counted(load.expected)
+        assert app.timeline().overlaps() == []
+        assert failures(app) == []
+
+
+def refuses(kafka: KafkaCluster, group: str, told: dict[str, str], reason: str) -> None:
+    """A sidecar that may take over says why it does not, once it has seen the group at rest."""
+    sidecar = Bellwether(kafka, [group], options={**told, "adopt": "take-over"})
+    try:
+        sidecar.start(wait=False)
+        wait_until(lambda: f"not taken over: {reason}" in sidecar.text().replace('\\"', '"'), 60, sidecar.tail)
+    finally:
+        sidecar.__exit__(None, None, None)

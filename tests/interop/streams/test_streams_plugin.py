@@ -1,0 +1,74 @@
+"""A task assignor of somebody else (KIP-924's API in Python) decides for a live Kafka Streams application; and when it
+fails, nobody loses a task."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import wait_until
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_led import application, failures, led, strangers, telling
+from tests.interop.support.streams_load import Load
+from tests.paths import ROOT
+
+SETTLE_S = 120
+EXAMPLE = ROOT / "tests" / "unit" / "assignors" / "streams" / "api" / "example_assignor.py"
+MOODY = '''
+
+class Moody(StateFirst):
+    """Does its work for two processes, and not for three."""
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        if len(application_state.kafka_streams_states(compute_task_lags=False)) > 2:
+            raise RuntimeError("three is a crowd")
+        return super().assign(application_state)
+'''
+
+pytestmark = pytest.mark.timeout(400)
+
+
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A distribution with the plug-in, for processes that are started from here."""
+    info = folder / "moody-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: moody\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{PLUGIN_GROUP}]\nmoody = moody_plugin:Moody\n")
+    (folder / "moody_plugin.py").write_text(EXAMPLE.read_text() + MOODY)
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    )
+
+
+def test_a_plug_in_decides_and_when_it_fails_everybody_keeps_what_it_has(
+    kafka: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "plugins", monkeypatch)
+    common = application(kafka, "lead-plugin", session_timeout_ms=6_000)
+    with (
+        led(kafka, common, tmp_path, policy="moody") as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(2_000)
+        for name in ("one", "two"):
+            app.add(name)
+        owners = app.wait_settled(limit_s=SETTLE_S)
+        made = lead.log("streams_decision", policy="moody", source="plan")
+        assert made
+        assert not any(entry["warnings"] for entry in made)
+        app.add("three")
+        complaint = "three is a crowd"
+        wait_until(
+            lambda: any(complaint in str(entry["warnings"]) for entry in lead.log("streams_decision")), 60, lead.tail
+        )
+        app.wait_running("three")
+        assert app.wait_settled(limit_s=SETTLE_S) == owners
+        load.produce(1_000)
+        app.wait_counted(load.expected)
+        assert app.timeline().overlaps() == []
+        assert strangers(kafka, common.application_id) == []
+        assert failures(app) == []

@@ -1,0 +1,39 @@
+"""The rounds of a group as the brokers logged them: the only place that says who led which generation."""
+
+import re
+from dataclasses import dataclass
+
+from tests.interop.support.brokers import KafkaCluster
+
+ASSIGNED = re.compile(
+    r"Assignment received from leader (?P<leader>\S+) for group (?P<group>\S+) for generation (?P<generation>\d+)\."
+    r" The group has (?P<members>\d+) members"
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Round:
+    """A generation whose leader delivered a plan; `members` counts everybody, a sidecar included."""
+
+    generation: int
+    leader: str
+    members: int
+
+
+def rounds(cluster: KafkaCluster, group_id: str, after: int = 0) -> list[Round]:
+    """The completed rounds of a group above generation `after`, oldest first."""
+    found = set()
+    for path in cluster.log_paths():
+        with path.open(errors="replace") as log:
+            for line in log:
+                hit = ASSIGNED.search(line)
+                if hit and hit["group"] == group_id and int(hit["generation"]) > after:
+                    found.add(Round(int(hit["generation"]), hit["leader"], int(hit["members"])))
+    return sorted(found)
+
+
+def last_round(cluster: KafkaCluster, group_id: str) -> Round:
+    """The newest completed round. Raises AssertionError when there is none."""
+    found = rounds(cluster, group_id)
+    assert found, f"no leader has assigned anything in {group_id}"
+    return found[-1]

@@ -1,0 +1,137 @@
+"""A Streams application and `bellwether run` as its leader: how both are set up, and who led which round."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bellwether_kafka.assignors.streams.application.model import Subtopology
+from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
+from bellwether_kafka.coordinator.topology.file import write_topology
+from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.rounds import Round, rounds
+from tests.interop.support.streams_app import Application, StreamsApp
+
+PARTITIONS = 4
+RETURNED = "came back to our group without a rebalance"
+WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
+
+
+def application(cluster: KafkaCluster, name: str, **settings: Any) -> Application:
+    """An application with its topics; `settings` are fields of Application."""
+    partitions = settings.get("partitions", PARTITIONS)
+    cluster.create_topic(f"{name}-in", partitions)
+    cluster.create_topic(f"{name}-out", 1)
+    common = Application(name, (f"{name}-in",), f"{name}-out", partitions, acceptable_recovery_lag=100)
+    return replace(common, **settings)
+
+
+def create_internal_topics(cluster: KafkaCluster, app: Application) -> None:
+    """What a sidecar makes in the first round where nobody vouches for its topology file, if it has the time."""
+    made = {t for number, topics in app.sources.items() if number for t in topics}
+    for topic in sorted(made.union(*app.changelogs.values())):
+        cluster.create_topic(topic, app.partitions)
+
+
+def topology_of(app: Application, *, described: bool = True) -> Topology:
+    """What the application's developers would write down: its subtopologies and, where `described`, how its stores are
+    kept, so that missing internal topics can be made."""
+    parts = []
+    for number, sources in app.sources.items():
+        repartition = sources if number else ()
+        sinks = () if number else tuple(t for n, topics in app.sources.items() if n for t in topics)
+        external = () if app.pattern is not None and not number else sources
+        parts.append(Subtopology(number, external, repartition, sinks, app.changelogs.get(number, ())))
+    stores = [t for topics in app.changelogs.values() for t in topics] if described else []
+    return Topology(
+        app.application_id,
+        tuple(parts),
+        "file",
+        internal_topics=tuple(InternalTopic(t, configs=WINDOWED if "windowed" in t else ()) for t in stores),
+        patterns=((0, app.pattern),) if app.pattern is not None else (),
+    )
+
+
+def settings_of(app: Application, folder: Path, *, described: bool = True, **options: Any) -> dict[str, Any]:
+    """Bellwether's settings of the group, its topology file written; `options` win, and one of None is left out."""
+    file = folder / f"{app.application_id}.yaml"
+    file.write_text(write_topology(topology_of(app, described=described)))
+    told = {
+        "kind": "streams",
+        "topology": str(file),
+        "topology_attested": True,
+        "session_timeout_ms": 6_000,
+        "processing.guarantee": app.guarantee,
+        "acceptable.recovery.lag": app.acceptable_recovery_lag,
+        "max.warmup.replicas": app.warmups,
+        "num.standby.replicas": app.standbys,
+        "probing.rebalance.interval.ms": app.probing_interval_ms,
+        "rack.aware.assignment.strategy": app.rack_strategy,
+        **options,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+@contextmanager
+def led(
+    cluster: KafkaCluster,
+    app: Application,
+    folder: Path,
+    *,
+    described: bool = True,
+    control_topic: str = "",
+    events: str = "",
+    **options: Any,
+) -> Iterator[Bellwether]:
+    """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic`
+    as one of several processes of which one leads. `events`: a topic that it records its rounds in."""
+    told = settings_of(app, folder, described=described, **options)
+    control = {"control_topic": control_topic, "standby": True} if control_topic else {}
+    recording = {"events": {"topic": events}} if events else {}
+    with Bellwether(cluster, [app.application_id], options=told, **control, **recording) as process:
+        yield process
+
+
+@contextmanager
+def telling(lead: Bellwether, app: StreamsApp) -> Iterator[None]:
+    """What Bellwether and the instances said, with whatever fails inside."""
+    try:
+        yield
+    except AssertionError as error:
+        said = lead.said_of(app.application.application_id, 60)
+        raise AssertionError(f"{error}\nbellwether:\n{said}\ninstances:\n{app.tell()}") from error
+
+
+def strangers(cluster: KafkaCluster, group: str) -> list[Round]:
+    """The rounds of a group that somebody else led."""
+    return [r for r in rounds(cluster, group) if not r.leader.startswith(INSTANCE)]
+
+
+def decided_again(cluster: KafkaCluster, events: str, folder: Path) -> list[dict[str, Any]]:
+    """What `bellwether replay` says of each round that is recorded in this topic by now."""
+    file = folder / "history"
+    copied = run_to_end(["history", "--bootstrap", cluster.bootstrap, "--topic", events, "--file", str(file)])
+    assert copied.code == 0, copied.text
+    replayed = run_to_end(["replay", str(file), "--output", "json"])
+    assert replayed.code in (0, 4), replayed.text
+    found: list[dict[str, Any]] = json.loads(replayed.stdout)
+    assert replayed.code == (0 if all(one["same"] for one in found) else 4), replayed.text
+    return found
+
+
+def generation_of(cluster: KafkaCluster, group: str) -> int:
+    """The newest generation whose leader delivered a plan."""
+    return rounds(cluster, group)[-1].generation
+
+
+def led_by_java(cluster: KafkaCluster, group: str, generation: int) -> bool:
+    """A round after this generation has ended, with a member of the application as its leader."""
+    return any(r.generation > generation for r in strangers(cluster, group))
+
+
+def failures(app: StreamsApp) -> list[str]:
+    """What killed a thread of any instance."""
+    return [error for instance in app.instances.values() for error in instance.errors]

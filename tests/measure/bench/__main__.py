@@ -1,0 +1,190 @@
+"""`make bench`: a group leader's whole work, our peers beside us, on the same bytes in one run.
+
+All are warmed and measured for the same time (the JVM warmed longer), and all answers go through the same validator.
+Figures, table and plot go to docs/benchmarks.*; what was not measured this time stays there as it was.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+
+from rich.console import Console
+
+from bellwether_kafka.protocol.primitives.errors import ProtocolError
+from tests.interop.support.jvm import MissingToolError
+from tests.measure.bench import streams
+from tests.measure.bench.jvm import run_franz, run_jvm
+from tests.measure.bench.ours import run_ours
+from tests.measure.bench.outcome import CLOCK, Outcome, now
+from tests.measure.bench.report import FRANZ, JVM, OURS, UNIFORM, Figures, ms, save, stamp, total
+from tests.measure.bench.scenario import Scenario, Shape, disturbed, fresh
+from tests.measure.bench.validate import check
+
+COOPERATIVE = "cooperative-sticky"
+SMALL = (
+    Shape(COOPERATIVE, 2_100, 1, 2_100),
+    Shape(COOPERATIVE, 2_100, 100, 21),
+    Shape(COOPERATIVE, 100, 10, 100),
+    Shape(COOPERATIVE, 100, 10, 100, "leave"),
+    Shape(COOPERATIVE, 100, 10, 100, "churn"),
+    Shape(COOPERATIVE, 100, 10, 100, racks=True),
+    Shape("sticky", 100, 10, 100),
+    Shape("sticky", 100, 10, 100, "leave"),
+    Shape("sticky", 100, 10, 100, "fresh"),
+    Shape("range", 100, 10, 100, "fresh"),
+    Shape("range", 100, 10, 100, "fresh", racks=True),
+    Shape("roundrobin", 100, 10, 100, "fresh"),
+)
+LARGE = (
+    Shape(COOPERATIVE, 1_000, 100, 1_000, "leave"),
+    Shape(COOPERATIVE, 1_000, 100, 1_000, "fresh"),
+    Shape(COOPERATIVE, 1_000, 100, 1_000, "churn"),
+    Shape(COOPERATIVE, 1_000, 100, 1_000, racks=True),
+    Shape(COOPERATIVE, 1_000, 100, 1_000, racks=True, replicas=1),
+    Shape(COOPERATIVE, 1_000, 100, 1_000, racks=True, skewed=True),
+    Shape(COOPERATIVE, 500, 200, 100, subscribe="mixed"),
+    Shape(COOPERATIVE, 500, 200, 100, "churn", subscribe="mixed"),
+    Shape(COOPERATIVE, 500, 200, 100, subscribe="disjoint"),
+    Shape("sticky", 1_000, 100, 1_000),
+    Shape("range", 1_000, 100, 1_000, "fresh"),
+    Shape("range", 1_000, 100, 1_000, "fresh", racks=True),
+    Shape("roundrobin", 1_000, 100, 1_000, "fresh"),
+)
+# The same members and ever more partitions: what the plot shows.
+GROWTH = tuple(Shape(COOPERATIVE, 1_000, 100, size) for size in (100, 300, 1_000, 3_000, 10_000))
+MILLION = (
+    Shape(COOPERATIVE, 2_000, 500, 2_000),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, "leave"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, "fresh"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, "churn"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, racks=True),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, racks=True, skewed=True),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, subscribe="mixed"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, "churn", subscribe="mixed"),
+    Shape(COOPERATIVE, 2_000, 500, 2_000, subscribe="disjoint"),
+    Shape("sticky", 2_000, 500, 2_000),
+    Shape("range", 2_000, 500, 2_000, "fresh"),
+    Shape("roundrobin", 2_000, 500, 2_000, "fresh"),
+)
+SHAPES = (*SMALL, *GROWTH, *LARGE, *MILLION)
+READ_ONCE_RUNS = 20
+ONLY = 'rows whose name contains this; "streams" for the Streams rows, "whole decision" for those of them without a JVM'
+
+
+def measure(shape: Shape, warm_s: float, measure_s: float) -> Figures:
+    """One row: every engine that knows this protocol, one after the other."""
+    scenario = _scenario(shape)
+    seconds = {"warm_s": warm_s, "measure_s": measure_s}
+    engines: dict[str, Callable[[], Outcome]] = {JVM: lambda: run_jvm(scenario, **seconds)}
+    if shape.protocol == COOPERATIVE:
+        engines[UNIFORM] = lambda: run_jvm(scenario, uniform=True, **seconds)
+    if not shape.racks:
+        engines[FRANZ] = lambda: run_franz(scenario, **seconds)
+    found = {name: _peer(scenario, engine) for name, engine in engines.items()}
+    ours = run_ours(scenario, warm_s=min(warm_s, 1.0), measure_s=measure_s)
+    found[OURS] = _figures(scenario, ours)
+    return {
+        "row": str(shape),
+        "members": shape.members,
+        "partitions": shape.partitions,
+        "growth": shape in GROWTH,
+        "input_bytes": sum(map(len, scenario.metadata)),
+        "read_once_ms": _read_once(scenario),
+        "engines": found,
+        **stamp(),
+    }
+
+
+def _peer(scenario: Scenario, engine: Callable[[], Outcome]) -> Figures:
+    """What a peer did; where it gave no valid plan or no plan in time, that is the figure."""
+    try:
+        return _figures(scenario, engine())
+    except (AssertionError, ProtocolError) as error:
+        return {"failed": f"not valid: {error}"}
+    except RuntimeError as error:
+        return {"failed": str(error).splitlines()[0]}
+    except subprocess.TimeoutExpired as error:
+        return {"failed": f"not done in {error.timeout:.0f} s"}
+
+
+def _figures(scenario: Scenario, outcome: Outcome) -> Figures:
+    verdict = check(scenario, outcome.assignments)
+    return {
+        "best": asdict(outcome.best),
+        "median": outcome.median.total,
+        "first": outcome.first,
+        "runs": len(outcome.runs),
+        **asdict(verdict),
+    }
+
+
+def _read_once(scenario: Scenario) -> float:
+    """Milliseconds to copy all subscription bytes once: nobody can be faster."""
+    least = float("inf")
+    for _ in range(READ_ONCE_RUNS):
+        started = now()
+        b"".join(scenario.metadata)
+        least = min(least, now() - started)
+    return least * 1e3
+
+
+def _scenario(shape: Shape) -> Scenario:
+    """The settled plan that the event disturbs is the JVM's own, or ours where the JVM makes none in time: where not
+    all members subscribe to the same topics."""
+    if not shape.settled_members:
+        return fresh(shape, shape.members)
+    start = fresh(shape, shape.settled_members)
+    if shape.subscribe == "all":
+        plan = run_jvm(start, warm_s=0, measure_s=0, once=True)
+    else:
+        plan = run_ours(start, warm_s=0, measure_s=0)
+    return disturbed(shape, start.owners(plan.assignments))
+
+
+def _said(row: Figures) -> str:
+    each = [
+        f"{name} {found['failed'] if 'failed' in found else ms(total(found)) + ' ms'}"
+        for name, found in row["engines"].items()
+    ]
+    return f"{', '.join(each)} (load {row['load']})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.measure.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes only")
+    parser.add_argument("--only", default="", help=ONLY)
+    parser.add_argument("--warm", type=float, default=5.0, help="seconds of warm-up of the peers per row")
+    parser.add_argument("--measure", type=float, default=4.0, help="seconds of measuring per row and engine")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu where the machine is busy")
+    options = parser.parse_args()
+    os.environ[CLOCK] = options.clock
+    console = Console(soft_wrap=True)
+    shapes = [s for s in (SMALL if options.quick else SHAPES) if options.only in str(s)]
+    rows: list[Figures] = []
+    tasks: list[Figures] = []
+    order = [str(shape) for shape in SHAPES]
+    try:
+        with console.status("") as status:
+            for number, shape in enumerate(shapes, 1):
+                status.update(f"{number}/{len(shapes)} {shape}")
+                rows.append(measure(shape, options.warm, options.measure))
+                console.print(f"{number}/{len(shapes)} {shape}: {_said(rows[-1])}", highlight=False)
+                save(rows, [], order)
+            if options.only in ("", "streams", "whole decision"):
+                measured = streams.whole_rows if options.only == "whole decision" else streams.rows
+                for task in measured(options.quick):
+                    tasks.append(asdict(task))
+                    console.print(f"{task.row}: {ms(task.our_ms)} ms, {task.outcome}", highlight=False)
+                    save([], tasks, order)
+    except MissingToolError as missing:
+        console.print(f"The benchmark runs our peers beside us, and {missing}.")
+        return 2
+    console.print("Written to docs/benchmarks.md.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+"""`python -m tests.measure.bench.fleet`: the cost of leading hundreds of groups in one process, or one of 2,000.
+
+Brokers, members and wires are those of the simulator, and so is time; membership machine, plans and gate are the real
+ones. One processor carries out all work of ours: what a piece of it takes here in CPU time passes there, and what comes
+meanwhile waits. So late heartbeats show. Sockets are not in it: `make bench-live` has them, with fewer groups.
+"""
+
+import argparse
+import gc
+import sys
+import time
+import tracemalloc
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+from rich.console import Console
+
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, RECORD_SHARE
+from tests.measure.bench.report import Figures, save_live, stamp
+from tests.simulation.clock import Clock
+from tests.simulation.members import COOPERATIVE, Member
+from tests.simulation.sidecar import Sidecar
+from tests.simulation.topics import Topics
+from tests.simulation.world import SIDECAR, TOPIC, World
+
+GROUPS, MEMBERS, PARTITIONS = 500, 3, 30
+LARGE_MEMBERS, LARGE_PARTITIONS = 2_000, 20_000
+LEAD_S, SETTLE_S, QUIET_S = 10.0, 60.0, 60.0
+WEIGHED = 100  # groups whose objects are counted, which is slow
+OURS = ("*/assignors/*", "*/protocol/*", "*/coordinator/*")
+
+
+class Processor:
+    """The one processor of our process: work is done in the order in which it came. `spent_s` is what all has taken."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.spent_s = 0.0
+        self._since: float | None = None
+        self.free_at = 0.0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    @property
+    def now(self) -> float:
+        """Virtual time, that of the work under way included."""
+        return self.clock.now + (0.0 if self._since is None else time.thread_time() - self._since)
+
+    def when_free(self, work: Callable[[], None]) -> None:
+        """Does it now, or after all that is under way and waits."""
+        self._waiting.append(work)
+        if len(self._waiting) == 1 and self._since is None:
+            self.clock.at(self.free_at, self._serve)
+
+    def _serve(self) -> None:
+        work = self._waiting.popleft()
+        self._since = time.thread_time()
+        try:
+            work()
+        finally:
+            spent = time.thread_time() - self._since
+            self._since = None
+            self.spent_s += spent
+            self.free_at = self.clock.now + spent
+        if self._waiting:
+            self.clock.at(self.free_at, self._serve)
+
+
+class Leader(Sidecar):
+    """A membership of the process. `beats` are the times of its heartbeats, `shares` the seconds from each JoinGroup
+    answered to SyncGroup sent."""
+
+    def __init__(self, world: World, config: MembershipConfig, processor: Processor) -> None:
+        super().__init__(world, SIDECAR, config)
+        self.processor = processor
+        self.beats: list[float] = []
+        self.shares: list[float] = []
+        self._joined_at = 0.0
+        self._queued = False  # one look at what has come is enough, however much has
+
+    def post(self, event: e.Event) -> None:
+        if isinstance(event, e.JoinAnswer):
+            self._joined_at = self.world.clock.now
+        super().post(event)
+
+    def _pump(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self.processor.when_free(self._alive(self._pump_now))
+
+    def _pump_now(self) -> None:
+        self._queued = False
+        super()._pump()
+
+    def _decide(self, command: c.Decide) -> None:
+        self.processor.when_free(self._alive(lambda: self._plan(command)))
+
+    def _send(self, command: c.Request) -> None:
+        if isinstance(command, c.Heartbeat):
+            self.beats.append(self.processor.now)
+        elif isinstance(command, c.Sync) and command.assignments:
+            self.shares.append(self.processor.now - self._joined_at)
+        super()._send(command)
+
+
+class Led(World):
+    """One group with its brokers and members, led by us from the beginning; nobody reads its story."""
+
+    def __init__(self, seed: int, processor: Processor, members: int, partitions: int) -> None:
+        super().__init__(seed, processor.clock)
+        self.flock, self.subscribed = "cooperative", (TOPIC,)
+        self.topics = Topics(self.clock, self.rng, {})
+        self.topics.change({TOPIC: partitions})
+        self.config = MembershipConfig(group_id="g", instance_id=SIDECAR)
+        self.members = [Member(self, f"m{number}", COOPERATIVE, None) for number in range(members)]
+        self.leader = Leader(self, self.config, processor)
+        self.sidecars = [self.leader]
+
+    def tell(self, text: str) -> None:
+        del text
+
+    @property
+    def settled(self) -> bool:
+        """Every partition is owned, and once."""
+        owned = [partition for member in self.members if member.running for partition in member.owned]
+        return len(owned) == len(set(owned)) == self.partitions and self.leader.leads
+
+
+class Fleet:
+    """So many groups on one clock and one processor."""
+
+    def __init__(self, groups: int, members: int, partitions: int) -> None:
+        self.clock = Clock()
+        self.processor = Processor(self.clock)
+        self.worlds = [Led(seed, self.processor, members, partitions) for seed in range(groups)]
+
+    def settle(self) -> None:
+        """We come first, then all members but the last of each group."""
+        self._spread([world.leader.start for world in self.worlds])
+        self.pass_time(LEAD_S)
+        self._spread([member.start for world in self.worlds for member in world.members[:-1]])
+        self.pass_time(SETTLE_S)
+        self.check()
+
+    def join(self) -> float:
+        """One more member for every group, all in one second. Returns the virtual seconds until all are settled."""
+        began = self.clock.now
+        self._spread([world.members[-1].start for world in self.worlds])
+        self.pass_time(1.0)
+        while not all(world.settled for world in self.worlds):
+            assert self.clock.now < began + SETTLE_S, "the groups do not settle"
+            self.pass_time(0.1)
+        return self.clock.now - began
+
+    def check(self) -> None:
+        unsettled = sum(not world.settled for world in self.worlds)
+        assert not unsettled, f"{unsettled} groups are not settled"
+
+    def pass_time(self, seconds: float) -> None:
+        until = self.clock.now + seconds
+        while self.clock.now < until:
+            self.clock.step(until)
+
+    def beats_since(self, when: float) -> list[float]:
+        """Milliseconds between the heartbeats of each group, sorted."""
+        times = [[at for at in world.leader.beats if at >= when] for world in self.worlds]
+        return sorted((b - a) * 1e3 for mine in times for a, b in pairwise(mine))
+
+    def forget_shares(self) -> None:
+        for world in self.worlds:
+            world.leader.shares.clear()
+
+    @property
+    def shares(self) -> list[float]:
+        """Milliseconds, sorted."""
+        return sorted(share * 1e3 for world in self.worlds for share in world.leader.shares)
+
+    def _spread(self, works: Sequence[Callable[[], None]]) -> None:
+        """Over one second."""
+        for number, work in enumerate(works):
+            self.clock.after(number / len(works), work)
+
+    @property
+    def record_bytes(self) -> int:
+        """What the broker has written of the first group."""
+        record = self.worlds[0].broker.record
+        assert record is not None
+        return sum(
+            len(seat.metadata(record.protocol)) + len(seat.assignment) + len(seat.member_id) + len(seat.client_id)
+            for seat in record.seats
+        )
+
+
+def many(groups: int) -> Iterator[Figures]:
+    fleet = Fleet(groups, MEMBERS, PARTITIONS)
+    fleet.settle()
+    spent, began = fleet.processor.spent_s, fleet.clock.now
+    fleet.pass_time(QUIET_S)
+    core = (fleet.processor.spent_s - spent) / QUIET_S
+    gaps = fleet.beats_since(began)
+    size = f"{groups} groups with {MEMBERS} members and {PARTITIONS} partitions each"
+    yield {
+        "row": f"simulated: {size}, {QUIET_S:.0f} quiet seconds",
+        "outcome": (
+            f"between heartbeats {_percentiles(gaps)} ms; {core:.2%} of a core without sockets,"
+            f" {core / groups:.4%} a group; {_kilobytes(min(groups, WEIGHED)):.0f} KB of Python objects a group"
+        ),
+        **stamp(),
+    }
+    fleet.forget_shares()
+    spent, began = fleet.processor.spent_s, fleet.clock.now
+    settled_s = fleet.join()
+    work_s = fleet.processor.spent_s - spent
+    yield {
+        "row": f"simulated: {size}, a member joins all of them within a second",
+        "outcome": (
+            f"all settled after {settled_s:.1f} s; leader's share {_percentiles(fleet.shares)} ms,"
+            f" {len(fleet.shares)} rounds, {work_s:.2f} s of work; between heartbeats"
+            f" {_percentiles(fleet.beats_since(began))} ms"
+        ),
+        **stamp(),
+    }
+
+
+def _kilobytes(groups: int) -> float:
+    """Python objects that our code holds per group. In a run of its own: counting them is slow."""
+    tracemalloc.start()
+    try:
+        fleet = Fleet(groups, MEMBERS, PARTITIONS)
+        gc.collect()
+        before = _held()
+        fleet.settle()
+        gc.collect()
+        return (_held() - before) / 1024 / groups
+    finally:
+        tracemalloc.stop()
+
+
+def _held() -> int:
+    mine = [tracemalloc.Filter(True, pattern) for pattern in OURS]
+    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces(mine).traces)
+
+
+def large(members: int, partitions: int) -> Figures:
+    fleet = Fleet(1, members, partitions)
+    fleet.settle()
+    fleet.forget_shares()
+    began = fleet.clock.now
+    settled_s = fleet.join()
+    held, allowed = fleet.record_bytes, int(MESSAGE_BYTES_MAX * RECORD_SHARE)
+    return {
+        "row": f"simulated: one group of {members:,} members and {partitions:,} partitions, a member joins",
+        "outcome": (
+            f"settled after {settled_s:.1f} s; leader's share {_percentiles(fleet.shares)} ms, {len(fleet.shares)}"
+            f" rounds; between heartbeats {_percentiles(fleet.beats_since(began))} ms; group record"
+            f" {held / 1024:,.0f} KB of {allowed / 1024:,.0f} KB allowed"
+        ),
+        **stamp(),
+    }
+
+
+def _percentiles(ordered: Sequence[float]) -> str:
+    if not ordered:
+        return "none"
+    return (
+        f"p50 {ordered[len(ordered) // 2]:,.0f}, p99 {ordered[int(len(ordered) * 0.99)]:,.0f}, most {ordered[-1]:,.0f}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.measure.bench.fleet", description=__doc__)
+    parser.add_argument("--groups", type=int, default=GROUPS)
+    parser.add_argument("--members", type=int, default=LARGE_MEMBERS, help="of the one large group")
+    parser.add_argument("--partitions", type=int, default=LARGE_PARTITIONS, help="of the one large group")
+    options = parser.parse_args()
+    console = Console(soft_wrap=True)
+
+    def tell(row: Figures) -> None:
+        console.print(f"{row['row']}: {row['outcome']} (load {row['load']})", highlight=False)
+        save_live(row)
+
+    for row in many(options.groups):
+        tell(row)
+    tell(large(options.members, options.partitions))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,306 @@
+"""`make bench-live`: what leading costs on a real broker.
+
+* share: from JoinGroup answered to SyncGroup received, by the broker's log, under us and under a Java leader of the
+  same group, while a member comes and goes;
+* groups: many groups led by one process: how punctual its heartbeats are, memory and CPU;
+* start: from the start of the process to its first JoinGroup at the broker: compiled as an installation leaves it, with
+  no file of it in memory and with all; and without compiled Python files, which no installation does.
+
+The members are sockets and threads of this process: they cost little, and the broker's log is the only clock.
+"""
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+from rich.console import Console
+
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.interop.support.bellwether import INSTANCE, Bellwether, cpu_s, resident_mb
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.jvm import MissingToolError
+from tests.interop.support.members import Flock, wait_until
+from tests.interop.support.raw import RawError, RawMember
+from tests.measure.bench.report import Figures, save_live, stamp
+
+TOPIC, PARTITIONS = "orders", 300
+PROTOCOL = "cooperative-sticky"
+SIZES = (3, 30, 300)
+TURNS = 20
+GROUPS = 200
+QUIET_S = 60.0
+PAUSE_S = 0.5  # between a member's heartbeats
+SETTLE_S = 120.0
+STARTS = 5
+DAY_MS = 24 * 3_600_000
+STABLE = re.compile(r"Stabilized group (?P<group>\S+) generation (?P<generation>\d+) with (?P<members>\d+) members")
+ASSIGNED = re.compile(
+    r"Assignment received from leader \S+ for group (?P<group>\S+) for generation (?P<generation>\d+)"
+)
+TIME = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3}) ")
+JOINED = re.compile(rf"Static member with groupInstanceId={INSTANCE} .* joins group (?P<group>\S+)")
+BEAT = re.compile(r'"requestApiKeyName":"HEARTBEAT".*?"groupId":"(?P<group>[^"]+)".*?"groupInstanceId":"' + INSTANCE)
+
+
+class Follower(threading.Thread):
+    """A member of a group that somebody else leads; it looks for a new round every `pause_s`."""
+
+    def __init__(self, cluster: KafkaCluster, group: str, pause_s: float) -> None:
+        super().__init__(name=f"follower of {group}", daemon=True)
+        metadata = ConsumerProtocolSubscription(version=1, topics=(TOPIC,)).encode()
+        self._member = RawMember(cluster.bootstrap, group, [(PROTOCOL, metadata)], session_ms=30_000)
+        self._pause_s = pause_s
+        self._stopping = threading.Event()
+        self.settled = -1
+
+    def run(self) -> None:
+        with self._member as member:
+            while not self._stopping.is_set():
+                if self.settled < 0 or not self._stands():
+                    member.round(SETTLE_S)
+                    self.settled = member.generation
+                self._stopping.wait(self._pause_s)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _stands(self) -> bool:
+        try:
+            return self._member.heartbeat()
+        except RawError:
+            return False
+
+
+@contextmanager
+def followers(cluster: KafkaCluster, groups: Sequence[str], pause_s: float) -> Iterator[list[Follower]]:
+    """One follower per name, all in one generation per group; they leave at the end."""
+    made = [Follower(cluster, group, pause_s) for group in groups]
+    try:
+        for follower in made:
+            follower.start()
+        wait_until(lambda: together(made, groups), SETTLE_S, lambda: "the followers do not settle")
+        yield made
+    finally:
+        for follower in made:
+            follower.stop()
+        for follower in made:
+            follower.join(SETTLE_S)
+
+
+def together(made: Sequence[Follower], groups: Sequence[str]) -> bool:
+    """Whether the followers of each group are in one generation."""
+    seen: dict[str, set[int]] = defaultdict(set)
+    for follower, group in zip(made, groups, strict=True):
+        seen[group].add(follower.settled)
+    return all(len(generations) == 1 and min(generations) > 0 for generations in seen.values())
+
+
+def share(cluster: KafkaCluster, size: int, leader: str, turns: int) -> Figures:
+    """The leader's share of rounds in milliseconds, in a group with `size` members besides it; one more comes and goes
+    `turns` times."""
+    group = f"share-{leader}-{size}"
+    parts = ""
+    with ExitStack() as stack:
+        if leader == "java":
+            flock = stack.enter_context(Flock(cluster.bootstrap))
+            java = flock.member("java", group, [TOPIC], [PROTOCOL])
+            wait_until(lambda: len(java.owned()) == PARTITIONS, SETTLE_S, lambda: "the Java leader has not settled")
+        else:
+            lead = stack.enter_context(Bellwether(cluster, [group]))
+        flock_of = stack.enter_context(followers(cluster, [group] * size, PAUSE_S))
+        for _ in range(turns):
+            before = flock_of[0].settled
+            with followers(cluster, [group], PAUSE_S):
+                _wait_after(flock_of, before)
+                before = flock_of[0].settled
+            _wait_after(flock_of, before)
+        if leader != "java":
+            parts = "; " + ", ".join(_logged_part(lead, group, what) for what in ("metadata_ms", "plan_ms"))
+    times = sorted(shares(cluster, group, size))
+    name = "Java" if leader == "java" else "Bellwether"
+    return {
+        "row": f"leader's share, {name}, {size} members",
+        "outcome": f"{_percentiles(times)} ms, {len(times)} rounds{parts}",
+        **stamp(),
+    }
+
+
+def _logged_part(lead: Bellwether, group: str, what: str) -> str:
+    return f"{what} {_percentiles(sorted(line[what] for line in lead.log('decision', group=group)))}"
+
+
+def _percentiles(ordered: Sequence[float]) -> str:
+    return f"p50 {ordered[len(ordered) // 2]:,}, p99 {ordered[int(len(ordered) * 0.99)]:,}"
+
+
+def _wait_after(made: Sequence[Follower], generation: int) -> None:
+    wait_until(
+        lambda: len({f.settled for f in made}) == 1 and made[0].settled > generation,
+        SETTLE_S,
+        lambda: f"no round after generation {generation}",
+    )
+
+
+def shares(cluster: KafkaCluster, group: str, least_members: int) -> list[int]:
+    """Per round of at least so many members the milliseconds between the answers to JoinGroup and the leader's plan."""
+    began: dict[str, int] = {}
+    found = []
+    for at_ms, line in logged(cluster):
+        if (hit := STABLE.search(line)) and hit["group"] == group and int(hit["members"]) >= least_members:
+            began[hit["generation"]] = at_ms
+        elif (hit := ASSIGNED.search(line)) and hit["group"] == group and hit["generation"] in began:
+            found.append(at_ms - began.pop(hit["generation"]))
+    return found
+
+
+def groups(cluster: KafkaCluster, count: int) -> Figures:
+    """One process leads so many groups with one member each; a quiet minute."""
+    names = [f"many-{n:03d}" for n in range(count)]
+    with Bellwether(cluster, names[:1]) as one:
+        alone_mb = resident_mb(one.pid)
+    with Bellwether(cluster, names) as lead, followers(cluster, names, 4 * PAUSE_S):
+        began, cpu = time.monotonic(), cpu_s(lead.pid)
+        from_ms = _now_ms()
+        time.sleep(QUIET_S)
+        until_ms = _now_ms()
+        share_of_core = (cpu_s(lead.pid) - cpu) / (time.monotonic() - began)
+        memory = resident_mb(lead.pid)
+    beats: dict[str, list[int]] = defaultdict(list)
+    for at_ms, line in logged(cluster):
+        if from_ms <= at_ms <= until_ms and (hit := BEAT.search(line)):
+            beats[hit["group"]].append(at_ms)
+    gaps = sorted(b - a for times in beats.values() for a, b in pairwise(times))
+    assert len(beats) == count, f"the broker logged heartbeats of {len(beats)} groups"
+    return {
+        "row": f"{count} groups led by one process, {QUIET_S:.0f} quiet seconds",
+        "outcome": (
+            f"between heartbeats (1,000 ms wanted) p50 {gaps[len(gaps) // 2]:,} ms, p99 {gaps[int(len(gaps) * 0.99)]:,}"
+            f" ms, most {gaps[-1]:,} ms; {memory:.0f} MB resident, {(memory - alone_mb) * 1024 / count:.0f} KB a group;"
+            f" {share_of_core:.1%} of a core, {share_of_core / count:.3%} a group"
+        ),
+        **stamp(),
+    }
+
+
+def start(cluster: KafkaCluster) -> Iterator[Figures]:
+    """Seconds to the first JoinGroup: from disk, from memory, and without compiled files of ours or of any library."""
+    with tempfile.TemporaryDirectory(prefix="bellwether-cold-") as compiled:
+        with environment(PYTHONPYCACHEPREFIX=compiled, PYTHONDONTWRITEBYTECODE=""):
+            never = _first_join(cluster, "start-never-compiled")
+        cold, warm = [], []
+        for n in range(STARTS):
+            forget_files()
+            cold.append(_first_join(cluster, f"start-cold-{n}"))
+            warm.append(_first_join(cluster, f"start-warm-{n}"))
+    for name, times in (("cold, installed, nothing in memory", cold), ("warm", warm)):
+        times.sort()
+        said = f"{times[0] / 1000:.2f} s, median {times[len(times) // 2] / 1000:.2f} s"
+        yield {"row": f"start to first JoinGroup, {name}", "outcome": said, **stamp()}
+    yield {"row": "start to first JoinGroup, never compiled", "outcome": f"{never / 1000:.2f} s", **stamp()}
+
+
+def forget_files() -> None:
+    """Drops the files of Python, its libraries and ours from the page cache, unless somebody else runs them."""
+    for folder in {*sys.path, sys.prefix, str(Path(os.__file__).parent)} - {""}:
+        for path in Path(folder).rglob("*"):
+            if path.suffix in {".pyc", ".py", ".so", ".json", ".txt"} and path.is_file():
+                with path.open("rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _first_join(cluster: KafkaCluster, group: str) -> int:
+    lead = Bellwether(cluster, [group])
+    began_ms = _now_ms()
+    with lead:
+        pass
+    joins = [at_ms for at_ms, line in logged(cluster) if (hit := JOINED.search(line)) and hit["group"] == group]
+    return (joins[0] - began_ms) % DAY_MS
+
+
+def logged(cluster: KafkaCluster) -> Iterator[tuple[int, str]]:
+    """The brokers' log lines that have a time: milliseconds of the day, line."""
+    for path in cluster.log_paths():
+        with path.open(errors="replace") as log:
+            for line in log:
+                hit = TIME.match(line)
+                if hit:
+                    yield _day_ms(*map(int, hit.groups())), line
+
+
+def _now_ms() -> int:
+    now = datetime.now(UTC).astimezone()
+    return _day_ms(now.hour, now.minute, now.second, now.microsecond // 1000)
+
+
+def _day_ms(hours: int, minutes: int, seconds: int, milliseconds: int) -> int:
+    return ((hours * 60 + minutes) * 60 + seconds) * 1000 + milliseconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.measure.bench.live", description=__doc__)
+    parser.add_argument("--only", choices=("share", "groups", "start"))
+    parser.add_argument("--groups", type=int, default=GROUPS)
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    options = parser.parse_args()
+    console = Console(soft_wrap=True)
+
+    def tell(row: Figures) -> None:
+        console.print(f"{row['row']}: {row['outcome']} (load {row['load']})", highlight=False)
+        save_live(row)
+
+    parts: dict[str, Callable[[], None]] = {
+        "start": lambda: _with_cluster(lambda c: [tell(row) for row in start(c)]),
+        "share": lambda: _with_cluster(
+            lambda c: [
+                tell(share(c, size, leader, options.turns))
+                for size in options.sizes
+                for leader in ("java", "bellwether")
+            ]
+        ),
+        "groups": lambda: _with_cluster(lambda c: tell(groups(c, options.groups)), requests_logged=True),
+    }
+    try:
+        for name, part in parts.items():
+            if options.only in (None, name):
+                part()
+    except MissingToolError as missing:
+        console.print(f"The benchmark needs a real broker, and {missing}.")
+        return 2
+    return 0
+
+
+def _with_cluster(work: Callable[[KafkaCluster], object], *, requests_logged: bool = False) -> None:
+    logged = {"JAVA_TOOL_OPTIONS": "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"}
+    with (
+        environment(**(logged if requests_logged else {})),
+        KafkaCluster(nodes=1, heap_mb=512, initial_rebalance_delay_ms=0) as cluster,
+    ):
+        cluster.create_topic(TOPIC, PARTITIONS)
+        work(cluster)
+
+
+@contextmanager
+def environment(**changes: str) -> Iterator[None]:
+    """Environment variables for the processes that are started meanwhile."""
+    before = dict(os.environ)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

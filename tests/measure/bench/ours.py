@@ -1,0 +1,66 @@
+"""Runs our leader's whole work on a scenario: `assignors.decide.decide`, from subscription bytes to assignment bytes.
+
+The whole is timed as the product calls it, with what the JVM does not do (validation, warnings, the report of every
+stage). Scores and memory are not in it: the product makes them after SyncGroup. Reading and writing bytes are timed
+beside it on the same data; what is left is called assigning.
+"""
+
+import gc
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.registry import policy
+from bellwether_kafka.assignors.consumer.views import decode_group
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.protocol.bulk.consumer import write_assignments
+from tests.measure.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases, now
+from tests.measure.bench.scenario import SETTLED_GENERATION, Scenario
+
+
+def run_ours(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
+    """Measures our leader on the scenario's bytes."""
+    members = tuple(
+        RawMember(member_id, None, metadata)
+        for member_id, metadata in zip(scenario.member_ids, scenario.metadata, strict=True)
+    )
+    raw = RawGroup("bench", SETTLED_GENERATION + 1, scenario.shape.protocol, members)
+    kafka = policy("kafka")
+    cluster, memory = scenario.cluster, Memory.empty()
+    gc.collect()
+    first, decision = _timed(lambda: decide(raw, cluster, memory, kafka, 0))
+    _repeat(lambda: decide(raw, cluster, memory, kafka, 0), LEAST_WARM_RUNS - 1, warm_s)
+    runs: list[Phases] = []
+    end = time.perf_counter() + measure_s
+    while len(runs) < LEAST_RUNS or (time.perf_counter() < end and len(runs) < MOST_RUNS):
+        total, decision = _timed(lambda: decide(raw, cluster, memory, kafka, 0))
+        runs.append(_phases(raw, decision, total))
+    assert not decision.warnings, decision.warnings
+    return Outcome(first, tuple(runs), tuple(blob for _, blob in decision.assignments))
+
+
+def _phases(raw: RawGroup, decision: Decision, total: float) -> Phases:
+    decode, _ = _timed(lambda: decode_group(raw))
+    cluster, sent = decision.cluster, decision.plan.sent
+    encode, _ = _timed(lambda: write_assignments(cluster.topics, cluster.first, sent, decision.group.size + 1))
+    return Phases(decode, max(0.0, total - decode - encode), encode)
+
+
+T = TypeVar("T")
+
+
+def _timed(work: Callable[[], T]) -> tuple[float, T]:
+    """(milliseconds, what the work returned)."""
+    start = now()
+    result = work()
+    return (now() - start) * 1000, result
+
+
+def _repeat(work: Callable[[], object], least: int, seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    done = 0
+    while done < least or (time.perf_counter() < end and done < MOST_RUNS):
+        work()
+        done += 1

@@ -1,0 +1,116 @@
+"""`python -m tests.measure.bench.records`: how large the broker's record of a group gets, and what can be done without.
+
+A broker keeps all subscriptions and all assignments of a group in one record and refuses one above message.max.bytes
+(reliability reference M11, M12). Sizes are those that the gate projects; nothing here is timed. What the same bytes
+take compressed is what brokers write that have `offsets.topic.compression.codec` set.
+"""
+
+import argparse
+import sys
+import zlib
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.registry import policy
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.decide import decide_streams
+from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.slimming import without_host_maps
+from bellwether_kafka.coordinator.planning.guard import (
+    MESSAGE_BYTES_MAX,
+    RECORD_SHARE,
+    Assignments,
+    oversized,
+    record_bytes,
+)
+from tests.measure.bench.ours import run_ours
+from tests.measure.bench.report import Figures, save_live, stamp
+from tests.measure.bench.scenario import Shape, disturbed, fresh
+from tests.measure.bench.streams_whole import application
+from tests.unit.assignors.streams.world import Thread, group
+
+CONSUMERS = ((100, 10, 100), (1_000, 100, 100), (2_000, 20, 1_000), (2_000, 100, 1_000), (2_000, 500, 2_000))
+APPLICATIONS = ((20, 200), (50, 1_000), (100, 1_000), (200, 2_000))
+
+
+def consumers(members: int, topics: int, each: int) -> Figures:
+    """A cooperative group at rest, after somebody has joined: everybody owns and is given the same."""
+    shape = Shape("cooperative-sticky", members, topics, each)
+    start = fresh(shape, shape.settled_members)
+    plan = run_ours(start, warm_s=0, measure_s=0)
+    scenario = disturbed(shape, start.owners(plan.assignments))
+    raw = RawGroup("g", 8, shape.protocol, tuple(map(_member, scenario.member_ids, scenario.metadata)))
+    decision = decide(raw, scenario.cluster, Memory.empty(), policy("kafka"), 0)
+    return _row(f"group record, {shape}", raw, decision.assignments)
+
+
+def _member(member_id: str, metadata: bytes) -> RawMember:
+    return RawMember(member_id, None, metadata)
+
+
+def streams(threads: int, tasks: int) -> Figures:
+    """An application with an endpoint and one standby of each task, one thread in each process, started cold."""
+    topology, cluster, ends = application(tasks)
+    raw = group(
+        *(
+            Thread(f"shop-{n:05d}-StreamThread-1-consumer", n + 1, topology.source_topics, endpoint=f"shop-{n}.shop:80")
+            for n in range(threads)
+        )
+    )
+    configs = AssignmentConfigs(num_standby_replicas=1)
+    full = decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), configs, "kafka", 0)
+    assert isinstance(full, StreamsDecision), full.reason
+    slim = without_host_maps(full, "")
+    assert slim is not None
+    found = _row(f"group record, Streams, 1 standby, {threads:,} threads x {tasks:,} tasks", raw, full.assignments)
+    without = record_bytes(raw, slim.assignments)
+    gone = oversized(raw, full.assignments, MESSAGE_BYTES_MAX) and not oversized(
+        raw, slim.assignments, MESSAGE_BYTES_MAX
+    )
+    said = f"; {_kilobytes(without)} KB without host maps{', and so it is sent' if gone else ''}"
+    return {**found, "outcome": found["outcome"] + said}
+
+
+def _row(name: str, raw: RawGroup, assignments: Assignments) -> Figures:
+    size, allowed = record_bytes(raw, assignments), MESSAGE_BYTES_MAX * RECORD_SHARE
+    blobs = [*(m.metadata for m in raw.members), *(blob for _, blob in assignments)]
+    packed = len(zlib.compress(b"".join(blobs)))
+    gate = "refused by the gate" if oversized(raw, assignments, MESSAGE_BYTES_MAX) else "passes"
+    return {
+        "row": name,
+        "outcome": (
+            f"{_kilobytes(size)} KB, {size / allowed:.0%} of what is allowed by default: {gate};"
+            f" {_kilobytes(packed)} KB by gzip"
+        ),
+        **stamp(),
+        "load": "-",  # nothing is timed
+    }
+
+
+def _kilobytes(size: int) -> str:
+    return f"{size / 1024:,.0f}"
+
+
+def rows() -> Iterator[Figures]:
+    for size in CONSUMERS:
+        yield consumers(*size)
+    for threads, tasks in APPLICATIONS:
+        yield streams(threads, tasks)
+
+
+def main() -> int:
+    argparse.ArgumentParser(prog="python -m tests.measure.bench.records", description=__doc__).parse_args()
+    console = Console(soft_wrap=True)
+    for row in rows():
+        console.print(f"{row['row']}: {row['outcome']}", highlight=False)
+        save_live(row)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""What `make bench` leaves behind: figures in docs/benchmarks.json, tables between two marks of docs/benchmarks.md, and
+a plot. Rows that were not measured this time stay as they are, so a long run may be taken in parts.
+"""
+
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.measure.bench.outcome import CLOCK
+from tests.measure.bench.plot import Line, chart
+from tests.paths import DOCS
+
+FIGURES, PAGE, PLOT = DOCS / "benchmarks.json", DOCS / "benchmarks.md", DOCS / "benchmarks.svg"
+BEGIN, END = "<!-- begin of what `make bench` writes -->", "<!-- end of what `make bench` writes -->"
+JVM, UNIFORM, FRANZ, OURS = "JVM", "broker's uniform", "franz-go", "ours"
+ENGINES = (JVM, UNIFORM, FRANZ, OURS)
+DERIVED = ("JVM / ours", "first run: JVM, ours", "reading once", "load")
+
+# Streams decisions that the plot shows: 2,000 processes, 20 of them new.
+WHOLE = re.compile(r"whole decision, racks, 0 standby, .* x (?P<tasks>[\d,]+)")
+Figures = dict[str, Any]
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on."""
+    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
+    memory = next((line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), "0")
+    return {
+        "processor": f"{os.cpu_count()} x {model or platform.processor()}",
+        "memory": f"{int(memory) / 2**20:.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+    }
+
+
+def stamp() -> dict[str, str]:
+    """When, and how busy the machine was: runnable processes over the last minute."""
+    clock = ", CPU" * (os.environ.get(CLOCK) == "cpu")
+    return {"at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), "load": f"{os.getloadavg()[0]:.1f}{clock}"}
+
+
+def save(consumer: Iterable[Figures], streams: Iterable[Figures], order: Iterable[str]) -> None:
+    """Merges new rows into the figures and writes page and plot. `order`: the names of all consumer rows."""
+    kept: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    rows = {row["row"]: row for row in kept.get("consumer", [])} | {row["row"]: row for row in consumer}
+    tasks = {row["row"]: row for row in kept.get("streams", [])} | {row["row"]: row for row in streams}
+    known = [rows[name] for name in order if name in rows]
+    PLOT.write_text(_growth(known, tasks.values()))
+    _write({"machine": machine(), "consumer": known, "streams": list(tasks.values()), "live": kept.get("live", [])})
+
+
+def save_live(row: Figures) -> None:
+    """The same for one figure from real brokers."""
+    kept: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"consumer": [], "streams": []}
+    live = {one["row"]: one for one in kept.get("live", [])} | {row["row"]: row}
+    _write({**kept, "machine": machine(), "live": list(live.values())})
+
+
+def _write(figures: Figures) -> None:
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
+    page = PAGE.read_text()
+    before, after = page.split(BEGIN)[0], page.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n{written(figures)}\n{END}{after}")
+
+
+def written(figures: Figures) -> str:
+    """The part of the page between the marks."""
+    described = ", ".join(figures["machine"].values())
+    parts = [
+        f"Machine: {described}. Milliseconds; best of all runs, median in brackets.",
+        "",
+        *_table(
+            ["consumer groups: protocol, event, members x partitions", *ENGINES, *DERIVED],
+            [_consumer_row(row) for row in figures["consumer"]],
+        ),
+        "",
+        "![Milliseconds over partitions](benchmarks.svg)",
+        "",
+        *_table(
+            ["Streams: processes x tasks", "JVM", "ours", "JVM / ours", "answers"],
+            [_streams_row(row) for row in figures["streams"]],
+        ),
+        "",
+        *_table(
+            [
+                "on a real broker (`make bench-live`); simulated (`python -m tests.measure.bench.fleet`)",
+                "outcome",
+                "load",
+            ],
+            [[row["row"], row["outcome"], row["load"]] for row in figures["live"]],
+        ),
+    ]
+    return "\n".join(parts)
+
+
+def _consumer_row(row: Figures) -> list[str]:
+    cells = [row["row"]]
+    for name in ENGINES:
+        found = row["engines"].get(name)
+        cells.append("-" if found is None else found.get("failed") or _best_and_median(found))
+    jvm, ours = row["engines"].get(JVM, {}), row["engines"][OURS]
+    cells.append(f"{total(jvm) / total(ours):.1f}x" if "best" in jvm else "-")
+    cells.append(", ".join([ms(found["first"]) if "best" in found else "-" for found in (jvm, ours)]))
+    cells.append(f"{ms(row['read_once_ms'])}, ours {total(ours) / row['read_once_ms']:.0f}x")
+    return [*cells, row["load"]]
+
+
+def _best_and_median(found: Figures) -> str:
+    return f"{ms(total(found))} ({ms(found['median'])})"
+
+
+def _streams_row(row: Figures) -> list[str]:
+    more = "> " if row["stopped"] else ""
+    jvm = row["jvm_ms"]
+    ratio = "-" if jvm is None else f"{more}{jvm / row['our_ms']:,.1f}x"
+    return [row["row"], "-" if jvm is None else more + ms(jvm), ms(row["our_ms"]), ratio, row["outcome"]]
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
+    align = ["---", *["---:"] * (len(head) - 1)]
+    return ["| " + " | ".join(cells) + " |" for cells in (head, align, *rows)]
+
+
+def _growth(rows: Iterable[Figures], tasks: Iterable[Figures]) -> str:
+    """Milliseconds over partitions or tasks, from the rows whose members stay the same while these grow."""
+    growing = [row for row in rows if row.get("growth")]
+    lines = []
+    for name in ENGINES:
+        found = [(row["partitions"], row["engines"].get(name, {})) for row in growing]
+        lines.append(Line(name, [(partitions, total(one)) for partitions, one in found if "best" in one]))
+    whole = [(WHOLE.fullmatch(row["row"]), row["our_ms"]) for row in tasks]
+    points = sorted((float(hit["tasks"].replace(",", "")), least) for hit, least in whole if hit)
+    lines.append(Line("ours, Streams", points))
+    return chart("A leader's whole work: 1,000 members, one joins", "partitions or tasks", "milliseconds", lines)
+
+
+def total(found: Mapping[str, Any]) -> float:
+    """The whole work of the best run."""
+    return float(sum(found["best"].values()))
+
+
+def ms(value: float) -> str:
+    if value < 0.1:
+        return f"{value:.4f}"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []

@@ -1,0 +1,333 @@
+"""Streams placement, Kafka's classes and ours on the same inputs: `python -m tests.measure.bench.streams [--quick]`.
+
+Only the work itself is timed on either side, in memory. Both answers are compared: rack costs must be equal, standbys,
+threads and HighAvailability placements the same. A JVM that does not finish is stopped and counted with the time that
+it got. Kafka's classes answer in the referees of the differential tests, which state their own nanoseconds.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from random import Random
+from typing import Any, TypeVar
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bellwether_kafka.assignors.shared.model import IntArray
+from bellwether_kafka.assignors.streams.application.model import (
+    BALANCE_SUBTOPOLOGY,
+    MIN_TRAFFIC,
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+)
+from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
+from bellwether_kafka.assignors.streams.placing.rack_aware import optimize_active
+from bellwether_kafka.assignors.streams.threads.deal import assign_threads
+from tests.differential.rack_costs import active_cost, optimize_standby, standby_cost
+from tests.differential.rack_problems import RackProblem, as_active
+from tests.differential.thread_problems import ThreadProblem
+from tests.interop.support.jvm import MissingToolError, java
+from tests.interop.support.referee import problem as ha_problem
+from tests.measure.bench.streams_whole import whole_row_figures
+from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
+
+RACKS = ("az1", "az2", "az3")
+SUBTOPOLOGIES = 10
+JVM_PATIENCE_S = 240
+QUICK_PATIENCE_S = 60
+MEASURE_S = 2.0
+LEAST_RUNS = 5
+THREADS = 4
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: milliseconds, best of all runs; `jvm_ms` None if only ours runs; `stopped`: the JVM did not finish."""
+
+    row: str
+    jvm_ms: float | None
+    stopped: bool
+    our_ms: float
+    outcome: str
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Measures everything, row by row. Raises MissingToolError without a JDK, AssertionError where answers differ."""
+    patience = QUICK_PATIENCE_S if quick else JVM_PATIENCE_S
+    sizes = [(20, 200)] if quick else [(20, 200), (50, 500)]
+    for processes, tasks in sizes:
+        for strategy in (MIN_TRAFFIC, BALANCE_SUBTOPOLOGY):
+            yield active_row(processes, tasks, strategy, patience)
+    for processes, tasks in sizes:
+        yield standby_row(processes, tasks, patience)
+    for processes, tasks in [(50, 1_000)] if quick else [(50, 1_000), (200, 4_000)]:
+        for joining, standby in ((0, 1), (processes // 20, 1), (processes // 20, 2)):
+            yield ha_row(processes, tasks, joining, standby, patience)
+    yield thread_row(100 if quick else 2_000, 50, patience)
+    for processes, tasks in [(2_000, 100_000)] if quick else [(2_000, 100_000), (2_000, 1_000_000)]:
+        for strategy in (MIN_TRAFFIC, BALANCE_SUBTOPOLOGY):
+            yield large_row(processes, tasks, strategy)
+    yield large_standby_row(2_000, 100_000)
+    yield from whole_rows(quick)
+
+
+def whole_rows(quick: bool) -> Iterator[Row]:
+    """The rows that run no JVM: whole decisions of ours."""
+    for tasks in [10_000, 100_000] if quick else [10_000, 100_000, 1_000_000]:
+        yield whole_row(2_000, tasks, joining=20, standby=0)
+    large = [(10_000, 1), (100_000, 1), (100_000, 2), (1_000_000, 1), (1_000_000, 2)]
+    for tasks, standby in large[:1] if quick else large:
+        yield whole_row(2_000, tasks, joining=20, standby=standby)
+
+
+def table(rows: Sequence[Row]) -> Table:
+    shown = Table(title="Milliseconds, best of all runs")
+    for name in ("processes x tasks", "JVM", "ours", "JVM / ours", "answers"):
+        shown.add_column(name, justify="left" if name in ("processes x tasks", "answers") else "right")
+    for row in rows:
+        more = "> " if row.stopped else ""
+        jvm = "-" if row.jvm_ms is None else f"{more}{_ms(row.jvm_ms)}"
+        ratio = "-" if row.jvm_ms is None else f"{more}{row.jvm_ms / row.our_ms:,.0f}x"
+        shown.add_row(row.row, jvm, _ms(row.our_ms), ratio, row.outcome)
+    return shown
+
+
+def active_row(processes: int, tasks: int, strategy: str, patience_s: float) -> Row:
+    problem = as_active(rack_problem(processes, tasks), strategy=strategy)
+    view = problem.view()
+    before: IntArray = np.array(problem.active, dtype=np.int32)
+    chosen: IntArray = np.arange(tasks, dtype=np.int32)
+    ours, after = best(lambda: actives_of(view, before, strategy))
+    cost = active_cost(view, after, chosen, traffic_cost=10, non_overlap_cost=1, before=before)
+    theirs = ask("bellwether.RackReferee", [problem.wire()], patience_s)
+    name = f"racks, actives, {strategy}, {processes} x {tasks:,}"
+    if theirs is None:
+        return Row(name, patience_s * 1e3, True, ours, f"cost {cost:,}")
+    assert theirs[0]["cost"] == cost, (theirs[0]["cost"], cost)
+    return Row(name, theirs[0]["nanos"] / 1e6, False, ours, f"cost {cost:,} on both sides")
+
+
+def standby_row(processes: int, tasks: int, patience_s: float) -> Row:
+    problem = replace(rack_problem(processes, tasks), kind="standby")
+    view, plan = problem.view(), problem.plan()
+    ours, after = best(lambda: standbys_of(view, plan))
+    name = f"racks, one standby each, {processes} x {tasks:,}"
+    theirs = ask("bellwether.RackReferee", [problem.wire()], patience_s)
+    cost = standby_cost(view, after, traffic_cost=10)
+    if theirs is None:
+        return Row(name, patience_s * 1e3, True, ours, f"cost {cost:,}")
+    expected = [p for holders in theirs[0]["standbys"] for p in sorted(holders)]
+    assert after.standby_process.tolist() == expected
+    return Row(name, theirs[0]["nanos"] / 1e6, False, ours, f"cost {cost:,}, placements equal")
+
+
+def ha_row(processes: int, tasks: int, joining: int, standby: int, patience_s: float) -> Row:
+    """HighAvailability without racks: a cold start, or new processes joining a settled application."""
+    configs = AssignmentConfigs(num_standby_replicas=standby)
+    application = Application([(tasks // SUBTOPOLOGIES, 100_000)] * SUBTOPOLOGIES)
+    application.instances = [Instance(process_id(n + 1), THREADS) for n in range(processes - joining)]
+    if joining:
+        application.settle(assign_high_availability(application.view(), configs))
+        application.instances += [Instance(process_id(processes + n), THREADS) for n in range(joining)]
+    view = application.view()
+    ours, plan = best(lambda: assign_high_availability(view, configs))
+    event = f"{joining} join" if joining else "cold start"
+    name = f"HighAvailability, {standby} standby, {event}, {processes} x {tasks:,}"
+    theirs = ask("bellwether.HaReferee", [ha_problem("ha", view, configs)] * 5, patience_s)
+    if theirs is None:
+        return Row(name, patience_s * 1e3, True, ours, "")
+    assert actives(plan, view.size) == theirs[0]["active"]
+    assert standbys(plan, view.size) == theirs[0]["standby"]
+    return Row(name, min(t["nanos"] for t in theirs) / 1e6, False, ours, "placements equal")
+
+
+def thread_row(processes: int, each: int, patience_s: float) -> Row:
+    """A settled application whose processes have swapped a tenth of their tasks, and a stateless subtopology."""
+    random = Random(4)
+    problems = [thread_problem(random, each) for _ in range(processes)]
+    view, plan = together(problems)
+    ours, dealt = best(lambda: assign_threads(view, plan))
+    name = f"tasks to threads, {THREADS} each, {processes:,} x {processes * each:,}"
+    theirs = ask(
+        "org.apache.kafka.streams.processor.internals.ThreadReferee", [p.wire() for p in problems] * 3, patience_s
+    )
+    if theirs is None or len(theirs) < processes:
+        return Row(name, patience_s * 1e3, True, ours, "")
+    for p, answer in enumerate(theirs[:processes]):
+        for n, member in enumerate(view.processes[p].members):
+            got = [t - p * each for t in dealt.active_of(p * THREADS + n).tolist()]
+            assert got == sorted(answer["active"][member])
+    rounds = [
+        sum(t["nanos"] for t in theirs[at : at + processes]) for at in range(0, len(theirs) - processes + 1, processes)
+    ]
+    return Row(name, min(rounds) / 1e6, False, ours, "threads equal")
+
+
+def large_row(processes: int, tasks: int, strategy: str) -> Row:
+    view, before = large_view(processes, tasks)
+    ours, after = best(lambda: actives_of(view, before, strategy))
+    chosen: IntArray = np.arange(tasks, dtype=np.int32)
+    assert (np.bincount(before, minlength=processes) == np.bincount(after, minlength=processes)).all()
+    costs = [active_cost(view, owners, chosen, traffic_cost=10) // 10 for owners in (before, after)]
+    name = f"racks, actives, {strategy}, {processes:,} x {tasks:,}"
+    return Row(name, None, False, ours, f"cross-rack partitions {costs[0]:,} -> {costs[1]:,}")
+
+
+def large_standby_row(processes: int, tasks: int) -> Row:
+    view, active = large_view(processes, tasks)
+    task: IntArray = np.arange(tasks, dtype=np.int32)
+    plan = StreamsPlan(active, task, (active + 1 + task % 7) % np.int32(processes), np.zeros(tasks, dtype=np.bool_))
+    ours, after = best(lambda: standbys_of(view, plan))
+    costs = [standby_cost(view, p, traffic_cost=1) for p in (plan, after)]
+    name = f"racks, one standby each, {processes:,} x {tasks:,}"
+    return Row(name, None, False, ours, f"cross-rack partitions {costs[0]:,} -> {costs[1]:,}")
+
+
+def whole_row(processes: int, tasks: int, joining: int, standby: int) -> Row:
+    """The leader's whole decision, bytes to bytes, with racks: settled, then processes join."""
+    ours, outcome = whole_row_figures(processes, tasks, joining, standby)
+    name = f"whole decision, racks, {standby} standby, {joining} join, {processes:,} x {tasks:,}"
+    return Row(name, None, False, ours, outcome)
+
+
+def actives_of(view: StreamsView, before: IntArray, strategy: str) -> IntArray:
+    chosen: IntArray = np.arange(len(before), dtype=np.int32)
+    return optimize_active(view, before, chosen, traffic_cost=10, non_overlap_cost=1, strategy=strategy)
+
+
+def standbys_of(view: StreamsView, plan: StreamsPlan) -> StreamsPlan:
+    return optimize_standby(view, plan, traffic_cost=10, non_overlap_cost=1, strategy=MIN_TRAFFIC)
+
+
+def rack_problem(processes: int, tasks: int) -> RackProblem:
+    """Tasks round robin, one source and one changelog partition each, replicas in two of three racks."""
+    random = Random(processes)
+    each = tasks // SUBTOPOLOGIES
+    names = [(s, p) for s in range(SUBTOPOLOGIES) for p in range(each)]
+    held = [[[sorted(random.sample(RACKS, 2))] for _ in names] for _ in range(2)]
+    return RackProblem(
+        [random.choice(RACKS) for _ in range(processes)],
+        names,
+        held[0],
+        held[1],
+        [n % processes for n in range(tasks)],
+        [[(n + 1 + n % 7) % processes] for n in range(tasks)],
+        list(range(tasks)),
+    )
+
+
+def large_view(processes: int, tasks: int) -> tuple[StreamsView, IntArray]:
+    """The same, made in bulk from a small one."""
+    small = rack_problem(30, 300).view()
+    rng = np.random.default_rng(tasks)
+    table_ = small.tasks
+    grown = replace(
+        table_,
+        subtopology=np.repeat(np.arange(SUBTOPOLOGIES, dtype=np.int32), tasks // SUBTOPOLOGIES),
+        partition=np.tile(np.arange(tasks // SUBTOPOLOGIES, dtype=np.int32), SUBTOPOLOGIES),
+        stateful=np.ones(tasks, dtype=np.bool_),
+        end_sum=np.zeros(tasks, dtype=np.int64),
+        source_signature=rng.integers(0, len(table_.source_remote), tasks).astype(np.int32),
+        changelog_signature=rng.integers(0, len(table_.changelog_remote), tasks).astype(np.int32),
+    )
+    rack = rng.integers(0, len(RACKS), processes).astype(np.int32)
+    view = replace(small, tasks=grown, processes=small.processes[:1] * processes, rack=rack)
+    return view, (np.arange(tasks) % processes).astype(np.int32)
+
+
+def thread_problem(random: Random, each: int) -> ThreadProblem:
+    tasks = [(0, p, 1_000) for p in range(each - 10)] + [(1, p, None) for p in range(10)]
+    kept = [t for t in range(each - 10) if random.random() < 0.9]
+    ids = [f"app-{random.getrandbits(32):08x}-StreamThread-{n}" for n in range(THREADS)]
+    members = [(member, [(t, -2) for t in kept[n::THREADS]]) for n, member in enumerate(sorted(ids))]
+    return ThreadProblem(tasks, list(range(each)), [], members)
+
+
+def together(problems: Sequence[ThreadProblem]) -> tuple[StreamsView, StreamsPlan]:
+    """One view of many processes, each with tasks of its own that keep their names (threads look no further)."""
+    views = [p.view() for p in problems]
+    each = views[0].tasks.size
+    columns = ("subtopology", "partition", "stateful", "end_sum", "source_signature", "changelog_signature")
+    joined: dict[str, Any] = {c: np.concatenate([getattr(v.tasks, c) for v in views]) for c in columns}
+    shifted = {
+        name: np.concatenate([getattr(v, name) + p * each for p, v in enumerate(views)]).astype(np.int32)
+        for name in ("report_task", "thread_task")
+    }
+    view = replace(
+        views[0],
+        tasks=replace(views[0].tasks, **joined),
+        processes=tuple(v.processes[0] for v in views),
+        capacity=np.concatenate([v.capacity for v in views]),
+        rack=np.concatenate([v.rack for v in views]),
+        report_first=_chained([v.report_first for v in views]),
+        report_lag=np.concatenate([v.report_lag for v in views]),
+        thread_task_first=_chained([v.thread_task_first for v in views]),
+        **shifted,
+    )
+    return view, StreamsPlan.of_active(np.repeat(np.arange(len(views), dtype=np.int32), each))
+
+
+def _chained(firsts: Sequence[np.ndarray]) -> np.ndarray:
+    sizes = np.concatenate([np.diff(first) for first in firsts])
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def best(work: Callable[[], T]) -> tuple[float, T]:
+    """(milliseconds of the best run, its answer)."""
+    least = float("inf")
+    until = time.perf_counter() + MEASURE_S
+    for turn in count(1):
+        started = time.perf_counter()
+        answer = work()
+        done = time.perf_counter()
+        least = min(least, done - started)
+        if done > until and turn >= LEAST_RUNS:
+            break
+    return least * 1e3, answer
+
+
+def ask(main_class: str, problems: Sequence[dict[str, Any]], patience_s: float) -> list[dict[str, Any]] | None:
+    """Java's answers as far as they come in time, None if none does."""
+    lines = "".join(json.dumps(p) + "\n" for p in problems)
+    quiet = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Xmx2g")
+    command = java().command(main_class, options=quiet)
+    try:
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=patience_s, check=True)
+        said = done.stdout
+    except subprocess.TimeoutExpired as stopped:
+        said = stopped.stdout.decode() if isinstance(stopped.stdout, bytes) else stopped.stdout or ""
+    answers = [json.loads(line) for line in said.splitlines(keepends=True) if line.endswith("\n")]
+    if not answers:
+        return None
+    assert all("error" not in answer for answer in answers), answers[0]
+    return answers
+
+
+def _ms(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.measure.bench.streams", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes only")
+    quick = parser.parse_args().quick
+    try:
+        Console(width=None if sys.stdout.isatty() else 140).print(table([*rows(quick)]))
+    except MissingToolError as missing:
+        Console().print(f"The benchmark runs the JVM beside us, and {missing}.")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,360 @@
+"""Shows that no panel is empty: `make prove-dashboards`. Real brokers, a real Streams application, plain consumers, one
+Bellwether with everything switched on and a real Prometheus with the shipped rules; then every query is asked.
+
+What is provoked: growth with warm-ups, a dead instance and its ghosts, a plug-in that is too slow, a member whose bytes
+nobody can read (refused, then left to it), an operator's order, a group that is only observed.
+"""
+
+import importlib.util
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any, Self
+
+import yaml
+from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
+
+from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
+from bellwether_kafka.pipeline.records.codec import SchemaSet
+from tests.interop.support.bellwether import COMMAND, clean_environment, run_to_end, toml
+from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.interop.support.raw import RawError, RawMember
+from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_led import application, settings_of
+from tests.interop.support.streams_load import Load
+from tests.paths import ROOT
+
+PROMETHEUS = ROOT / "deploy" / "prometheus"
+DASHBOARDS = ROOT / "deploy" / "grafana" / "dashboards"
+STREAMS, PLAIN, SLOW, STRANGE, OBSERVED = "shop-counts", "shop-orders", "shop-slow", "shop-strange", "shop-observed"
+CONTROL, EVENTS, WEIGHTS = "shop-control", "shop-events", "shop-weights"
+LIMIT_S = 240.0
+RESTORED = 20_000
+# A machine that is busy with others must not cost us the lead: a member that leads shows nothing.
+PATIENT = {"session_timeout_ms": 10_000, "decision_deadline_ms": 6_000}
+# What Grafana puts in: a span of four scrapes is the least that rate() can work with.
+VARIABLES = {"$group": ".*", "$__rate_interval": "1m", "$__interval": "15s", "$__range": "1h"}
+SLOW_PLUGIN = '''
+"""An assignor that takes longer than any leader may."""
+import time
+from bellwether_kafka.assignors.consumer.range import RangeAssignor
+
+
+class Slow:
+    name = "slow"
+    cooperative = False
+
+    def assign(self, group, cluster):
+        time.sleep(30)
+        return RangeAssignor().assign(group, cluster)
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`where` says what shows it; `needs` is what must come back: series, or only an evaluation without an error."""
+
+    where: str
+    text: str
+
+
+def substituted(text: str) -> str:
+    """With the template variables that Grafana fills in, and without the 0 that some panels draw for want of series.
+    Raises ValueError for a variable that nobody knows."""
+    text = text.replace(" or on() vector(0)", "")
+    for name, value in VARIABLES.items():
+        text = text.replace(name, value)
+    if "$" in text:
+        raise ValueError(f"unknown variable in {text}")
+    return text
+
+
+def queries() -> Iterator[Query]:
+    """Of all panels, annotations and template variables of all dashboards, and every recorded series."""
+    for path in sorted(DASHBOARDS.glob("*.json")):
+        board = json.loads(path.read_text())
+        for panel in board["panels"]:
+            for target in panel["targets"]:
+                yield Query(f"{path.stem}: {panel['title']}", substituted(target["expr"]))
+        for note in board["annotations"]["list"]:
+            yield Query(f"{path.stem}: annotation {note['name']}", substituted(note["expr"]))
+        for variable in board["templating"]["list"]:
+            if variable["type"] != "query":
+                continue
+            hit = re.fullmatch(r"label_values\((.+), *(\w+)\)", variable["query"]["query"])
+            assert hit is not None, variable
+            yield Query(f"{path.stem}: variable {variable['name']}", f'{hit[1]}{{{hit[2]}!=""}}')
+    for rule in _rules():
+        if "record" in rule:
+            yield Query("recording rule", rule["record"])
+
+
+def documented() -> dict[str, str]:
+    """The metrics of docs/metrics.md, by the name of one sample that each must have."""
+    found = {}
+    for name, kind in re.findall(
+        r"^\| `(bellwether_\w+)` \| (\w+) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE
+    ):
+        found[name] = f"{name}_count" if kind == "histogram" else name
+    return found
+
+
+def _rules() -> list[dict[str, str]]:
+    groups = yaml.safe_load((PROMETHEUS / "rules.yml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+class Prometheus:
+    """Debian's prometheus with the shipped rules, scraping one process each second; a context manager."""
+
+    def __init__(self, folder: Path, target: str) -> None:
+        self._lease = PortLease()
+        self._folder = folder
+        self._target = target
+        self._process: subprocess.Popen[bytes] | None = None
+        self._began = time.time()
+
+    def __enter__(self) -> Self:
+        config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
+        config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        config["rule_files"] = [str(PROMETHEUS / name) for name in config["rule_files"]]
+        for job in config["scrape_configs"]:
+            job["static_configs"] = [{"targets": [self._target]}]
+        (self._folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+        self._process = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={self._folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={self._folder / 'data'}",
+                f"--web.listen-address={LOOPBACK}:{self._lease.port}",
+                "--log.level=warn",
+            ]
+        )
+        try:
+            wait_until(self._up, 60, lambda: "prometheus does not scrape")
+        except AssertionError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(30)
+        self._lease.release()
+
+    def series(self, query: str) -> int:
+        """How many series with a number at any time of the run a query has: what a panel would draw."""
+        now = time.time()
+        found = self._ask("query_range", query=query, start=f"{self._began:.0f}", end=f"{now:.0f}", step="5")["result"]
+        return sum(any(not math.isnan(float(value)) for _, value in one["values"]) for one in found)
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self._lease.port}"
+
+    def sick_rules(self) -> list[str]:
+        groups = self._ask("rules")["groups"]
+        return [f"{r['name']}: {r.get('lastError')}" for g in groups for r in g["rules"] if r["health"] != "ok"]
+
+    def _up(self) -> bool:
+        try:
+            return bool(self._ask("query", query='up{job="bellwether"} == 1')["result"])
+        except OSError:
+            return False
+
+    def _ask(self, what: str, **parameters: str) -> Any:
+        url = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 - our own loopback address
+            return json.load(answer)["data"]
+
+
+def smoke() -> ModuleType:
+    """The composition's smoke script."""
+    spec = importlib.util.spec_from_file_location("smoke", ROOT / "deploy" / "compose" / "smoke.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def missing_to_smoke(bellwether_url: str, prometheus_url: str) -> list[str]:
+    """What the smoke script misses here: all but the consumers, which are called otherwise, and Grafana."""
+    script = smoke()
+    script.BELLWETHER, script.PROMETHEUS = bellwether_url, prometheus_url
+    checks = (script.ready, script.targets_up, script.rules_loaded)
+    return [check.__name__ for check in checks if not script.holds(check)]
+
+
+@contextmanager
+def bellwether(cluster: KafkaCluster, folder: Path, app: Application) -> Iterator[str]:
+    """The process with everything on; its HTTP address."""
+    lease = PortLease()
+    address = f"{LOOPBACK}:{lease.port}"
+    (folder / "bellwether.toml").write_text(_settings(cluster, folder, app, address))
+    info = folder / "slow-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{PLUGIN_GROUP}]\nslow = slow_plugin:Slow\n")
+    (folder / "slow_plugin.py").write_text(SLOW_PLUGIN)
+    environment = clean_environment({"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "BELLWETHER_LOG_FORMAT": "json"})
+    with (folder / "bellwether.log").open("wb") as log:
+        command = [*COMMAND, "run", "--config", str(folder / "bellwether.toml")]
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            yield address
+        except BaseException:
+            print((folder / "bellwether.log").read_text()[-6_000:], file=sys.stderr)
+            raise
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            lease.release()
+
+
+def _settings(cluster: KafkaCluster, folder: Path, app: Application, address: str) -> str:
+    stages = {"policy": "streams-ha", "host_affinity_ms": 60_000, "max_concurrent_moves": 4, **PATIENT}
+    streams = settings_of(app, folder, ghosts=True, client_ids_unique=True, **stages)
+    topology = Path(streams["topology"])
+    strange = {"kind": "streams", "topology": str(folder / "strange.yaml")}
+    (folder / "strange.yaml").write_text(topology.read_text().replace(STREAMS, STRANGE))
+    groups: Sequence[Mapping[str, Any]] = [
+        {"name": STREAMS, "mode": "lead", **streams},
+        {"name": PLAIN, "mode": "lead", "policy": "rack-first"},
+        {"name": SLOW, "mode": "lead", "policy": "slow", "decision_deadline_ms": 2_000},
+        {"name": STRANGE, "mode": "lead", **strange},
+        {"name": OBSERVED},
+    ]
+    return toml(
+        {"bootstrap.servers": cluster.bootstrap},
+        groups,
+        http_address=address,
+        control_topic=CONTROL,
+        metadata_interval_ms=1_000,
+        metrics_by_task=True,
+        events={"topic": EVENTS, "sample_interval_ms": 1_000},
+        weights={"topic": WEIGHTS},
+        cost={"price_per_gb": 0.02},
+    )
+
+
+def weigh(cluster: KafkaCluster) -> None:
+    """As the pipeline does: so many bytes per second for each partition of the plain group."""
+    cluster.create_topic(WEIGHTS)
+    producer, schemas = Producer(cluster.client_config("admin", "admin")), SchemaSet.load()
+    for partition in range(6):
+        weight = {"topic": PLAIN, "partition": partition, "bytes_per_s": 1e6, "records_per_s": 1e3, "windows": 9}
+        value = schemas.encode("weight", weight | {"estimated_at_ms": int(time.time() * 1000)})
+        producer.produce(WEIGHTS, key=f"{PLAIN}-{partition}".encode(), value=value)
+    if producer.flush(60):
+        raise RuntimeError("the weights could not be written")
+
+
+def read_something(cluster: KafkaCluster, topic: str) -> None:
+    """Lags are known once members have read and committed."""
+    producer = Producer(cluster.client_config("admin", "admin"))
+    for number in range(600):
+        producer.produce(topic, value=b"x", partition=number % 6)
+    if producer.flush(60):
+        raise RuntimeError(f"nothing could be written to {topic}")
+
+
+def plain_groups(cluster: KafkaCluster, flock: Flock) -> None:
+    """Members in racks who come and go, a group whose plan is late, one that is observed, one that cannot be read."""
+    for group in (PLAIN, SLOW, OBSERVED):
+        cluster.create_topic(group, 6)
+    members = [flock.member("confluent", PLAIN, [PLAIN], ["cooperative-sticky"], rack=f"az{n}") for n in (1, 2)]
+    slow = flock.member("confluent", SLOW, [SLOW])
+    watched = flock.member("confluent", OBSERVED, [OBSERVED])
+    for group, of in ((PLAIN, members), (SLOW, [slow]), (OBSERVED, [watched])):
+        wait_settled(of, partitions_of({group: 6}), limit_s=120)
+    read_something(cluster, OBSERVED)
+    third = flock.member("confluent", PLAIN, [PLAIN], ["cooperative-sticky"], rack="az3")
+    wait_settled([*members, third], partitions_of({PLAIN: 6}), spread=1, limit_s=120)
+    third.stop()
+    wait_settled(members, partitions_of({PLAIN: 6}), limit_s=120)
+    ordered = run_to_end(["pin", PLAIN, f"{PLAIN}-0", "rack:az2", "--bootstrap", cluster.bootstrap, "--topic", CONTROL])
+    assert ordered.code == 0, ordered.text
+    with RawMember(cluster.bootstrap, STRANGE, [("stream", b"\x00")]) as strange:
+        try:
+            strange.round()
+        except (RawError, TimeoutError) as error:
+            print(f"the strange member was told {error}", file=sys.stderr)
+
+
+def streams_life(cluster: KafkaCluster, app: StreamsApp, load: Load) -> None:
+    """State, growth with warm-ups, and an instance that dies and comes back as somebody else."""
+    load.produce(RESTORED)
+    app.add("one", "az1")
+    app.add("two", "az2")
+    app.wait_settled(spread=1, limit_s=LIMIT_S)
+    app.wait_counted(load.expected, limit_s=LIMIT_S)
+    load.start(200)
+    app.add("three", "az3")
+    app.wait_settled(spread=1, limit_s=LIMIT_S)
+    app.instances["two"].kill()
+    app.start("two")
+    app.wait_settled(limit_s=LIMIT_S)
+    load.stop()
+    del cluster
+
+
+def main() -> int:
+    began = time.monotonic()
+    with ExitStack() as stack:
+        cluster = stack.enter_context(KafkaCluster())
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bellwether-dashboards-")))
+        weigh(cluster)
+        common = application(cluster, STREAMS, standbys=1, session_timeout_ms=45_000, rack_strategy="min_traffic")
+        address = stack.enter_context(bellwether(cluster, folder, common))
+        prometheus = stack.enter_context(Prometheus(folder, address))
+        app = stack.enter_context(StreamsApp(cluster, common))
+        load = stack.enter_context(Load(cluster, common.topics[0], keys=500))
+        flock = stack.enter_context(Flock(cluster.bootstrap))
+        plain_groups(cluster, flock)
+        streams_life(cluster, app, load)
+        time.sleep(5)  # the last scrapes and rules; nothing is judged by it
+        answers = [(query, prometheus.series(query.text)) for query in queries()]
+        scraped = {name: prometheus.series(sample) for name, sample in documented().items()}
+        sick = [*prometheus.sick_rules(), *missing_to_smoke(f"http://{address}", prometheus.url)]
+    return tell(answers, scraped, sick, time.monotonic() - began)
+
+
+def tell(answers: Sequence[tuple[Query, int]], scraped: Mapping[str, int], sick: Sequence[str], took_s: float) -> int:
+    """Prints everything; the exit code."""
+    table = Table("where", "query", "series")
+    for query, series in answers:
+        table.add_row(query.where, query.text, str(series), style="bold red" if not series else None)
+    for name, series in scraped.items():
+        table.add_row("docs/metrics.md", name, str(series), style="bold red" if not series else None)
+    Console(width=200).print(table)
+    empty = [query.where for query, series in answers if not series]
+    missing = [name for name, series in scraped.items() if not series]
+    print(f"{len(answers)} queries, {len(empty)} empty: {empty}")
+    print(f"{len(scraped)} metrics, {len(missing)} never scraped: {missing}")
+    print(f"rules and smoke checks that failed: {list(sick)}; {took_s:.0f} s")
+    return 1 if empty or missing or sick else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

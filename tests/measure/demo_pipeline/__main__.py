@@ -1,0 +1,185 @@
+"""`make demo-pipeline`: brokers in three racks, members, a skewed load that shifts, Bellwether, the Spark jobs, weights
+flowing back, ten rounds of noise, and a plot of imbalance and of bytes across racks before and after.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from tests.interop.support.bellwether import Bellwether, run_to_end
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import RACKS, create_local_topic
+from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.measure.demo_pipeline.load import Load, Meter, skewed
+from tests.paths import ROOT
+
+TOPIC, GROUP, EVENTS, WEIGHTS, CONTROL = "clicks", "readers", "demo-events", "demo-weights", "demo-control"
+PARTITIONS, MEMBERS = 24, 6
+EVERY_S = 4.0
+BEFORE_S, LIMIT_S, SHIFT_S, AFTER_S = 20.0, 300.0, 240.0, 20.0
+SETTLE_S = 90.0  # until the windows behind the weights know nothing of the old load
+NOISE_ROUNDS, NOISE_S, NOISE = 10, 12.0, 0.1  # of the load; a round is longer than a window of rates
+STOP_S = 60.0
+EVEN = 1.1
+JOBS_LOG = "jobs.log"
+
+
+def main() -> int:
+    plot = Path(sys.argv[1] if len(sys.argv) > 1 else "demo-pipeline.png")
+    with tempfile.TemporaryDirectory(prefix="demo-pipeline-") as output, KafkaCluster() as kafka:
+        create_local_topic(kafka, TOPIC, PARTITIONS)
+        options = {"policy": "load-aware", "mode": "lead"}
+        events = {"topic": EVENTS, "sample_interval_ms": 1_000}
+        with (
+            Bellwether(
+                kafka, [GROUP], options=options, events=events, weights={"topic": WEIGHTS}, control_topic=CONTROL
+            ) as lead,
+            Flock(kafka.bootstrap) as flock,
+            Load(kafka.client_config("admin", "admin"), TOPIC, skewed(PARTITIONS)) as load,
+        ):
+            members = [
+                flock.member("confluent", GROUP, (TOPIC,), ("cooperative-sticky",), rack=RACKS[i // 2])
+                for i in range(MEMBERS)
+            ]
+            wait_settled(members, partitions_of({TOPIC: PARTITIONS}))
+            meter = Meter(load, TOPIC, members, RACKS)
+            time.sleep(1)
+            say("Every member has as many partitions as the others; what they weigh is not known yet.")
+            follow(meter, BEFORE_S)
+            before = mean(meter, BEFORE_S)
+            marks = [(elapsed(meter), "jobs started")]
+            jobs = start_jobs(kafka, Path(output))
+            try:
+                say("The Spark jobs start; their weights go back through a topic.")
+                first = until_even(meter, jobs, LIMIT_S)
+                after = mean(meter, AFTER_S)
+                moved = moves(lead)
+                marks.append((elapsed(meter), "load shifts"))
+                load.rates = skewed(PARTITIONS, shift=1)
+                say("The load moves to other partitions.")
+                second = until_even(meter, jobs, SHIFT_S)
+                last = mean(meter, AFTER_S)
+                follow(meter, SETTLE_S)
+                total = moves(lead)
+                marks.append((elapsed(meter), "noise"))
+                say(f"The load stays, but for noise: every partition's wanders by up to {NOISE:.0%}.")
+                noisy_rounds(kafka, lead, load, meter)
+                by_noise = moves(lead) - total
+            finally:
+                if jobs.poll() is not None:
+                    say(f"The jobs ended by themselves with {jobs.returncode}:")
+                    say((Path(output) / JOBS_LOG).read_text()[-3000:])
+                end(jobs)
+    draw(meter, marks, plot)
+    say(
+        f"Fullest member over the mean: {before[0]:.2f} by counts, {after[0]:.2f} by load,"
+        f" {last[0]:.2f} after the shift."
+    )
+    say(f"Across racks: {before[1] / 1e3:.0f} kB/s before, {after[1] / 1e3:.0f} kB/s after.")
+    say(f"Partitions moved: {moved}, then {total - moved} after the shift.")
+    say(f"Moved in {NOISE_ROUNDS} rounds of noise: {by_noise}.")
+    figures = {"before": before, "after": after, "last": last, "moved": moved, "moved_after_shift": total - moved}
+    say(json.dumps({**figures, "moved_by_noise": by_noise}))
+    say(f"The plot is {plot}.")
+    if not (first and second):
+        say(f"NOT EVEN: the load was not below {EVEN} within {LIMIT_S:.0f} s and, after the shift, {SHIFT_S:.0f} s.")
+    return 0 if first and second and not by_noise else 1
+
+
+def noisy_rounds(kafka: KafkaCluster, lead: Bellwether, load: Load, meter: Meter) -> None:
+    """Rebalances of a group whose load wanders about what it is, anew before each of them, while the jobs go on."""
+    wandering, steady = random.Random(7), list(load.rates)
+    words = ["rebalance", GROUP, "--bootstrap", kafka.bootstrap, "--topic", CONTROL, "--reason", "the demo"]
+    for _ in range(NOISE_ROUNDS):
+        load.rates = [round(rate * wandering.uniform(1 - NOISE, 1 + NOISE)) for rate in steady]
+        follow(meter, NOISE_S)
+        decided = len(lead.log("decision", group=GROUP))
+        ordered = run_to_end(words)
+        assert ordered.code == 0, ordered.text
+        wait_until(lambda decided=decided: len(lead.log("decision", group=GROUP)) > decided, STOP_S, lead.tail)
+
+
+def start_jobs(kafka: KafkaCluster, output: Path) -> "subprocess.Popen[str]":
+    words = ["run", "--bootstrap", kafka.bootstrap, "--topic", EVENTS, "--weights-topic", WEIGHTS]
+    words += ["--output", str(output), "--master", "local[2]", "--jobs", "weights", "--interval", "2 seconds"]
+    words += ["--watermark", "3 seconds", "--rate-window", "10 seconds"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "bellwether_kafka.pipeline", *words],
+        cwd=ROOT,
+        text=True,
+        stdout=(output / JOBS_LOG).open("w"),
+        stderr=subprocess.STDOUT,
+    )
+
+
+def end(jobs: "subprocess.Popen[str]") -> None:
+    """SIGTERM; the jobs bound the time that they take to stop."""
+    jobs.terminate()
+    jobs.wait(STOP_S)
+
+
+def follow(meter: Meter, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        time.sleep(EVERY_S)
+        point = meter.measure()
+        say(f"{point.at_s:5.0f} s  fullest/mean {point.imbalance:.2f}  across racks {point.crossing / 1e3:6.1f} kB/s")
+
+
+def until_even(meter: Meter, jobs: "subprocess.Popen[str]", limit_s: float) -> bool:
+    """Until the members' load is even and has stayed so; whether that came in time and the jobs still run."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline and jobs.poll() is None:
+        follow(meter, EVERY_S)
+        if mean(meter, 3 * EVERY_S)[0] < EVEN:
+            follow(meter, AFTER_S)
+            return True
+    return False
+
+
+def mean(meter: Meter, seconds: float) -> tuple[float, float]:
+    """Mean imbalance and crossing of the last seconds."""
+    last = [p for p in meter.points if p.at_s > meter.points[-1].at_s - seconds]
+    return sum(p.imbalance for p in last) / len(last), sum(p.crossing for p in last) / len(last)
+
+
+def moves(lead: Bellwether) -> int:
+    """Partitions that the leader moved between members after the first plan for all of them."""
+    rounds = [entry for entry in lead.log("decision", group=GROUP) if entry["members"] == MEMBERS]
+    return sum(entry["moved"] for entry in rounds[1:])
+
+
+def elapsed(meter: Meter) -> float:
+    return meter.points[-1].at_s
+
+
+def draw(meter: Meter, marks: list[tuple[float, str]], path: Path) -> None:
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    times = [p.at_s for p in meter.points]
+    upper.plot(times, [p.imbalance for p in meter.points], marker=".")
+    upper.axhline(EVEN, linestyle=":", color="gray")
+    upper.set_ylabel("fullest member / mean")
+    lower.plot(times, [p.crossing / 1e3 for p in meter.points], marker=".")
+    lower.set_ylabel("kB/s across racks")
+    lower.set_xlabel("seconds")
+    for axes in (upper, lower):
+        axes.set_ylim(bottom=0)
+        for at_s, text in marks:
+            axes.axvline(at_s, color="tab:red", alpha=0.5)
+            axes.text(at_s, 0.02, f" {text}", fontsize=8, transform=axes.get_xaxis_transform())
+    figure.savefig(path, dpi=110)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

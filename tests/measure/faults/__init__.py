@@ -1,0 +1,1 @@
+"""What goes wrong around a sidecar, row by row: `python -m tests.measure.faults`."""

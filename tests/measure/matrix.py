@@ -1,0 +1,329 @@
+"""`make matrix`: every client against every broker release, led by one `bellwether run`; makes docs/interoperability.md
+of what was measured.
+
+A cell is the time from a member's call to subscribe, leave, die or come back until every partition has one owner again,
+by the members' own reports; the start of its process is left out. A cell fails where that does not come, or where a
+round in between was led by somebody else.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.interop.support.bellwether import INSTANCE, Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.jvm import (
+    BROKER_39,
+    BROKER_40,
+    BROKER_40_VERSION,
+    CACHE,
+    CURRENT,
+    KAFKA_VERSION,
+    ROOT,
+    STREAMS_39_VERSION,
+    Release,
+)
+from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled
+from tests.interop.support.rounds import rounds
+from tests.patience import PATIENCE
+
+RELEASES: dict[str, tuple[Release, str]] = {
+    "3.9": (BROKER_39, STREAMS_39_VERSION),
+    "4.0": (BROKER_40, BROKER_40_VERSION),
+    "4.3": (CURRENT, KAFKA_VERSION),
+}
+STEPS = ("plan", "join", "leave", "crash", "static return")
+NO_STATIC = "the client has no static membership"
+NO_COOPERATIVE = "the client has no cooperative assignor"
+NO_EAGER = "Streams 4 lists the cooperative protocol alone"
+SESSION_MS = 6_000
+RETURN_SESSION_MS = 120_000  # whoever comes back has so long, the start of its process included
+PARTITIONS = 12
+STREAMS_TASKS = 12
+WAITING = {"linger_ms": 3_600_000}  # for members that come last, when it has led nobody for long
+LIMIT_S = 30.0
+QUIET_S = 1.0
+DOC = ROOT / "docs" / "interoperability.md"
+CELLS = CACHE / "matrix"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One client with one way to rebalance."""
+
+    client: str
+    way: str
+    kind: str
+    assignor: str = ""
+    static: bool = True
+    why_not: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.client} {self.way}".replace(" ", "-").lower()
+
+
+def _lines() -> tuple[Line, ...]:
+    found = [Line("Java 4.3", "eager", "java", "range"), Line("Java 4.3", "cooperative", "java", "cooperative-sticky")]
+    found += [Line("Java 3.9", "eager", "java-3.9", "range")]
+    found += [Line("Java 3.9", "cooperative", "java-3.9", "cooperative-sticky")]
+    for client in ("confluent-kafka", "franz-go", "sarama", "kafka-python"):
+        kind = client.removesuffix("-kafka")
+        found += [Line(client, "eager", kind, "range"), Line(client, "cooperative", kind, "cooperative-sticky")]
+    found += [Line("aiokafka", "eager", "aiokafka", "range")]
+    found += [Line("aiokafka", "cooperative", "aiokafka", why_not=NO_COOPERATIVE)]
+    found += [Line("kafka-go", "eager", "kafka-go", "range", static=False)]
+    found += [Line("kafka-go", "cooperative", "kafka-go", why_not=NO_COOPERATIVE)]
+    return tuple(found)
+
+
+LINES = _lines()
+
+
+@dataclass
+class Outcome:
+    """What one line came to on one broker: a text for each step."""
+
+    line: str
+    cells: dict[str, str] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+
+class Life:
+    """The life of one group: each step ends with every partition owned once."""
+
+    def __init__(self, cluster: KafkaCluster, flock: Flock, lead: Bellwether, line: Line) -> None:
+        self.cluster, self.flock, self.lead, self.line = cluster, flock, lead, line
+        self.topic = f"{line.name}-t"
+        self.members: list[Member] = []
+        self.outcome = Outcome(line.name)
+
+    def run(self) -> Outcome:
+        self.cluster.create_topic(self.topic, PARTITIONS)
+        steps = {"plan": self._plan, "join": self._join, "leave": self._leave, "crash": self._crash}
+        for name, step in steps.items():
+            if not self._step(name, self.line.name, step):
+                break
+        for member in self.members:
+            member.stop()
+        if self.line.static:
+            group = static_group(self.line)
+            self.members = [self._add(group, f"instance-{i}", own_process=i == 0) for i in range(2)]
+            if self._step("both instances", group, lambda: None):
+                self._step("static return", group, self._return)
+        else:
+            self.outcome.cells["static return"] = "n/a"
+        return self.outcome
+
+    def _step(self, name: str, group: str, work: Callable[[], str | None]) -> bool:
+        """Does it, and measures until the group is whole."""
+        began, before = time.monotonic(), self._generation(group)
+        try:
+            extra = work() or ""
+            wait_settled(
+                self.members, partitions_of({self.topic: PARTITIONS}), spread=1, limit_s=LIMIT_S, quiet_s=QUIET_S
+            )
+            ended = time.monotonic() - min(member.quiet_s for member in self.members)
+            took_s = max(0.0, ended - began - self._starting_s(began))
+            self._led_by_us(group)
+            twice = double_ownership(m for m in self.flock.members if m.group == group)
+            assert not twice, twice
+        except AssertionError as error:
+            self.outcome.cells[name] = "FAILED"
+            self.outcome.failed.append(f"{group}, {name}: {error}\nbellwether:\n{self.lead.said_of(group)}")
+            return False
+        same = name == "static return" and self._generation(group) == before
+        self.outcome.cells[name] = f"{took_s:.1f} s{extra}" + (", no round" if same else "")
+        return True
+
+    def _starting_s(self, began: float) -> float:
+        """How long the youngest member's process took until it called subscribe(), since this step began."""
+        began_ms = (time.time() - time.monotonic() + began) * 1000
+        called = [event.t_ms for member in self.members for event in list(member.events) if event.kind == "joined"]
+        return max(0.0, (max(called, default=0) - began_ms) / 1000)
+
+    def _plan(self) -> None:
+        self.members = [self._add(self.line.name, own_process=number == 2) for number in range(3)]
+
+    def _join(self) -> None:
+        self.members.append(self._add(self.line.name))
+
+    def _leave(self) -> None:
+        self.members.pop(0).stop()
+
+    def _crash(self) -> None:
+        """Its process was made for this."""
+        victim = self.members.pop(1)
+        victim.kill()
+
+    def _return(self) -> None:
+        """A process under the same instance id takes the place of one that was killed."""
+        self.members.pop(0).kill()
+        self.members.insert(0, self._add(static_group(self.line), "instance-0", own_process=True))
+
+    def _add(self, group: str, instance: str | None = None, *, own_process: bool = False) -> Member:
+        return self.flock.member(
+            self.line.kind,
+            group,
+            [self.topic],
+            [self.line.assignor],
+            instance=instance,
+            session_ms=RETURN_SESSION_MS if instance else SESSION_MS,
+            own_process=own_process,
+            more={"property.max.poll.interval.ms": str(RETURN_SESSION_MS)} if instance else {},  # librdkafka insists
+        )
+
+    def _generation(self, group: str) -> int:
+        return max((r.generation for r in rounds(self.cluster, group)), default=0)
+
+    def _led_by_us(self, group: str) -> None:
+        led = rounds(self.cluster, group)
+        assert led, "the broker tells of no round"
+        strangers = [r for r in led if not r.leader.startswith(f"{INSTANCE}-")]
+        assert not strangers, f"somebody else led: {strangers}"
+
+
+def static_group(line: Line) -> str:
+    return f"{line.name}-static"
+
+
+def groups(line: Line) -> list[str]:
+    """The groups that one line lives in, to be led by us."""
+    return [line.name, static_group(line)] if line.static else [line.name]
+
+
+def run(release: str, chosen: Sequence[Line], at_once: int) -> list[Outcome]:
+    """All these lines on one broker of this release."""
+    jars, version = RELEASES[release]
+    able = [line for line in chosen if not line.why_not]
+    with (
+        KafkaCluster(nodes=1, racks=("az1",), heap_mb=512, release=jars) as cluster,
+        Flock(cluster.bootstrap) as flock,
+        Bellwether(cluster, [group for line in able for group in groups(line)], options=WAITING) as lead,
+        ThreadPoolExecutor(at_once) as pool,
+    ):
+        print(f"broker {version}, {len(able)} lines", flush=True)
+        found = []
+        for done in as_completed([pool.submit(Life(cluster, flock, lead, line).run) for line in able]):
+            outcome = done.result()
+            print(release, outcome.line, outcome.cells, *outcome.failed, flush=True)
+            keep(release, [outcome])
+            found.append(outcome)
+        return found
+
+
+def keep(release: str, outcomes: Sequence[Outcome]) -> None:
+    """Beside what earlier pieces have found."""
+    path = CELLS / f"{release}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cells = _kept(release)
+    stamp = {"when": time.strftime("%Y-%m-%d", time.gmtime()), "load": f"{os.getloadavg()[0]:.0f}"}
+    cells |= {outcome.line: {**outcome.cells, **stamp} for outcome in outcomes}
+    path.write_text(json.dumps(cells, indent=1), encoding="utf-8")
+
+
+def document(told: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
+    """docs/interoperability.md of what was found: by release, by line, by step, and the line's "when" and "load"."""
+    parts = [HEAD]
+    measured = failed = 0
+    for release, (_, version) in RELEASES.items():
+        parts += [f"## Broker {version}", "", f"| client | rebalance | {' | '.join(STEPS)} |", "| --- " * 7 + "|"]
+        for line in (*LINES, *STREAMS_LINES):
+            cells = [_cell(line, told.get(release, {}).get(line.name, {}), step) for step in STEPS]
+            measured += sum(cell.endswith((" s", "no round")) for cell in cells)
+            failed += cells.count("FAILED")
+            parts.append(f"| {line.client} | {line.way} | {' | '.join(cells)} |")
+        parts.append("")
+    lines = [cells for found in told.values() for cells in found.values()]
+    days = " and ".join(sorted({cells["when"][:10] for cells in lines}))
+    loads = sorted(int(cells.get("load", "0")) for cells in lines) or [0]
+    machine = f"{os.cpu_count()} cores at a load average of {loads[0]} to {loads[-1]}"
+    parts += [f"{measured} cells measured, {failed} failed; {days}, {machine}.", ""]
+    return "\n".join(parts)
+
+
+def kept() -> dict[str, dict[str, dict[str, str]]]:
+    """What all pieces have found so far."""
+    return {release: _kept(release) for release in RELEASES}
+
+
+def _kept(release: str) -> dict[str, dict[str, str]]:
+    path = CELLS / f"{release}.json"
+    cells: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return cells
+
+
+def _cell(line: Line, cells: Mapping[str, str], step: str) -> str:
+    if line.why_not or (step == "static return" and not line.static):
+        return "n/a"
+    return cells.get(step, "not run")
+
+
+HEAD = f"""# Interoperability
+
+Made by `make matrix`, not by hand. One `bellwether run` leads the groups of all clients on a broker of each
+release, of which one line after the other lives; the members are real clients in processes of their own. A cell
+is the time from a member's call to join, leave, die (kill -9) or come back (kill -9, then a new process under the
+same `group.instance.id`) until every one of {PARTITIONS} partitions has exactly one owner again, by the members'
+own reports, with a spread of one at most. Of Streams it is the time until each of {STREAMS_TASKS} tasks is restored
+and runs on one instance; the spread is not asked for, since a task moves only after its copy has caught up. The
+start of a process, until it calls `subscribe` or `KafkaStreams.start`, is left out; loading classes after that is not.
+
+A cell fails where that does not come within {LIMIT_S * PATIENCE:.0f} s, where two members held a partition at the
+same time, or where a round was led by anybody but us, by the broker's log. `plan` is the first plan for three
+members (two instances of Streams); `crash` includes the session timeout that the broker waits, {SESSION_MS // 1000} s.
+"No round" means that the generation stayed. Streams instances do not leave when they close: their session ends, or
+the sidecar removes them. One that came back under another `application.server` would ask for a round itself.
+
+"n/a", and why it cannot be otherwise:
+
+- cooperative, aiokafka and kafka-go: {NO_COOPERATIVE}, so no group of it can be asked for one.
+- static return, kafka-go: {NO_STATIC} (its JoinGroup has no `group.instance.id`).
+- eager, Streams 4.3: {NO_EAGER}. Streams 3.9 still has the other one, under `upgrade.from` of
+  2.3 or earlier, and is measured with both.
+"""
+STREAMS_LINES = (
+    Line("Streams 4.3", "eager", "streams", why_not=NO_EAGER),
+    Line("Streams 4.3", "cooperative", "streams"),
+    Line("Streams 3.9", "eager", "streams-3.9"),
+    Line("Streams 3.9", "cooperative", "streams-3.9"),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Clients and brokers, each with each.")
+    parser.add_argument("--release", nargs="*", choices=list(RELEASES), default=list(RELEASES))
+    parser.add_argument("--client", nargs="*", help="only lines whose name begins so")
+    parser.add_argument("--at-once", type=int, default=1, help="lines that live at the same time")
+    parser.add_argument("--write-only", action="store_true", help="the document of what has been measured before")
+    options = parser.parse_args()
+    failed = False
+    if not options.write_only:
+        from tests.measure.matrix_streams import run_streams
+
+        for release in options.release:
+            chosen = [line for line in LINES if _chosen(line, options.client)]
+            streams = [line for line in STREAMS_LINES if _chosen(line, options.client) and not line.why_not]
+            outcomes = run(release, chosen, options.at_once) if any(not line.why_not for line in chosen) else []
+            for line in streams:
+                found = run_streams(release, line)
+                print(release, found.line, found.cells, *found.failed, flush=True)
+                outcomes.append(found)
+                keep(release, [found])
+            failed |= any(outcome.failed for outcome in outcomes)
+    Path(DOC).write_text(document(kept()), encoding="utf-8")
+    return 1 if failed else 0
+
+
+def _chosen(line: Line, beginnings: Sequence[str] | None) -> bool:
+    return not beginnings or any(line.name.startswith(beginning.lower()) for beginning in beginnings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

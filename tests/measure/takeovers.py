@@ -1,0 +1,273 @@
+"""Groups in several languages that are taken over, and what each member was without: for the tests, and measured by
+`python -m tests.measure.takeovers --runs 10`, which takes Streams applications over first. Exit code 1 if a promise was
+broken.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from bellwether_kafka.coordinator.membership.broker_order import Order, Table, buckets_for, unavoidable
+from bellwether_kafka.coordinator.membership.commands import NoteKind
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.member import State
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import (
+    Flock,
+    Member,
+    TopicPartition,
+    partitions_of,
+    wait_settled,
+    wait_until,
+    why_unavailable,
+)
+from tests.interop.support.raw import GroupMember, describe
+from tests.interop.support.rounds import last_round
+from tests.interop.support.sidecar import Sidecar
+from tests.measure.takeover_streams import take_over_application
+
+MIXED = ("java", "confluent", "franz-go", "kafka-python")
+PARTITIONS = 26  # two for each of thirteen members
+BACK_MS_MAX = 1_000  # promised: the removed leader's partitions under a cooperative protocol
+COOPERATIVE = "cooperative-sticky"
+# For tests, which must hold on slow machines: ids come slowly there, and so do removed leaders.
+PATIENT: Mapping[str, int] = {
+    "session_timeout_ms": 30_000,
+    "roll_ms_max": 10_000,
+    "hold_ms_max": 10_000,
+    "takeover_attempts_max": 20,
+}
+# Sessions of applications end early, and so does the time for all this; but one may try again.
+PATIENT_WITH_APPLICATIONS = {"takeover_attempts_max": PATIENT["takeover_attempts_max"]}
+CHANGES_MAX = 60  # members that are restarted until the leader is of the wished kind
+
+
+def start(
+    kafka: KafkaCluster,
+    flock: Flock,
+    group: str,
+    kinds: Sequence[str],
+    assignor: str,
+    topic: str,
+    leader_kind: str = "",
+    heartbeat_ms: int = 500,
+) -> list[Member]:
+    """Settled members, none of which stands where nobody can pass it except the leader (see `succession`).
+
+    The leader is of `leader_kind`; "" for any.
+    """
+    members = [flock.member(kind, group, [topic], [assignor], heartbeat_ms=str(heartbeat_ms)) for kind in kinds]
+    without_rival(kafka, members, group, partitions_of({topic: PARTITIONS}), leader_kind)
+    return members
+
+
+def unpassed(kafka: KafkaCluster, group: str) -> tuple[str, list[GroupMember]]:
+    """The leader's member id, and the other members that stand where nobody can pass them.
+
+    Member ids are the broker's, and one in sixteen stands there (see `succession`).
+    """
+    members = {m.member_id: m for m in describe(kafka.bootstrap, group).members}
+    leader = last_round(kafka, group).leader
+    table = Table(Order.JAVA, buckets_for(len(members) + 1, Order.JAVA))
+    return leader, [members[member_id] for member_id in unavoidable(members, table) if member_id != leader]
+
+
+def without_rival(
+    kafka: KafkaCluster,
+    members: Sequence[Member],
+    group: str,
+    expected: frozenset[TopicPartition],
+    leader_kind: str = "",
+) -> None:
+    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it."""
+    for _ in range(CHANGES_MAX):
+        wait_until(
+            lambda: len(describe(kafka.bootstrap, group).members) == len(members), 60, lambda: f"{group} is incomplete"
+        )
+        wait_settled(members, expected)
+        leader, ahead = unpassed(kafka, group)
+        names = {m.client_id for m in ahead}
+        if f"-{leader_kind}-" not in leader and leader_kind:
+            names |= {m.name for m in members if leader.startswith(f"{m.name}-")}
+        if not names:
+            return
+        for member in members:
+            if member.name in names:
+                member.stop()
+                member.start()
+    raise AssertionError("no group with such a leader and without a rival")
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """One time that a member was without work that it had: from the loss to the next gain; milliseconds."""
+
+    member: str
+    partitions: int
+    pause_ms: int
+
+
+def pauses(members: Sequence[Member], since_ms: int) -> list[Pause]:
+    """Every pause of every member since then, by their own clocks; who is not there noticed nothing."""
+    return [pause for member in members for pause in _of(member, since_ms)]
+
+
+def _of(member: Member, since_ms: int) -> Iterator[Pause]:
+    lost_at, lost = 0, 0
+    for event in list(member.events):
+        if event.t_ms < since_ms or not event.partitions:
+            continue
+        if event.kind in ("revoked", "lost") and not lost:
+            lost_at, lost = event.t_ms, len(event.partitions)
+        elif event.kind == "assigned" and lost:
+            yield Pause(member.name, lost, event.t_ms - lost_at)
+            lost = 0
+    if lost:
+        yield Pause(member.name, lost, 60_000)
+
+
+def longest_ms(found: Sequence[Pause]) -> int:
+    return max((pause.pause_ms for pause in found), default=0)
+
+
+def stops(found: Sequence[Pause]) -> int:
+    """How often the member stopped that did so most often."""
+    return max(Counter(pause.member for pause in found).values(), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a take-over did. `ordinary_ms`: the longest pause as one member more comes, and as it goes again."""
+
+    led: bool
+    rounds: int
+    moved: int
+    removed_ms: int
+    others_ms: int
+    others: int
+    ordinary_ms: tuple[int, int]
+    said: tuple[str, ...]
+    each: tuple[Pause, ...]
+
+    def broken(self, assignor: str, back_ms_max: int = BACK_MS_MAX) -> list[str]:
+        """Which promises it broke."""
+        found = [] if self.led else [f"we do not lead: {self.said}"]
+        if self.rounds > 2:
+            found.append(f"{self.rounds} rounds")
+        if assignor == COOPERATIVE:
+            found += [f"{self.others} others noticed"] * (self.others > 0)
+            found += [f"{self.moved} partitions have moved"] * (self.moved > 0)
+            found += [f"removed for {self.removed_ms} ms"] * (self.removed_ms > back_ms_max)
+        return found
+
+
+def ordinary(
+    flock: Flock, group: str, members: list[Member], assignor: str, topic: str, heartbeat_ms: int
+) -> tuple[int, int]:
+    """The longest pause as one member more comes, and as it goes again."""
+    came_ms = int(time.time() * 1000)
+    more = flock.member("confluent", group, [topic], [assignor], heartbeat_ms=str(heartbeat_ms))
+    wait_settled([*members, more], partitions_of({topic: PARTITIONS}), spread=1, limit_s=90)
+    went_ms = int(time.time() * 1000)
+    # Whom it took partitions from gets them back when it goes: only who stopped for the round is counted.
+    came = longest_ms([p for p in pauses(members, came_ms) if p.pause_ms < went_ms - came_ms])
+    more.stop()
+    wait_settled(members, partitions_of({topic: PARTITIONS}), limit_s=90)
+    return came, longest_ms(pauses(members, went_ms))
+
+
+def take_over(kafka: KafkaCluster, members: list[Member], config: MembershipConfig, topic: str) -> Taken:
+    """Takes the group, which is at rest, and hands it back at the end."""
+    group = config.group_id
+    owners = wait_settled(members, partitions_of({topic: PARTITIONS}))
+    before = last_round(kafka, group)
+    began_ms = int(time.time() * 1000)
+    with Sidecar(kafka.client_config("bellwether", "bellwether"), config) as led:
+        led.wait_for(State.STABLE, 90)
+        after = wait_settled(members, partitions_of({topic: PARTITIONS}), limit_s=90)
+        found = pauses(members, began_ms)
+        now = last_round(kafka, group)
+        removed = [p for p in found if before.leader.startswith(f"{p.member}-")]
+        others = [p for p in found if p not in removed]
+        return Taken(
+            led=now.leader == led.service.runners[group].membership.member_id,
+            rounds=now.generation - before.generation,
+            moved=sum(after[tp] is not owner for tp, owner in owners.items()),
+            removed_ms=longest_ms(removed),
+            others_ms=longest_ms(others),
+            others=len({p.member for p in others}),
+            ordinary_ms=(0, 0),
+            said=tuple(led.said(*NoteKind)),
+            each=tuple(found),
+        )
+
+
+def row(number: int, assignor: str, leader: str, taken: Taken, usual: tuple[int, int]) -> tuple[str, ...]:
+    return (
+        str(number),
+        assignor,
+        leader,
+        str(taken.rounds),
+        str(taken.moved),
+        f"{taken.removed_ms}",
+        f"{taken.others_ms} ({taken.others})",
+        str(stops(taken.each)),
+        f"{usual[0]} / {usual[1]}",
+        "; ".join(taken.broken(assignor)) or "kept",
+    )
+
+
+def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, applications: int, *, dynamic: bool) -> bool:
+    columns = ("run", "assignor", "leader", "rounds", "moves", "removed ms", "others ms", "stops", "ordinary ms")
+    grid = Grid(*columns, "promises")
+    console, topic, kept = Console(width=160), "takeovers", True
+    kinds = [kind for kind in MIXED if why_unavailable(kind) is None]
+    with KafkaCluster() as kafka:
+        kafka.create_topic(topic, PARTITIONS, rf=3)
+        for number in range(applications):
+            with tempfile.TemporaryDirectory(prefix="takeovers-") as folder:
+                name = f"takeovers-streams-{number}"
+                application = take_over_application(kafka, name, Path(folder), 10_000, PATIENT_WITH_APPLICATIONS)
+            print(application, flush=True)
+            kept = kept and application.moved == 0 and max(application.unowned_ms.values()) <= BACK_MS_MAX
+        for assignor in assignors:
+            for number in range(runs):
+                group, leader = f"takeovers-{assignor}-{number}", kinds[number % len(kinds)]
+                config = MembershipConfig(
+                    group, "lead", "take-over", None if dynamic else "bellwether", watch_interval_ms=500
+                )
+                with Flock(kafka.bootstrap) as flock:
+                    members = start(kafka, flock, group, kinds * 3, assignor, topic, leader, heartbeat_ms)
+                    usual = ordinary(flock, group, members, assignor, topic, heartbeat_ms)
+                    taken = take_over(kafka, members, config, topic)
+                kept = kept and not taken.broken(assignor)
+                print(*row(number, assignor, leader, taken, usual), taken.said, taken.each, flush=True)
+                grid.add_row(*row(number, assignor, leader, taken, usual))
+    console.print(grid)
+    console.print(f"load average {os.getloadavg()[0]:.1f}")
+    return kept
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--assignors", nargs="+", default=[COOPERATIVE, "range"])
+    parser.add_argument("--dynamic", action="store_true", help="without an instance id")
+    parser.add_argument("--heartbeat-ms", type=int, default=3_000, help="of the members; the default is most clients'")
+    parser.add_argument("--applications", type=int, default=3)
+    told = parser.parse_args()
+    kept = measure(told.runs, told.assignors, told.heartbeat_ms, told.applications, dynamic=told.dynamic)
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
