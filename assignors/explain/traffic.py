@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer import Decision
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, IntArray, Weights
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Decision, GroupPlan, IntArray, Weights
 
 GIGABYTE = 1e9
 HOUR_S = 3600
@@ -46,15 +44,13 @@ def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float:
 
 
 def traffic_of(
-    decision: Decision | StreamsDecision, weights: Weights, *, follower_fetching: bool, present: bool = False
+    decision: Decision[GroupPlan], weights: Weights, *, follower_fetching: bool, present: bool = False
 ) -> Traffic:
     """Of the target, or of what is `present` when the decision is made."""
-    if isinstance(decision, Decision):
-        owner = decision.before if present else decision.plan.owner
-        return traffic(decision.cluster, owner, decision.group.members.racks, weights, follower_fetching)
-    of_task = np.append(decision.before if present else decision.plan.active, NOBODY)
-    racks = [process.rack for process in decision.view.processes]
-    return traffic(decision.tasks.cluster, of_task[decision.tasks.task_of], racks, weights, follower_fetching)
+    plan = decision.plan
+    of_item = np.append(plan.before if present else plan.owner, NOBODY)
+    racks = [owner.rack for owner in plan.owners]
+    return traffic(plan.cluster, of_item[plan.item_of], racks, weights, follower_fetching)
 
 
 def traffic(

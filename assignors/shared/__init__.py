@@ -2,6 +2,16 @@
 
 from bellwether_kafka.assignors.shared.arrays import among, distinct, starts
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
+from bellwether_kafka.assignors.shared.decision import (
+    Alternative,
+    CopyLag,
+    Cost,
+    Decision,
+    GroupPlan,
+    Owner,
+    UnknownItemError,
+    Words,
+)
 from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
 from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
 from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup, RawMember
@@ -35,14 +45,19 @@ __all__ = [
     "NOBODY",
     "NO_GENERATION",
     "NO_RACK",
+    "Alternative",
     "Balancer",
     "BoolArray",
     "Change",
     "Clock",
     "ClusterView",
+    "CopyLag",
+    "Cost",
+    "Decision",
     "DescribedMember",
     "FloatArray",
     "FlowProblem",
+    "GroupPlan",
     "GroupView",
     "IntArray",
     "LongArray",
@@ -50,6 +65,7 @@ __all__ = [
     "Members",
     "Memory",
     "Moves",
+    "Owner",
     "Plan",
     "RawGroup",
     "RawMember",
@@ -60,10 +76,12 @@ __all__ = [
     "Rules",
     "StageReport",
     "Terms",
+    "UnknownItemError",
     "UnknownNameError",
     "Weight",
     "Weights",
     "WhatIfError",
+    "Words",
     "_listed",
     "among",
     "claimed_sizes",

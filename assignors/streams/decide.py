@@ -13,6 +13,7 @@ from bellwether_kafka.assignors.shared import (
     NOBODY,
     BoolArray,
     ClusterView,
+    Decision,
     IntArray,
     LongArray,
     RawGroup,
@@ -20,7 +21,6 @@ from bellwether_kafka.assignors.shared import (
     RefusalCause,
     RefusalError,
     among,
-    moves,
 )
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
@@ -33,7 +33,6 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
     build_tasks,
 )
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members import (
     SHUTDOWN_REQUESTED,
     DatedView,
@@ -66,6 +65,7 @@ from bellwether_kafka.assignors.streams.members import (
     with_recalled,
     withheld,
 )
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
 from bellwether_kafka.assignors.streams.sending import (
     Outgoing,
@@ -151,7 +151,7 @@ def decide_streams(
     seed: int = 0,
     *,
     assignors: Assignors = STOCK,
-) -> StreamsDecision | Refusal:
+) -> Decision[TaskPlan] | Refusal:
     """Decides one round. Pure: equal arguments give equal answers. Never raises.
 
     `cluster` holds `topology.topics` and whatever members subscribe to; `ends` what `wanted_offsets` asks for.
@@ -171,7 +171,7 @@ def decide_streams(
         return Refusal(RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
 
 
-def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topology) -> StreamsDecision:
+def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topology) -> Decision[TaskPlan]:
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
     check_members(decoded, process_map)
     topology = check_topology(decoded, process_map, declared, seen)
@@ -249,7 +249,7 @@ def _sent(
     plan: StreamsPlan,
     threads: ThreadPlan,
     past: _Past,
-) -> StreamsDecision:
+) -> Decision[TaskPlan]:
     """What of the target can be sent now, encoded, read back and found right."""
     decoded, process_map, view = work.decoded, work.process_map, dated.view
     target = _row(process_map, threads.active)
@@ -275,33 +275,37 @@ def _sent(
         raise RefusalError(RefusalCause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
     before = np.append(process_map.process, NOBODY)[view.running_on].astype(np.int32)
     held = work.memory.held if past.recalled is None else held_after(past.recalled, view, plan)
-    return StreamsDecision(
-        raw=work.raw,
-        cluster=tasks.cluster,
+    decided = TaskPlan(
         topology=tasks.topology,
         configs=work.configs,
-        policy=work.policy,
-        decided_at_ms=work.now_ms,
-        seed=work.seed,
         tasks=tasks,
         view=view,
         process_map=process_map,
-        plan=plan,
+        target=plan,
         threads=threads,
         withheld=held_back,
         temporary=temporary,
         out=out,
         before=before,
         report_at_ms=dated.report_at_ms,
-        assignments=_assignments(work.raw, blobs),
-        moves=moves(before, plan.active),
-        probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
-        warnings=(*work.warnings, *plan.notes),
+        joined=decoded.members,
         memory=remember(decoded, tasks, out, work.memory, work.now_ms, past.homes, held, claims),
+    )
+    return Decision(
+        raw=work.raw,
+        policy=work.policy,
+        decided_at_ms=work.now_ms,
+        seed=work.seed,
+        plan=decided,
+        assignments=_assignments(work.raw, blobs),
+        stages=plan.stages,
+        warnings=(*work.warnings, *plan.notes),
+        notes=plan.notes,
+        probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
     )
 
 
-def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> StreamsDecision:
+def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Decision[TaskPlan]:
     """A group that has nobody but us, or one that asks to be shut down: then everybody is told so."""
     empty = Topology(topology.application_id, (), topology.source)
     tasks, _ = build_tasks(empty, cluster, EndOffsets())
@@ -321,7 +325,7 @@ def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Str
         decision,
         assignments=_assignments(work.raw, [stop] * len(work.decoded.members)),
         warnings=(*decision.warnings, f"members ask to shut the application down: {', '.join(asked[:_LISTED])}"),
-        shutdown=True,
+        plan=replace(decision.plan, shutdown=True),
     )
 
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bellwether_kafka.assignors.consumer import Decision
     from bellwether_kafka.assignors.explain import Traffic
-    from bellwether_kafka.assignors.shared import Weights
-    from bellwether_kafka.assignors.streams import StreamsDecision
+    from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
     from bellwether_kafka.coordinator.observation import Observation
 
 LIMIT_S = 10.0
@@ -26,7 +24,7 @@ class Scales:
     cost: Any
     near: bool | None
 
-    def of(self, decision: "Decision | StreamsDecision", *, present: bool = False) -> dict[str, Any]:
+    def of(self, decision: "Decision[GroupPlan]", *, present: bool = False) -> dict[str, Any]:
         """What is read across racks by the plan, or at present, as JSON's values."""
         from bellwether_kafka.assignors.explain import traffic_of
 
@@ -53,9 +51,7 @@ def scales_for(settings: Any, seen: "Observation") -> Scales | None:
     return None if known is None else Scales(known[1], settings.cost, _near(settings))
 
 
-def costs_of(
-    scales: Scales, now: "Decision | StreamsDecision", made: "Sequence[Decision | StreamsDecision]"
-) -> list[dict[str, Any]]:
+def costs_of(scales: Scales, now: "Decision[GroupPlan]", made: "Sequence[Decision[GroupPlan]]") -> list[dict[str, Any]]:
     """Of rounds that follow each other: what is read across racks before each, and by its plan. Before the first one it
     is what members have when `now` is decided."""
     before, found = scales.of(now, present=True), []

@@ -10,9 +10,8 @@ from bellwether_kafka.coordinator.cli.groups import Bootstrap, Config, Group
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
 
 if TYPE_CHECKING:
-    from bellwether_kafka.assignors.consumer import Decision
     from bellwether_kafka.assignors.explain import Explanation
-    from bellwether_kafka.assignors.streams import StreamsDecision
+    from bellwether_kafka.assignors.shared import Decision, GroupPlan
     from bellwether_kafka.coordinator.observation import Observation, Shadow
     from bellwether_kafka.coordinator.web import Picture
 
@@ -34,9 +33,10 @@ def plan(
     """Show what the configured policy would change in a group now. Applies nothing."""
     from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
     from bellwether_kafka.coordinator.cli.groups import settings_for
+    from bellwether_kafka.coordinator.web import picture_of
 
     seen, shadow = seen_with_plan(group, bootstrap, config)
-    picture = _picture(shadow.decision)
+    picture = picture_of(shadow.decision)
     cost = cost_of(settings_for(bootstrap, config, group)[0], seen)
     if output is Output.JSON:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
@@ -71,7 +71,7 @@ def explain(
 # ---- looking and planning --------------------------------------------------------------------------------------------
 
 
-def _decision(group: str, bootstrap: Any, config: Any) -> "Decision | StreamsDecision":
+def _decision(group: str, bootstrap: Any, config: Any) -> "Decision[GroupPlan]":
     """The shadow plan of an observed group, or the end with a sentence."""
     return seen_with_plan(group, bootstrap, config)[1].decision
 
@@ -86,65 +86,21 @@ def seen_with_plan(group: str, bootstrap: Any, config: Any) -> "tuple[Observatio
     return seen, seen.shadow
 
 
-def _picture(decision: "Decision | StreamsDecision") -> "Picture":
-    from bellwether_kafka.assignors.consumer import Decision
-    from bellwether_kafka.coordinator.web import consumers_of, tasks_of
-
-    return consumers_of(decision) if isinstance(decision, Decision) else tasks_of(decision)
-
-
 def before_and_after(shadow: "Shadow") -> dict[str, dict[str, int]]:
     """What is without an owner, read from another rack and uneven, now and by the plan."""
     return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
 
 
-def _explanations(decision: "Decision | StreamsDecision", what: str | None) -> "list[Explanation]":
-    import numpy as np
+def _explanations(decision: "Decision[GroupPlan]", what: str | None) -> "list[Explanation]":
+    from bellwether_kafka.assignors.explain import explain
+    from bellwether_kafka.assignors.shared import UnknownItemError
 
-    from bellwether_kafka.assignors.consumer import Decision
-    from bellwether_kafka.assignors.explain import explain_partition, explain_task
-    from bellwether_kafka.assignors.shared import NOBODY
-
-    if isinstance(decision, Decision):
-        owner, before, show = decision.plan.owner, decision.before, explain_partition
-        chosen = _partitions(decision, what)
-    else:
-        owner, before, show = decision.plan.active, decision.before, explain_task  # type: ignore[assignment]  # same shape
-        chosen = _tasks(decision, what)
-    if chosen is None:
-        chosen = np.flatnonzero((owner != before) & ~((owner == NOBODY) & (before == NOBODY))).tolist()
-    return [show(decision, item) for item in chosen]  # type: ignore[arg-type]  # chosen together above
-
-
-def _partitions(decision: "Decision", what: str | None) -> list[int] | None:
-    import numpy as np
-
-    if what is None:
-        return None
-    ids = [member.member_id for member in decision.group.members]
-    if what in ids:
-        return list(map(int, np.flatnonzero(decision.plan.owner == ids.index(what))))
-    topic, _, number = what.rpartition("-")
-    flat = decision.cluster.flat(topic, int(number)) if number.isdigit() else None
-    if flat is None:
-        topics = ", ".join(decision.cluster.topics)
-        fail(f"{what} is neither a partition (TOPIC-N of {topics}) nor a member of the group.")
-    return [flat]
-
-
-def _tasks(decision: "StreamsDecision", what: str | None) -> list[int] | None:
-    import numpy as np
-
-    if what is None:
-        return None
-    table = decision.view.tasks
-    for i, process in enumerate(decision.view.processes):
-        if what in (str(process.process_id), *process.members):
-            return list(map(int, np.flatnonzero(decision.plan.active == i)))
-    found = [task for task in range(table.size) if str(table.task_id(task)) == what]
-    if not found:
-        fail(f"{what} is neither a task (such as {table.task_id(0)}) nor a process or thread of the application.")
-    return found
+    plan = decision.plan
+    try:
+        chosen = (plan.owner != plan.before).nonzero()[0].tolist() if what is None else plan.find(what)
+    except UnknownItemError as error:
+        fail(str(error))
+    return [explain(decision, item) for item in chosen]
 
 
 # ---- drawing ---------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bellwether_kafka.assignors.shared import RefusalCause, RefusalError, Weights
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import Decision, RefusalCause, RefusalError, Weights
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE
 from bellwether_kafka.coordinator.planning import (
     ApplicationError,
@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.planning import (
     make_tasks,
     unpack,
 )
-from bellwether_kafka.coordinator.telemetry import ACTIVE, task_entries
+from bellwether_kafka.coordinator.telemetry import ACTIVE, assignment_entries
 from bellwether_kafka.pipeline.records import DIFFERENCES_MAX, Difference, PlanCost, Replayed
 
 Record = Mapping[str, Any]
@@ -87,8 +87,8 @@ def _replayed(one: Record, recorded: Placed, policy: str, weights: Weights) -> R
         decision = _decided(asked, policy, weights)
     except (UnreadableRoundError, RefusalError) as error:
         return Replayed(*head, 0, count, count, failed=str(error))
-    now, table = Placed.of(task_entries(decision)), decision.view.tasks
-    names = [str(process.process_id) for process in decision.view.processes]
+    now, table = Placed.of(assignment_entries(decision.plan)), decision.plan.view.tasks
+    names = [str(process.process_id) for process in decision.plan.view.processes]
     tasks = [str(table.task_id(task)) for task in range(table.size)]
     different = [task for task in tasks if recorded.of_task(task) != now.of_task(task)]
     listed = tuple(Difference(t, recorded.of_task(t), now.of_task(t)) for t in different[:DIFFERENCES_MAX])
@@ -104,10 +104,10 @@ def _replayed(one: Record, recorded: Placed, policy: str, weights: Weights) -> R
     )
 
 
-def _decided(asked: TaskRequest, policy: str, weights: Weights) -> StreamsDecision:
+def _decided(asked: TaskRequest, policy: str, weights: Weights) -> Decision[TaskPlan]:
     config = replace(asked.config, policy=policy)
     try:
         assignors = load_application(replace(config, topology=None), lambda: weights).assignors
     except ApplicationError as error:
         raise RefusalError(RefusalCause.CONFIG, str(error)) from error
-    return make_tasks(assignors, replace(asked, config=config))[0]
+    return make_tasks(assignors, replace(asked, config=config)).decision

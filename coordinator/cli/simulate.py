@@ -1,6 +1,6 @@
 """The command `bellwether simulate`: what if members or racks disappear or come, topics grow, or the policy changes?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +13,11 @@ from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
 from bellwether_kafka.coordinator.cli.plan import seen_with_plan
 
 if TYPE_CHECKING:
-    from bellwether_kafka.assignors.consumer import Decision, Policy
-    from bellwether_kafka.assignors.streams import Assignors, StreamsDecision
+    from bellwether_kafka.assignors.consumer import PartitionPlan
+    from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan
+    from bellwether_kafka.assignors.streams import Assignors, TaskPlan
     from bellwether_kafka.coordinator.cli.leader import Leader
-    from bellwether_kafka.coordinator.observation import Cost, Observation
+    from bellwether_kafka.coordinator.observation import Observation
     from bellwether_kafka.coordinator.web import Picture
     from bellwether_kafka.protocol.primitives import TaskId
 
@@ -40,7 +41,6 @@ def simulate(
     output: As = Output.TABLE,
 ) -> None:
     """Say what a change would cause: rounds until the group is stable, moves and cost. Applies nothing."""
-    from bellwether_kafka.assignors.consumer import Decision
     from bellwether_kafka.assignors.shared import Change, WhatIfError
 
     if history is not None:
@@ -55,12 +55,7 @@ def simulate(
     seen, shadow = seen_with_plan(group, bootstrap, config)
     settings, name = settings_for(bootstrap, config, group)[0], policy[0] if policy else None
     try:
-        if isinstance(shadow.decision, Decision):
-            found = _rounds(shadow.decision, change, _leader(settings, group, name).policy)
-        else:
-            sizes = _sizes(shadow.decision, settings)
-            assignors = _assignors(settings, group, name)
-            found = _rounds_of_tasks(seen, shadow.decision, change, name, assignors, sizes)
+        found = _ROUNDS[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
     except WhatIfError as error:
         fail(str(error))
     scales = scales_for(settings, seen)
@@ -76,33 +71,36 @@ def simulate(
 class Imagined:
     """One round that has not been. `of_state`: what an application restores in it, nothing for consumers."""
 
-    decision: "Decision | StreamsDecision"
+    decision: "Decision[GroupPlan]"
     picture: "Picture"
     of_state: dict[str, Any]
 
 
-def _rounds(decision: "Decision", change: Any, policy: "Policy") -> list[Imagined]:
+def _rounds(
+    settings: Any, seen: "Observation", decision: "Decision[PartitionPlan]", change: Any, name: str | None
+) -> list[Imagined]:
     from bellwether_kafka.assignors.consumer import ROUNDS_MAX, changed, rounds
     from bellwether_kafka.assignors.shared import Memory
     from bellwether_kafka.coordinator.observation import NEWEST
-    from bellwether_kafka.coordinator.web import consumers_of
+    from bellwether_kafka.coordinator.web import picture_of
 
-    members = decision.group.members
+    policy = _leader(settings, seen.group_id, name).policy
+    members = decision.plan.group.members
     # Newer than whatever members claim, with room for the rounds to come.
-    memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.before, members)
+    memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.plan.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
     made = rounds(raw, cluster, memory, policy, decision.decided_at_ms)
-    return [Imagined(one, consumers_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
+    return [Imagined(one, picture_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
 
 
-def _sizes(decision: "StreamsDecision", settings: Any) -> "dict[TaskId, int]":
+def _sizes(decision: "Decision[TaskPlan]", settings: Any) -> "dict[TaskId, int]":
     """Bytes of each task's changelogs on disk: what a copy reads that begins with nothing. Empty without the right to
     ask."""
     from bellwether_kafka.coordinator.cli import groups as cli_groups
     from bellwether_kafka.coordinator.kafka import TransportError
 
     cluster = decision.cluster
-    counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.topology.changelogs if t in cluster.index}
+    counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.changelogs if t in cluster.index}
 
     async def ask() -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
@@ -119,10 +117,10 @@ def _sizes(decision: "StreamsDecision", settings: Any) -> "dict[TaskId, int]":
     return task_bytes(decision, known)
 
 
-def task_bytes(decision: "StreamsDecision", sizes: "Mapping[tuple[str, int], int]") -> "dict[TaskId, int]":
+def task_bytes(decision: "Decision[TaskPlan]", sizes: "Mapping[tuple[str, int], int]") -> "dict[TaskId, int]":
     """By task, from bytes by partition; only of tasks all of whose changelogs are known."""
-    table, found = decision.view.tasks, {}
-    changelogs = {subtopology.id: subtopology.changelogs for subtopology in decision.topology.subtopologies}
+    table, found = decision.plan.view.tasks, {}
+    changelogs = {subtopology.id: subtopology.changelogs for subtopology in decision.plan.topology.subtopologies}
     for task in map(table.task_id, range(table.size)):
         parts = [sizes.get((topic, task.partition)) for topic in changelogs[task.subtopology]]
         known = [part for part in parts if part is not None]
@@ -132,21 +130,17 @@ def task_bytes(decision: "StreamsDecision", sizes: "Mapping[tuple[str, int], int
 
 
 def _rounds_of_tasks(
-    seen: "Observation",
-    decision: "StreamsDecision",
-    change: Any,
-    policy: str | None,
-    assignors: "Assignors",
-    sizes: "Mapping[TaskId, int]",
+    settings: Any, seen: "Observation", decision: "Decision[TaskPlan]", change: Any, name: str | None
 ) -> list[Imagined]:
     from bellwether_kafka.assignors.streams import HeldTasks, rounds_of_tasks
-    from bellwether_kafka.coordinator.web import tasks_of
+    from bellwether_kafka.coordinator.web import picture_of
 
+    sizes, assignors = _sizes(decision, settings), _assignors(settings, seen.group_id, name)
     held = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
-    made = rounds_of_tasks(decision, held, change, policy or decision.policy, assignors)
+    made = rounds_of_tasks(decision, held, change, name or decision.policy, assignors)
     imagined = []
     for i, one in enumerate(made):
-        warmups = int(one.decision.plan.warmup.sum())
+        warmups = int(one.decision.plan.target.warmup.sum())
         known = [sizes[task] for task in one.copies if task in sizes]
         state = {
             "restored": one.restored,
@@ -155,9 +149,12 @@ def _rounds_of_tasks(
             "warmups": warmups,
             "waits_for_probing": one.probing,
         }
-        picture = tasks_of(one.decision, made[i - 1].decision if i else decision)
+        picture = picture_of(one.decision, made[i - 1].decision if i else decision)
         imagined.append(Imagined(one.decision, picture, state))
     return imagined
+
+
+_ROUNDS: Mapping[str, Callable[..., list[Imagined]]] = {"consumer": _rounds, "streams": _rounds_of_tasks}
 
 
 def _task(text: str) -> "TaskId":

@@ -21,11 +21,12 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
 
-from bellwether_kafka.assignors.consumer import Decision, Policy, policy
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
+from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.coordinator.cli import Caption, decision_panel
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 from bellwether_kafka.coordinator.membership import STOCK_PROTOCOLS, MembershipConfig, State
-from bellwether_kafka.coordinator.planning import Planned
+from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.runtime import Observers, Outcome, Service
 from bellwether_kafka.coordinator.telemetry import configure_logs
 
@@ -70,7 +71,7 @@ class Flock:
     policy: Policy
     members: dict[str, Member] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    plans: list[Planned] = field(default_factory=list)
+    plans: list[PlannedRound[PartitionPlan]] = field(default_factory=list)
     shown: int = 0
 
     @property
@@ -92,9 +93,9 @@ class Flock:
     def name_of(self, member_id: str) -> str:
         return self.names.get(member_id, member_id)
 
-    def took_part(self, decision: Decision) -> bool:
+    def took_part(self, decision: Decision[PartitionPlan]) -> bool:
         """The decision was made for exactly the members that are alive."""
-        ids = {member.member_id for member in decision.group.members}
+        ids = {member.member_id for member in decision.plan.group.members}
         return ids == {member.member_id for member in self.members.values()}
 
 
@@ -114,7 +115,7 @@ class Stage:
             [flock.membership for flock in self.flocks],
             Policy(),
             policies={flock.group_id: flock.policy for flock in self.flocks},
-            observers=Observers(on_decision=(self._planned,)),
+            observers=Observers(on_consumer_decision=(self._planned,)),
             watch_interval_ms=1_000,
         )
 
@@ -191,7 +192,7 @@ class Stage:
         runners = self.service.runners.values()
         return len(runners) == len(self.flocks) and all(r.membership.state is State.STABLE for r in runners)
 
-    def _planned(self, planned: Planned) -> None:
+    def _planned(self, planned: PlannedRound[PartitionPlan]) -> None:
         group = planned.chosen.decision.raw.group_id
         next(flock for flock in self.flocks if flock.group_id == group).plans.append(planned)
 
@@ -251,7 +252,7 @@ class Stage:
                 str(sum(count == 1 for count in owners.values())),
                 str(len(decisions)),
                 str(sum(decision.moves.moved for decision in decisions)),
-                str(decisions[-1].score_after.cross_rack),
+                str(decisions[-1].plan.score_after.cross_rack),
                 f"{max(planned.timings.plan_s for planned in flock.plans) * 1000:.1f} ms",
             )
         self.console.print(table)

@@ -10,30 +10,33 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from bellwether_kafka.assignors.shared import IntArray, LongArray
-from bellwether_kafka.assignors.streams import CopyLag, StreamsDecision
+from bellwether_kafka.assignors.shared import CopyLag, Decision, IntArray, LongArray
+from bellwether_kafka.assignors.streams import Report, TaskPlan, report, short
 from bellwether_kafka.coordinator.cli import NOTHING, RACK_WIDTH, ROWS_MAX, Caption, ranges
-from bellwether_kafka.coordinator.planning import Report, report, short, streams_cause
+from bellwether_kafka.coordinator.planning import cause
 from bellwether_kafka.protocol.primitives import ProcessId
 
 
 def streams_panel(
-    previous: StreamsDecision | None, decision: StreamsDecision, caption: Caption, next_probe_at_ms: int | None = None
+    previous: Decision[TaskPlan] | None,
+    decision: Decision[TaskPlan],
+    caption: Caption,
+    next_probe_at_ms: int | None = None,
 ) -> RenderableType:
     """One round. `next_probe_at_ms` (epoch) is when we mean to probe, which may be earlier than Kafka's tick.
 
     `caption.name` turns a process id into what people call it.
     """
-    found = report(decision)
+    found = report(decision.plan)
     lines: list[RenderableType] = [
-        Text.assemble(("why   ", "dim"), streams_cause(previous, decision).sentence),
+        Text.assemble(("why   ", "dim"), cause(previous, decision).sentence),
         _table(decision, found, caption),
         _summary(decision, found, caption.took_ms),
     ]
     if found.withheld:
-        text = f"{ranges_of(decision, np.flatnonzero(decision.withheld))} wait for their former owner to let go"
+        text = f"{ranges_of(decision, np.flatnonzero(decision.plan.withheld))} wait for their former owner to let go"
         lines.append(Text.assemble(("later ", "dim"), (text, "yellow")))
-    at_ms = next_probe_at_ms if next_probe_at_ms is not None else found.probing_at_ms
+    at_ms = next_probe_at_ms if next_probe_at_ms is not None else decision.probing_at_ms
     if found.warmups and at_ms is not None:
         moment = time.strftime("%H:%M:%S", time.localtime(at_ms / 1000))
         lines.append(Text.assemble(("probe ", "dim"), f"at {moment}, for {len(found.warmups)} warm-ups"))
@@ -41,29 +44,30 @@ def streams_panel(
     return Panel(Group(*lines), title=caption.title, title_align="left", border_style="cyan", padding=(0, 1))
 
 
-def ranges_of(decision: StreamsDecision, tasks: IntArray | LongArray) -> str:
+def ranges_of(decision: Decision[TaskPlan], tasks: IntArray | LongArray) -> str:
     """Tasks in short: "0_0-3, 1_2"."""
-    table = decision.view.tasks
+    table = decision.plan.view.tasks
     by_subtopology: dict[int, list[int]] = {}
     for task in tasks.tolist():
         by_subtopology.setdefault(int(table.subtopology[task]), []).append(int(table.partition[task]))
     return ", ".join(f"{s}_{ranges(sorted(partitions))}" for s, partitions in sorted(by_subtopology.items()))
 
 
-def _table(decision: StreamsDecision, found: Report, caption: Caption) -> Table:
+def _table(decision: Decision[TaskPlan], found: Report, caption: Caption) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False, show_edge=False)
     table.add_column("process", overflow="fold")
     table.add_column("rack", max_width=RACK_WIDTH, overflow="fold")
     table.add_column("threads", justify="right", no_wrap=True)
     for heading in ("active", "change", "standby", "warming up"):
         table.add_column(heading, ratio=1, overflow="fold")
-    lags = {(lag.process_id, lag.task): lag for lag in decision.copy_lags()}
+    lags = {(lag.process_id, lag.task): lag for lag in decision.plan.copies}
     plan = decision.plan
     for row, process in enumerate(found.processes[:ROWS_MAX]):
-        mine, had = plan.active == row, decision.before == row
-        kept = plan.standby_process == row
+        mine, had = plan.target.active == row, decision.plan.before == row
+        kept = plan.target.standby_process == row
         warming = [
-            lags[process.process_id, decision.view.tasks.task_id(t)] for t in plan.standby_task[kept & plan.warmup]
+            lags[process.process_id, decision.plan.view.tasks.task_id(t)]
+            for t in plan.target.standby_task[kept & plan.target.warmup]
         ]
         table.add_row(
             _name(process.process_id, caption),
@@ -71,7 +75,7 @@ def _table(decision: StreamsDecision, found: Report, caption: Caption) -> Table:
             str(len(process.members)),
             ranges_of(decision, np.flatnonzero(mine)) or NOTHING,
             _change(ranges_of(decision, np.flatnonzero(mine & ~had)), ranges_of(decision, np.flatnonzero(had & ~mine))),
-            ranges_of(decision, np.sort(plan.standby_task[kept & ~plan.warmup])) or NOTHING,
+            ranges_of(decision, np.sort(plan.target.standby_task[kept & ~plan.target.warmup])) or NOTHING,
             "\n".join(map(_behind, warming)) or NOTHING,
         )
     if len(found.processes) > ROWS_MAX:
@@ -100,7 +104,7 @@ def _behind(copy: CopyLag) -> str:
     return f"{copy.task}: {lag}, {age}"
 
 
-def _summary(decision: StreamsDecision, found: Report, took_ms: float | None) -> Text:
+def _summary(decision: Decision[TaskPlan], found: Report, took_ms: float | None) -> Text:
     moved = decision.moves
     parts = [
         f"kept {moved.kept}, moved {moved.moved}, new {moved.new}",
@@ -111,7 +115,7 @@ def _summary(decision: StreamsDecision, found: Report, took_ms: float | None) ->
     if found.standby_lag is not None:
         age = "" if found.standby_lag_age_ms is None else f" ({found.standby_lag_age_ms / 1000:.0f} s ago)"
         parts.append(f"standby lag {found.standby_lag}{age}")
-    if not decision.lags_known:
+    if not decision.plan.lags_known:
         parts.append("lags unknown")
     if took_ms is not None:
         parts.append(f"{took_ms:.0f} ms")

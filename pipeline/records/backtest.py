@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, Decision, Load, Policy, crossing, decide
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, crossing, decide
 from bellwether_kafka.assignors.shared import (
     NOBODY,
     ClusterView,
+    Decision,
     IntArray,
     Memory,
     RawGroup,
@@ -127,15 +128,17 @@ class Replay:
         told = replace(said, owned_partitions=claims, generation_id=generation, user_data=None)
         return replace(member, metadata=told.encode())
 
-    def _remember(self, decision: Decision) -> None:
-        self._memory = decision.memory
+    def _remember(self, decision: Decision[PartitionPlan]) -> None:
+        self._memory = decision.plan.memory
         self._given = {
             member: (decision.raw.generation, ConsumerProtocolAssignment.decode(blob).partitions)
             for member, blob in decision.assignments
         }
 
-    def _outcome(self, snapshot: Record, decision: Decision, held: Memory, rounds: int, withheld: int) -> Outcome:
-        group, cluster, owner = decision.group, decision.cluster, decision.plan.owner
+    def _outcome(
+        self, snapshot: Record, decision: Decision[PartitionPlan], held: Memory, rounds: int, withheld: int
+    ) -> Outcome:
+        group, cluster, owner = decision.plan.group, decision.cluster, decision.plan.owner
         before = held.owner_in(cluster, [m.key for m in group.members])
         changed = moves(before, owner)
         eager = not self._policy.cooperative(decision.raw.protocol)
@@ -150,14 +153,14 @@ class Replay:
             rounds=rounds,
             moved=changed.moved,
             paused=_held(before) if eager else withheld,
-            cross_rack=decision.score_after.cross_rack,
+            cross_rack=decision.plan.score_after.cross_rack,
             cross_share=load.crossing(owner),
             cross_bytes_per_s=self._crossed(decision),
             imbalance=load.imbalance(owner),
         )
 
-    def _crossed(self, decision: Decision) -> float:
-        across = np.flatnonzero(crossing(decision.group, decision.cluster, decision.plan.owner)).tolist()
+    def _crossed(self, decision: Decision[PartitionPlan]) -> float:
+        across = np.flatnonzero(crossing(decision.plan.group, decision.cluster, decision.plan.owner)).tolist()
         return sum((self._weights.of.get(decision.cluster.name(flat), 0.0) for flat in across), 0.0)
 
 

@@ -122,7 +122,7 @@ def test_any_group_gets_a_valid_plan_or_a_reason(metadata: list[bytes], replicas
     assert inspect_stateful(decision, sent) == ()
     active = [t for _, blob in sent for t in StatefulAssignment.decode(_data(blob)).active]
     assert len(active) == len(set(active))
-    withheld = int(decision.withheld.sum())
+    withheld = int(decision.plan.withheld.sum())
     assert len(active) + withheld == max(COUNTS.values())
 
 

@@ -1,11 +1,14 @@
 """Rare turns of placing and judging: bounds on work that are reached, tables too large for the short way, groups of
 nothing. Each is compared with the ordinary way where there is one."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer import cost, decision, locality, whatif
+from bellwether_kafka.assignors.consumer import cost, locality, whatif
 from bellwether_kafka.assignors.consumer.cost import score, topic_spread
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.derived.racks import rack_matters
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
@@ -102,10 +105,12 @@ def test_members_can_be_sliced() -> None:
 
 
 def test_no_plan_that_is_valid_is_an_error_with_the_group_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision, "_findings", lambda *_: ("t-0 is nobody's",))
+    monkeypatch.setattr(
+        import_module("bellwether_kafka.assignors.consumer.decide"), "_findings", lambda *_: ("t-0 is nobody's",)
+    )
     blob = ConsumerProtocolSubscription(version=3, topics=("t",)).encode()
     raw = RawGroup("orders", 1, "range", (RawMember("m", None, blob),), frozenset())
-    refused = decision.decide(raw, cluster_of({"t": 2}), Memory.empty(), Policy("kafka"), 0)
+    refused = decide(raw, cluster_of({"t": 2}), Memory.empty(), Policy("kafka"), 0)
     assert refused == Refusal(RefusalCause.PLAN, "no valid plan for group orders: t-0 is nobody's")
 
 
@@ -170,7 +175,7 @@ def test_a_member_that_cannot_be_read_is_neither_a_model_nor_in_a_rack() -> None
     raw, _ = changed(raw, cluster, Change(without_racks=("az1",)))
     assert [member.member_id for member in raw.members] == ["odd", "us", "m"]
     last = rounds(raw, cluster, Memory.empty(), Policy("kafka"), 0)[-1]
-    assert {last.group.members[m].member_id for m in last.plan.owner} == {"m"}
+    assert {last.plan.group.members[m].member_id for m in last.plan.owner} == {"m"}
 
 
 def test_without_anybody_to_read_no_member_can_be_made() -> None:

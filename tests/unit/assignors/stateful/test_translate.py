@@ -1,13 +1,14 @@
 """What goes out to stateful members is read back before it leaves."""
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.stateful.translate import from_streams, inspect_stateful
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.stateful import StatefulAssignment, Task
 from tests.unit.assignors.streams.world import Thread, group, led
 
 
-def decision() -> StreamsDecision:
+def decision() -> Decision[TaskPlan]:
     return led(group(Thread("a", 1), Thread("b", 2)))
 
 

@@ -74,11 +74,11 @@ def test_a_known_thread_that_becomes_unreadable_keeps_its_tasks() -> None:
     first = led(group(A, B))
     a = A.after(first)
     for broken in (RawMember("b", None, b"junk"), B.after(first).with_user_data(GOOD[:20])):
-        second = led(group(a, broken, generation=2), memory=first.memory)
+        second = led(group(a, broken, generation=2), memory=first.plan.memory)
         assert tasks_text(second, "b") == "0_1 0_3 1_1 1_3"
         assert not second.followup
         assert "stays the thread that it was" in "".join(second.warnings)
-        third = led(group(A.after(second), broken, generation=3), memory=second.memory)
+        third = led(group(A.after(second), broken, generation=3), memory=second.plan.memory)
         assert tasks_text(third, "b") == "0_1 0_3 1_1 1_3"
 
 
@@ -112,12 +112,12 @@ def test_a_newcomer_with_named_topologies_beside_threads_that_are_led_gets_no_ta
     first = led(group(A))
     info = SubscriptionInfo(process_id=ProcessId(0, 9), task_offset_sums=((TaskId(0, 0, "top"), LATEST_OFFSET),))
     odd = Thread("x").with_user_data(info.encode())
-    second = led(group(A.after(first), odd, generation=2), memory=first.memory)
+    second = led(group(A.after(first), odd, generation=2), memory=first.plan.memory)
     assert sent(second, "x") == ((), AssignmentInfo())
     assert len(sent(second, "a")[0]) == 8
     assert "member x cannot be read (uses named topologies" in "".join(second.warnings)
     known = led(group(A, B))
-    step = refused(group(A.after(known), B.with_user_data(info.encode()), generation=2), memory=known.memory)
+    step = refused(group(A.after(known), B.with_user_data(info.encode()), generation=2), memory=known.plan.memory)
     assert (step.cause, "named topologies" in step.reason) == (RefusalCause.MEMBERS, True)
 
 
@@ -125,7 +125,7 @@ def test_contradictory_threads_of_one_process_are_a_warning() -> None:
     decision = led(
         group(Thread("a", 1, rack="r1", endpoint="h:9"), Thread("b", 1, rack="r2", endpoint="i:9", tags=(("k", "v"),)))
     )
-    (process,) = decision.view.processes
+    (process,) = decision.plan.view.processes
     assert (process.rack, str(process.endpoint)) == (None, "HostInfo(host='h', port=9)")
     assert "disagree on rack, tags or endpoint" in "".join(decision.warnings)
     # Shown maps without its own endpoint it would rejoin for ever.
@@ -144,7 +144,7 @@ def test_a_malformed_endpoint_is_left_out(endpoint: str) -> None:
 def test_hostile_sums_do_not_count() -> None:
     sums = {(1, 0): 2**63 - 1, (1, 1): -(2**63), (1, 2): -5, (99, 0): 1, (1, 99): 1, (0, 0): 7}
     decision = led(group(replace(A, sums=sums), B))
-    view = decision.view
+    view = decision.plan.view
     mine = view.report_lag[view.report_first[0] : view.report_first[1]].tolist()
     assert mine == [1000, 1000, 1000]
 
@@ -153,12 +153,12 @@ def test_claims_on_what_was_never_given_do_not_block_anybody() -> None:
     first = led(group(A, B))
     thief = replace(B.after(first), owned=A.after(first).owned + B.after(first).owned)
     plan = placed([1, 0, 1, 0, 1, 0, 1, 0])
-    second = led(group(A.after(first), thief, generation=2), memory=first.memory)
+    second = led(group(A.after(first), thief, generation=2), memory=first.plan.memory)
     assert not second.followup
     assert "claims partitions that it was never given" in "".join(second.warnings)
     # What it really has is still withheld from others.
-    third = led(group(A.after(first), thief, generation=2), memory=first.memory, assignors=always(plan))
-    assert third.withheld.all()
+    third = led(group(A.after(first), thief, generation=2), memory=first.plan.memory, assignors=always(plan))
+    assert third.plan.withheld.all()
 
 
 def test_claims_on_partitions_that_do_not_exist_are_dropped() -> None:
@@ -205,10 +205,10 @@ def test_a_newcomer_that_says_it_runs_tasks_is_not_believed() -> None:
     """One lie of one stranger made us step aside from an application that was led well."""
     first = led(group(A, B))
     liar = Thread("x", 9, sums={(7, 0): -2, (0, 0): -2, (1, 1): -2}, owned=(TopicPartition(REPARTITION, 0),))
-    second = led(group(A.after(first), B.after(first), liar, generation=2), memory=first.memory)
-    assert second.view.size == 3
+    second = led(group(A.after(first), B.after(first), liar, generation=2), memory=first.plan.memory)
+    assert second.plan.view.size == 3
     known = replace(A.after(first), sums={(7, 0): -2})
-    assert refused(group(known, B.after(first), generation=2), memory=first.memory).cause is RefusalCause.TOPOLOGY
+    assert refused(group(known, B.after(first), generation=2), memory=first.plan.memory).cause is RefusalCause.TOPOLOGY
 
 
 def test_swapped_subtopologies_are_noticed() -> None:
@@ -278,7 +278,7 @@ def test_an_unreadable_topic_keeps_the_size_that_memory_knows() -> None:
     first = led(group(A, B))
     here = cluster_of({t: n for t, n in SHOP_COUNTS.items() if t != "orders"})
     blind = replace(here, unreadable=frozenset({"orders"}))
-    second = led(group(A.after(first), B.after(first), generation=2), cluster=blind, memory=first.memory)
+    second = led(group(A.after(first), B.after(first), generation=2), cluster=blind, memory=first.plan.memory)
     assert second.moves.kept == 8
     step = refused(group(A, B), cluster=blind)
     assert (step.cause, "orders cannot be read" in step.reason) == (RefusalCause.TOPICS, True)
@@ -288,8 +288,8 @@ def test_a_changelog_that_cannot_be_read_costs_only_the_lags() -> None:
     here = cluster_of({"orders": 4, REPARTITION: 4})
     blind = replace(here, unreadable=frozenset({CHANGELOG}))
     decision = led(group(A, B), cluster=blind, ends=EndOffsets({}))
-    assert not decision.lags_known
-    assert not decision.view.tasks.changelog_racks_known
+    assert not decision.plan.lags_known
+    assert not decision.plan.view.tasks.changelog_racks_known
 
 
 @pytest.mark.parametrize(
@@ -304,10 +304,10 @@ def test_a_changelog_that_cannot_be_read_costs_only_the_lags() -> None:
 def test_without_end_offsets_the_fallback_decides(ends: EndOffsets) -> None:
     members = (replace(A, sums={(1, 0): -2, (1, 1): 500}, owned=(TopicPartition(REPARTITION, 0),)), B)
     decision = led(group(*members), ends=ends, assignors=always(placed([1] * 8)))
-    assert not decision.lags_known
+    assert not decision.plan.lags_known
     assert tasks_text(decision, "a") == "0_0 0_2 1_0 1_2"  # the fallback of these tests goes round robin
-    assert decision.view.report_lag.tolist() == [-2, UNKNOWN_OFFSET_SUM]
-    assert set(decision.view.tasks.end_sum.tolist()) == {UNKNOWN_OFFSET_SUM}
+    assert decision.plan.view.report_lag.tolist() == [-2, UNKNOWN_OFFSET_SUM]
+    assert set(decision.plan.view.tasks.end_sum.tolist()) == {UNKNOWN_OFFSET_SUM}
     assert "lags are not known" in "".join(decision.warnings)
 
 
@@ -370,7 +370,7 @@ def test_recalled_memory_knows_what_threads_had_when_they_joined() -> None:
     threads[0] = replace(threads[0], owned=(*threads[0].owned, *gone))
     described = [DescribedMember(t.member_id, None, t.raw.metadata, b"") for t in threads]
     owned = recall_streams(2, "stream", first.cluster, described).owned
-    assert owned.owner.tolist() == first.memory.plan.owner.tolist()
+    assert owned.owner.tolist() == first.plan.memory.plan.owner.tolist()
 
 
 def test_recalled_memory_knows_threads_and_what_they_hold() -> None:
@@ -392,9 +392,9 @@ def test_a_pattern_source_takes_the_topics_that_members_see() -> None:
     counts = {"t": 1, "in-a": 2, "in-b": 3}
     old, new = Thread("a", 1, ("in-a", "t")), Thread("b", 2, ("in-a", "in-b", "t"))
     decision = led(group(old, new), topology=topology, counts=counts)
-    assert decision.view.tasks.size == 4
+    assert decision.plan.view.tasks.size == 4
     gone = led(group(old, new), topology=topology, counts={"t": 1, "in-a": 2})
-    assert gone.view.tasks.size == 3
+    assert gone.plan.view.tasks.size == 3
 
 
 def test_a_topic_of_two_patterns_is_refused() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
-from bellwether_kafka.assignors.explain.explanation import explain_task
+from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
 from bellwether_kafka.assignors.shared.group import DescribedMember
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
@@ -81,14 +81,14 @@ def test_alternatives_say_what_racks_would_gain_and_lose() -> None:
     threads = (Thread("a", 1, rack="a"), Thread("b", 2, rack="b"), Thread("c", 3))
     cluster = cluster_of(SHOP_COUNTS, racks=("a", "b"))
     decision = led(group(*threads), cluster=cluster, assignors=always(placed([0, 0, 1, 1, 0, 1, 2, 2])))
-    told = [a.verdict for task in range(8) for a in explain_task(decision, task).alternatives]
+    told = [a.verdict for task in range(8) for a in explain(decision, task).alternatives]
     assert any("1 more partitions would be read from another rack" in verdict for verdict in told)
     assert any("1 fewer partitions would be read from another rack" in verdict for verdict in told)
 
 
 def test_alternatives_say_that_a_lag_is_not_known() -> None:
     decision = led(group(*TWO), ends=EndOffsets.failed("no answer"))
-    verdicts = [a.verdict for a in explain_task(decision, 4).alternatives if not a.chosen]
+    verdicts = [a.verdict for a in explain(decision, 4).alternatives if not a.chosen]
     assert verdicts == ["It has a lag that is not known."]
 
 
@@ -187,13 +187,13 @@ def test_members_that_cannot_be_read_are_left_out_of_what_would_come() -> None:
     odd = Thread("odd", 3).with_user_data(b"\0\0")
     decision = led(group(*TWO, odd), ends=EndOffsets({"shop-totals-changelog": np.zeros(4, dtype=np.int64)}))
     made = rounds_of_tasks(decision, {}, Change(), "kafka")
-    assert made[-1].decision.view.size == 2
+    assert made[-1].decision.plan.view.size == 2
     assert [r.restored for r in made] == [0] * len(made), "changelogs are empty"
 
 
 def test_what_would_come_may_be_that_nobody_leads() -> None:
     present, held = application("az1", "az2")
-    broken = replace(present, topology=replace(SHOP, undecided=("some-changelog",)))
+    broken = replace(present, plan=replace(present.plan, topology=replace(SHOP, undecided=("some-changelog",))))
     with pytest.raises(WhatIfError, match="It could not be led then: the topology does not say"):
         rounds_of_tasks(broken, held, Change(), "kafka")
 

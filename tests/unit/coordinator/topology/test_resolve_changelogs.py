@@ -49,7 +49,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 def held(*threads: Thread, topology: Topology = SHOP, counts: Mapping[str, int] = SHOP_COUNTS) -> StreamsMemory:
     """What is known of a group that runs all its tasks on these threads."""
-    return led(group(*threads), topology=topology, counts=dict(counts)).memory
+    return led(group(*threads), topology=topology, counts=dict(counts)).plan.memory
 
 
 def of_two(*threads: Thread, ends: Mapping[str, LongArray] = ENDS) -> Settled:
@@ -166,12 +166,12 @@ def test_one_process_is_led_all_the_same_and_what_it_says_later_is_kept() -> Non
         app = open_app()
         planned = await app.planner.plan(order(app, 1, A))
         decision = planned.chosen.decision
-        assert not decision.lags_known
-        assert (decision.plan.active == 0).all()
+        assert not decision.plan.lags_known
+        assert (decision.plan.target.active == 0).all()
         app.planner.delivered(1)
         assert app.known.topology is OPEN, "nothing has been said yet"
         planned = await app.planner.plan(order(app, 2, A.after(decision)))
-        assert planned.chosen.decision.lags_known
+        assert planned.chosen.decision.plan.lags_known
         app.planner.delivered(2)
         assert app.known.topology is not None
         assert app.known.topology.digest == SHOP.digest
@@ -216,8 +216,8 @@ def test_several_processes_are_led_where_every_way_gives_the_same_plan() -> None
         app = app_of_two({"app-s-changelog": 502, "app-r-changelog": 500})
         planned = await app.planner.plan(order(app, 1, *pair(499)))
         decision = planned.chosen.decision
-        assert decision.lags_known
-        assert decision.plan.active.tolist() == [0, 1, 0, 1], "everybody goes on with what runs there"
+        assert decision.plan.lags_known
+        assert decision.plan.target.active.tolist() == [0, 1, 0, 1], "everybody goes on with what runs there"
         app.planner.delivered(1)
         assert app.known.topology is not None
         assert app.known.topology.undecided == TWO.undecided, "it stays open, and is looked at again in each round"
@@ -253,7 +253,7 @@ def test_a_leader_may_be_removed_to_hear_what_it_reports() -> None:
 
     async def story() -> None:
         app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
-        assert (await app.planner.compare(order(app, -1, *pair(250)))).decision.view.size == 2
+        assert (await app.planner.compare(order(app, -1, *pair(250)))).decision.plan.view.size == 2
 
     run(story())
 

@@ -1,18 +1,17 @@
 """The pure function of the leader: the bytes of a JoinGroup answer in, the bytes of a SyncGroup request out.
 
-Everything that shows a decision (log line, event, dry run, replay) is a projection of the `Decision` returned here.
+It never raises: where no valid plan can be sent, the answer is a Refusal with its reason.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.chain import PlacementStage, Problem, run
 from bellwether_kafka.assignors.consumer.cooperative import withhold
-from bellwether_kafka.assignors.consumer.cost import Score, score
 from bellwether_kafka.assignors.consumer.derived import current_owner
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import (
@@ -20,15 +19,14 @@ from bellwether_kafka.assignors.consumer.views import (
     decode_group,
     decoded_cluster,
     group_view,
-    static_digests,
 )
 from bellwether_kafka.assignors.shared import (
     NO_RACK,
     ClusterView,
+    Decision,
     GroupView,
     IntArray,
     Memory,
-    Moves,
     Plan,
     RawGroup,
     Refusal,
@@ -37,7 +35,6 @@ from bellwether_kafka.assignors.shared import (
     StageReport,
     UnknownNameError,
     freeze,
-    moves,
 )
 from bellwether_kafka.protocol.bulk import write_assignments
 from bellwether_kafka.protocol.messages import STICKY, encode_sticky_user_data
@@ -48,62 +45,9 @@ _HIGHEST_SARAMA_VERSION = 2
 _LISTED = 5
 
 
-@dataclass(frozen=True, eq=False)  # no slots: what only people and later rounds want is made when it is asked for
-class Decision:
-    """Everything about one round. `before` and `owner` are owner arrays of `group` and `cluster`, where `cluster` may
-    hold more than the view given: unreadable topics at the size that is remembered.
-
-    `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `followup`: something
-    is withheld, so another round must follow. `echoes` is the userData written into assignments, by member.
-    """
-
-    raw: RawGroup
-    cluster: ClusterView
-    policy: str
-    decided_at_ms: int
-    seed: int
-    group: GroupView
-    before: IntArray
-    plan: Plan
-    assignments: tuple[tuple[str, bytes], ...]
-    stages: tuple[StageReport, ...]
-    warnings: tuple[str, ...]
-    echoes: Mapping[int, bytes]
-
-    @property
-    def followup(self) -> bool:
-        return bool(self.plan.withheld.any())
-
-    @cached_property
-    def score_before(self) -> Score:
-        return score(self.group, self.cluster, self.before)
-
-    @cached_property
-    def score_after(self) -> Score:
-        """Of the target: what is withheld counts as if its new owner had it."""
-        return score(self.group, self.cluster, self.plan.owner)
-
-    @cached_property
-    def moves(self) -> Moves:
-        return moves(self.before, self.plan.owner)
-
-    @cached_property
-    def memory(self) -> Memory:
-        """To be remembered once SyncGroup has succeeded, not before."""
-        group = self.group
-        return Memory.of(
-            self.raw.generation,
-            self.cluster,
-            self.plan.sent,
-            group.members,
-            digests=static_digests(self.raw.others),
-            echoes={group.members[m].key: data for m, data in self.echoes.items()},
-        )
-
-
 def decide(
     raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0
-) -> Decision | Refusal:
+) -> Decision[PartitionPlan] | Refusal:
     """Decides one round. Pure: equal arguments give equal answers. Never raises."""
     try:
         return _decide(raw, cluster, memory, policy, now_ms, seed)
@@ -113,7 +57,9 @@ def decide(
         return Refusal(RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}")
 
 
-def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int) -> Decision:
+def _decide(
+    raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int
+) -> Decision[PartitionPlan]:
     decoded = decode_group(raw)
     cluster = decoded_cluster(decoded, seen, memory)
     group = group_view(decoded, cluster, memory, cooperative=policy.cooperative(raw.protocol))
@@ -126,17 +72,13 @@ def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, no
     echoes = _echoes(decoded, group, cluster, sent, memory)
     return Decision(
         raw=raw,
-        cluster=cluster,
         policy=policy.name,
         decided_at_ms=now_ms,
         seed=seed,
-        group=group,
-        before=before,
-        plan=plan,
+        plan=PartitionPlan(group, cluster, before, plan, decoded.members, echoes),
         assignments=_encode(raw, cluster, group, sent, echoes),
         stages=stages,
         warnings=(*trouble, *_warnings(decoded, group, seen)),
-        echoes=echoes,
     )
 
 

@@ -4,18 +4,17 @@ thread, or in the solver's process: arguments and result are values that survive
 
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.shared import ClusterView, RawGroup, Refusal, RefusalCause, RefusalError
-from bellwether_kafka.assignors.streams import Assignors, StreamsDecision, decide_streams, without_host_maps
+from bellwether_kafka.assignors.shared import ClusterView, Decision, RawGroup, Refusal, RefusalCause, RefusalError
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan, decide_streams, without_host_maps
 from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, Topology
 from bellwether_kafka.assignors.streams.members import StreamsMemory, decode_streams, gather
 from bellwether_kafka.coordinator.planning.attestation import Arrivals, distrust
-from bellwether_kafka.coordinator.planning.guard import oversized
-from bellwether_kafka.coordinator.planning.guard_streams import inspect_streams
+from bellwether_kafka.coordinator.planning.group_kind import Proposal
+from bellwether_kafka.coordinator.planning.guard import inspect, oversized
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.topology import settle
 
 _LISTED = 5
-MadeTasks = tuple[StreamsDecision, tuple[str, ...], Arrivals]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class TaskRequest:
     dry: bool = False
 
 
-def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
+def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
     """The plan, the guard's findings, and the arrivals to remember if it is sent.
 
     Raises RefusalError, a final one where no other plan would do.
@@ -70,10 +69,11 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
         raise RefusalError(RefusalCause.TOPOLOGY, _untold(asked.world.topology.undecided))
     for finding in oversized(world.raw, decision.assignments, asked.message_bytes_max):
         decision = without_host_maps(decision, finding) or decision
-    return decision, inspect_streams(world.raw, decision, message_bytes_max=asked.message_bytes_max), arrived
+    findings = inspect(world.raw, decision, message_bytes_max=asked.message_bytes_max)
+    return Proposal(decision, findings, arrived)
 
 
-def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> StreamsDecision:
+def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> Decision[TaskPlan]:
     config = asked.config
     decision = decide_streams(
         world.raw,
