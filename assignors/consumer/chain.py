@@ -1,5 +1,5 @@
 """A policy is a chain of stages. Hard stages must hold; soft ones may only improve, and never at the cost of what
-a stage before them reached (DESIGN: the chain).
+a stage before them reached (ARCHITECTURE.md#chains-of-stages).
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 The JVM's general path believes a stale claim and hands a partition over while a newer owner still consumes it. Here a
 claim that a newer generation beats does not count as ownership of the one who gains, but every claim counts as
-something that has to be revoked first (consumer-protocol reference §3.6).
+something that has to be revoked first (docs/reference/assignors.md#cooperative-rebalancing).
 """
 
 import numpy as np

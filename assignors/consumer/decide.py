@@ -40,7 +40,7 @@ from bellwether_kafka.protocol.bulk import write_assignments
 from bellwether_kafka.protocol.messages import STICKY, encode_sticky_user_data
 
 ASSIGNMENT_VERSION = 1
-# sarama never writes a subscription above this version (reference §2.6).
+# sarama never writes a subscription above this version (docs/reference/client-quirks.md#what-each-client-writes).
 _HIGHEST_SARAMA_VERSION = 2
 _LISTED = 5
 
@@ -114,7 +114,7 @@ def _finish(problem: Problem, plan: Plan) -> Plan:
 
 def _holds_claims(group: GroupView) -> bool:
     """Whether claims are partitions consumed now: an owned list is, in any protocol (members that revoke first send an
-    empty one, reference §3.6); the userData of the eager "sticky" is history."""
+    empty one); the userData of the eager "sticky" is history (docs/reference/wire-formats.md#claims-of-a-member)."""
     return group.protocol != STICKY
 
 
@@ -138,7 +138,8 @@ def _encode(
 def _echoes(
     decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sent: IntArray, memory: Memory
 ) -> dict[int, bytes]:
-    """userData by member, only for sarama's "sticky": its last assignment comes from nowhere else (reference §2.6)."""
+    """userData by member, only for sarama's "sticky": its last assignment comes from nowhere else
+    (docs/reference/client-quirks.md#sarama)."""
     if group.protocol != STICKY:
         return {}
     columns = decoded.columns

@@ -7,11 +7,23 @@ Costs are lexicographic: first partitions without a replica in the owner's rack,
 """
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.derived import subscriptions, topic_classes
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    NOBODY,
+    BoolArray,
+    ClusterView,
+    GroupView,
+    IntArray,
+    LongArray,
+    loops,
+    ordinals,
+    relaxations,
+)
 
 # Beyond this many (rack, subscription) nodes the plan stays as it is: cycles would be searched for too long.
 MAX_NODES = 96
@@ -21,7 +33,7 @@ _FAR = np.int64(1) << 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Network:
+class _Collapsed:
     """`node[m]` of every member; `held` flat partitions with their class `of`; `origin` node and `cost` per class."""
 
     node: LongArray
@@ -40,15 +52,15 @@ def improve(group: GroupView, cluster: ClusterView, owner: IntArray, before: Int
     nodes, node = np.unique(np.stack([group.rack, group.topic_set], axis=1), axis=0, return_inverse=True)
     if not len(held) or not 2 <= len(nodes) <= MAX_NODES:
         return owner
-    network = _network(group, cluster, nodes, node.reshape(-1), held, owner, before)
-    classes = np.arange(len(network.cost))
-    flow = np.zeros(network.cost.shape, dtype=np.int64)
-    flow[classes, network.origin] = np.bincount(network.of)
-    _cancel(network.cost, flow)
-    return _deal(network, owner, flow)
+    collapsed = _collapse(group, cluster, nodes, node.reshape(-1), held, owner, before)
+    classes = np.arange(len(collapsed.cost))
+    flow = np.zeros(collapsed.cost.shape, dtype=np.int64)
+    flow[classes, collapsed.origin] = np.bincount(collapsed.of)
+    _cancel(collapsed.cost, flow)
+    return _deal(collapsed, owner, flow)
 
 
-def _network(
+def _collapse(
     group: GroupView,
     cluster: ClusterView,
     nodes: IntArray,
@@ -56,7 +68,7 @@ def _network(
     held: LongArray,
     owner: IntArray,
     before: IntArray,
-) -> _Network:
+) -> _Collapsed:
     """Collapses members to nodes (rows of `nodes`: rack, subscription) and the partitions `held` to classes."""
     subscribers = topic_classes(group, len(cluster.topics)).of
     parts = (
@@ -73,7 +85,7 @@ def _network(
     allowed = subscriptions(group, len(cluster.topics))[nodes[:, 1]][:, sample[of_class]].T
     cost = np.where(_crossing(cluster, nodes[:, 0])[signature], np.int64(len(held) + 1), np.int64(0))
     cost += (np.arange(len(nodes)) != origin[:, None]) & (loose == 0)[:, None]
-    return _Network(node, held, of.reshape(-1), origin.astype(np.int64), np.where(allowed, cost, _FAR))
+    return _Collapsed(node, held, of.reshape(-1), origin.astype(np.int64), np.where(allowed, cost, _FAR))
 
 
 def _crossing(cluster: ClusterView, racks: IntArray) -> BoolArray:
@@ -112,42 +124,33 @@ def _cancel(cost: LongArray, flow: LongArray) -> None:
 
 
 def _negative_cycle(gain: LongArray) -> list[int]:
-    """The nodes of one negative cycle in order, empty if there is none (Bellman-Ford from everywhere at once)."""
+    """The nodes of one negative cycle in order, empty if there is none."""
     size = len(gain)
-    distance = np.zeros(size, dtype=np.int64)
-    parent = np.full(size, NOBODY, dtype=np.int64)
-    changed: LongArray = np.zeros(0, dtype=np.int64)
-    for _ in range(size):
+
+    def relax(distance: IntArray | LongArray) -> tuple[LongArray, LongArray]:
         reach = distance[:, None] + gain
         via = reach.argmin(axis=0)
-        nearest = reach[via, np.arange(size)]
-        changed = np.flatnonzero(nearest < distance)
-        if not len(changed):
-            return []
-        distance[changed] = nearest[changed]
-        parent[changed] = via[changed]
-    here = int(changed[0])
-    for _ in range(size):
-        here = int(parent[here])
-    cycle = [here]
-    at = int(parent[here])
-    while at != here:
-        cycle.append(at)
-        at = int(parent[at])
-    return cycle[::-1]
+        return reach[via, np.arange(size)], via
+
+    rounds = islice(relaxations(relax, np.zeros(size, dtype=np.int64)), size - 1, None)
+    for parent, cheaper in rounds:  # what still becomes cheaper after so many rounds is behind a negative cycle
+        here = int(cheaper[0])
+        for _ in range(size):
+            here = int(parent[here])
+        return next(loop[::-1] for loop in loops(parent) if here in loop)
+    return []
 
 
-def _deal(network: _Network, owner: IntArray, flow: LongArray) -> IntArray:
+def _deal(collapsed: _Collapsed, owner: IntArray, flow: LongArray) -> IntArray:
     """Turns the flow into owners: what leaves a node gives up its place, what arrives takes the places in order."""
     classes = np.arange(len(flow))
-    order = np.argsort(network.of, kind="stable")
-    size = np.bincount(network.of)
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
-    leaving = network.held[order[rank >= np.repeat(flow[classes, network.origin], size)]]
+    order = np.argsort(collapsed.of, kind="stable")
+    size = np.bincount(collapsed.of)
+    leaving = collapsed.held[order[ordinals(size) >= np.repeat(flow[classes, collapsed.origin], size)]]
     away = flow.copy()
-    away[classes, network.origin] = 0
+    away[classes, collapsed.origin] = 0
     target = np.repeat(np.tile(np.arange(flow.shape[1]), len(flow)), away.reshape(-1))
-    places = network.node[owner[leaving]]
+    places = collapsed.node[owner[leaving]]
     result = owner.copy()
     for destination in np.unique(target):
         result[np.sort(leaving[target == destination])] = owner[np.sort(leaving[places == destination])]

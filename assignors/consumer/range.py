@@ -1,6 +1,6 @@
 """The range assignor: per topic contiguous shares, co-partitioned topics alike, then rack locality where it is free.
 
-Semantics are Java's RangeAssignor (KIP-881, consumer-protocol reference §3.2). Topics that share subscribers and
+Semantics are Java's RangeAssignor (KIP-881, docs/reference/assignors.md#range). Topics that share subscribers and
 partition count get one and the same pattern, so it is computed once and written to all of them.
 """
 

@@ -53,8 +53,8 @@ def misplaced(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[
 def contested(group: GroupView, owner: IntArray) -> tuple[BoolArray, BoolArray]:
     """(partitions that the owner must not get yet, partitions that somebody other than the owner claims).
 
-    A claim of the owner counts only if it is newer than every other claim: a stale one is not ownership (reference
-    §3.6), and two of the same generation are two consumers.
+    A claim of the owner counts only if it is newer than every other claim: a stale one is not ownership
+    (docs/reference/assignors.md#cooperative-rebalancing), and two of the same generation are two consumers.
     """
     claimant, flats = claimants(group), group.claims
     other = owner[flats] != claimant

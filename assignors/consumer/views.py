@@ -27,6 +27,7 @@ from bellwether_kafka.assignors.shared import (
     digest,
     extended,
     known_cluster,
+    starts,
 )
 from bellwether_kafka.protocol.bulk import (
     ClaimColumns,
@@ -65,8 +66,8 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
     """The group of this round in the coordinates of `cluster`.
 
     `cooperative`: members of this protocol keep consuming while they rebalance. Then a member that did not come back
-    itself (static, same id, same bytes as last time; reference §4.2) or whose bytes are unreadable is taken to consume
-    what was last delivered to it, whatever its bytes say.
+    itself (static, same id, same bytes as last time; docs/reference/broker-behaviour.md#states) or whose bytes are
+    unreadable is taken to consume what was last delivered to it, whatever its bytes say.
     """
     raw, columns = decoded.raw, decoded.columns
     degraded = [(m, memory.find(decoded.members[m].key)) for m in sorted(columns.errors)]
@@ -81,9 +82,6 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         silent = _silent(decoded, memory)
         member, flats = _from_memory(silent, remembered, member, flats)
         generation[silent] = memory.generation
-    first = np.zeros(len(members) + 1, dtype=np.int64)
-    if len(member):
-        np.cumsum(np.bincount(member, minlength=len(members)), out=first[1:])
     return GroupView(
         group_id=raw.group_id,
         generation=raw.generation,
@@ -93,7 +91,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         topic_set=topic_set,
         rack=_rack_codes(members.racks, cluster),
         claims=flats.astype(np.int32),
-        claims_first=first,
+        claims_first=starts(member, len(members)),
         claim_generation=generation,
         remembered=remembered,
         by_id=members.by_id,
@@ -102,7 +100,8 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
 
 
 def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[DescribedMember]) -> Memory:
-    """Memory rebuilt from DescribeGroups of a stable group: what a leader that just came can know (reference §2.8)."""
+    """Memory rebuilt from DescribeGroups of a stable group: what a leader that has just come can know
+    (docs/reference/wire-formats.md#claims-of-a-member)."""
     members = tuple(RawMember(d.member_id, d.instance_id, d.metadata) for d in described)
     decoded = decode_group(RawGroup("", generation, protocol, members))
     given = read_assignments([d.assignment for d in described])
@@ -165,7 +164,8 @@ def _topic_sets(
 def _clean(
     claims: ClaimColumns, cluster: ClusterView, topic_sets: tuple[IntArray, ...], topic_set: IntArray
 ) -> tuple[LongArray, LongArray]:
-    """(member, flat partition) of the claims that make sense, sorted, each once (reference §2.8 (3))."""
+    """(member, flat partition) of the plausible claims, sorted, each once (rule 3 of
+    docs/reference/wire-formats.md#claims-of-a-member)."""
     nothing: LongArray = np.zeros(0, dtype=np.int64)
     if not len(claims.member) or not len(cluster.topics):
         return nothing, nothing

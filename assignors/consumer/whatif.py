@@ -19,6 +19,7 @@ from bellwether_kafka.assignors.shared import (
     RawMember,
     Refusal,
     WhatIfError,
+    offsets,
 )
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
@@ -122,12 +123,10 @@ def _grown(cluster: ClusterView, topics: Mapping[str, int]) -> ClusterView:
         if total < cluster.counts[cluster.index[name]]:
             raise WhatIfError(f"Topic {name} has {cluster.counts[cluster.index[name]]} partitions; Kafka removes none.")
     counts = np.array([topics.get(t, int(c)) for t, c in zip(cluster.topics, cluster.counts, strict=True)], np.int32)
-    first = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=first[1:])
     return replace(
         cluster,
         counts=counts,
-        first=first,
+        first=offsets(counts),
         signature=_stretched(cluster, cluster.signature, counts),
         leader_rack=_stretched(cluster, cluster.leader_rack, counts),
     )

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Decision, GroupPlan, IntArray, Weights
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    NOBODY,
+    ClusterView,
+    Decision,
+    GroupPlan,
+    IntArray,
+    Weights,
+    look_up,
+)
 
 GIGABYTE = 1e9
 HOUR_S = 3600
@@ -48,9 +57,8 @@ def traffic_of(
 ) -> Traffic:
     """Of the target, or of what is `present` when the decision is made."""
     plan = decision.plan
-    of_item = np.append(plan.before if present else plan.owner, NOBODY)
-    racks = [owner.rack for owner in plan.owners]
-    return traffic(plan.cluster, of_item[plan.item_of], racks, weights, follower_fetching)
+    owner = look_up(plan.before if present else plan.owner, plan.item_of, NOBODY)
+    return traffic(plan.cluster, owner, [one.rack for one in plan.owners], weights, follower_fetching)
 
 
 def traffic(

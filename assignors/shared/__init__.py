@@ -1,6 +1,15 @@
 """What every kind of group needs: views, memory, stage reports, rules, weights, and the min-cost flow."""
 
-from bellwether_kafka.assignors.shared.arrays import among, distinct, starts
+from bellwether_kafka.assignors.shared.arrays import (
+    Ragged,
+    among,
+    distinct,
+    look_up,
+    offsets,
+    ordinals,
+    starts,
+    task_code,
+)
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
 from bellwether_kafka.assignors.shared.decision import (
     Alternative,
@@ -17,6 +26,7 @@ from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, fr
 from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup, RawMember
 from bellwether_kafka.assignors.shared.load_balance import Balancer, FloatArray, Rules, Terms, excess
 from bellwether_kafka.assignors.shared.memory import Memory, digest
+from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.model import (
     FOREIGN_RACK,
     NO_GENERATION,
@@ -32,6 +42,7 @@ from bellwether_kafka.assignors.shared.model import (
     Plan,
 )
 from bellwether_kafka.assignors.shared.moves import Moves, moves
+from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
 from bellwether_kafka.assignors.shared.numbering import numbered
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError, _listed, load_plugins
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
@@ -65,8 +76,10 @@ __all__ = [
     "Members",
     "Memory",
     "Moves",
+    "Network",
     "Owner",
     "Plan",
+    "Ragged",
     "RawGroup",
     "RawMember",
     "Refusal",
@@ -93,9 +106,15 @@ __all__ = [
     "heaviest",
     "known_cluster",
     "load_plugins",
+    "look_up",
+    "loops",
     "moves",
     "no_clock",
     "numbered",
+    "offsets",
     "optimise",
+    "ordinals",
+    "relaxations",
     "starts",
+    "task_code",
 ]

@@ -1,4 +1,4 @@
-"""Cheapest placement of tasks on processes in racks, as minimum-cost flow on classes of tasks (DESIGN: speed).
+"""Cheapest placement of tasks on processes in racks, as minimum-cost flow on classes of tasks.
 
 A task's cost on a process depends on the process's rack and on whether the process holds the task in the placement to
 improve. Two steps follow, both exact:

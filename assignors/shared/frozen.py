@@ -1,4 +1,5 @@
-"""Topics whose metadata could not be read: they are not gone, so their assignment is frozen (reference §5.3).
+"""Topics whose metadata could not be read: they are not gone, so their assignment is frozen
+(docs/reference/reliability.md#duties-of-a-leader).
 
 A refused or failed read (an ACL, a broker that is down) must never strip a topic of its owners, and a partition count
 that such a topic had once never shrinks.
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.arrays import offsets
 from bellwether_kafka.assignors.shared.memory import Memory, translate
 from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY, ClusterView, IntArray
 from bellwether_kafka.protocol.bulk import AssignmentColumns, ClaimColumns
@@ -41,8 +43,7 @@ def extended(cluster: ClusterView, sizes: Mapping[str, int]) -> ClusterView:
     counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True)) | grown
     topics = tuple(sorted(counts))
     count = np.array([counts[t] for t in topics], dtype=np.int32)
-    first = np.zeros(len(topics) + 1, dtype=np.int64)
-    np.cumsum(count, out=first[1:])
+    first = offsets(count)
     nowhere = np.zeros((1, len(cluster.racks)), dtype=np.bool_)
     bare = ClusterView(
         topics=topics,

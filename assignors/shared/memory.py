@@ -1,7 +1,8 @@
 """What the leader remembers of the plan that it last delivered, and how that reads in a new round.
 
 Memory is the only history of members that claim nothing (range and round robin members, restarted static members, most
-Python clients), and it beats claims of its own generation and older ones (consumer-protocol reference §2.8).
+Python clients), and it beats claims of its own generation and older ones
+(docs/reference/wire-formats.md#claims-of-a-member).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

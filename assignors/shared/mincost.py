@@ -65,6 +65,16 @@ class Network:
             self._push()
         return True
 
+    def saturate(self) -> None:
+        """Routes as much excess as there is room for, costs left aside: always along the fewest arcs, back as well as
+        forth (Dinic)."""
+        self._cost = [1] * len(self._head)
+        while True:
+            self.potential = [0] * len(self.excess)
+            if not self._search():
+                return
+            self._push()
+
     def _search(self) -> bool:
         """Dijkstra from all nodes with excess to the nearest that takes flow; makes the shortest paths there cost 0."""
         arcs, head, room, cost, excess, potential = (

@@ -1,7 +1,7 @@
 """The frozen views that assignors read and the plan that they return.
 
 Everything heavy is a dense integer array, so that a million partitions cost array operations and not objects
-(DESIGN: speed). Coordinates:
+(ARCHITECTURE.md#dense-views). Coordinates:
 
 * topic index: position in `ClusterView.topics` (sorted by name);
 * flat partition: `ClusterView.first[topic] + partition`, 0 <= flat < partitions in total;
@@ -131,7 +131,8 @@ class ClusterView:
 class MemberView(NamedTuple):
     """One member as the leader sees it.
 
-    `generation` is the one generation of its claims (consumer-protocol reference §2.8), NO_GENERATION if unknown.
+    `generation` is the one generation of its claims (docs/reference/wire-formats.md#claims-of-a-member),
+    NO_GENERATION if unknown.
     `degraded` says why its bytes could not be used (None = fine).
     """
 

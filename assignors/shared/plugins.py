@@ -1,6 +1,7 @@
 """Plug-ins by name, from the entry-point group `bellwether.assignors`."""
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 
 PLUGIN_GROUP = "bellwether.assignors"
 
@@ -14,8 +15,6 @@ def load_plugins(names: Sequence[str]) -> dict[str, object]:
 
     Nothing that is not named is imported. Raises UnknownNameError.
     """
-    from importlib.metadata import entry_points
-
     found = {point.name: point for point in entry_points(group=PLUGIN_GROUP)}
     loaded: dict[str, object] = {}
     for name in names:

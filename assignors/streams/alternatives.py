@@ -24,10 +24,11 @@ def lag_of(plan: "TaskPlan", task: int, process: int) -> int:
     """What this process would have to restore of the task, in records, or one of Kafka's two sentinels. What is only
     remembered counts as almost nothing."""
     view = plan.view
-    first, last = int(view.report_first[process]), int(view.report_first[process + 1])
-    at = first + int(np.searchsorted(view.report_task[first:last], task))
-    reported = at < last and int(view.report_task[at]) == task
-    return int(view.report_lag[at]) if reported else int(view.tasks.end_sum[task])
+    reported = view.report[process]
+    at = int(np.searchsorted(reported, task))
+    if at < len(reported) and reported[at] == task:
+        return int(view.report_lag[view.report.span(process)][at])
+    return int(view.tasks.end_sum[task])
 
 
 def _alternative(plan: "TaskPlan", task: int, process: int, held: LongArray, now: int) -> Alternative:
@@ -67,10 +68,9 @@ def _verdict(plan: "TaskPlan", task: int, process: int, cross: int) -> str:
 
 
 def _hides(plan: "TaskPlan", task: int, process: int) -> bool:
-    """Whether the report of this process is remembered and not made (`hidden_state`)."""
-    view = plan.view
-    mine = slice(int(view.report_first[process]), int(view.report_first[process + 1]))
-    return len(view.recalled) > 0 and bool((view.recalled[mine] & (view.report_task[mine] == task)).any())
+    """Whether the report of this process is remembered and not made."""
+    hidden, report = plan.view.report_hidden, plan.view.report
+    return len(hidden) > 0 and bool((hidden[report.span(process)] & (report[process] == task)).any())
 
 
 def _remote(plan: "TaskPlan", task: int, process: int) -> int:

@@ -21,6 +21,9 @@ from bellwether_kafka.assignors.shared import (
     RefusalCause,
     RefusalError,
     among,
+    look_up,
+    offsets,
+    task_code,
 )
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
@@ -35,13 +38,13 @@ from bellwether_kafka.assignors.streams.application import (
 )
 from bellwether_kafka.assignors.streams.members import (
     SHUTDOWN_REQUESTED,
-    DatedView,
     DecodedStreams,
+    HiddenState,
     Homes,
     ProcessMap,
-    Recalled,
     StreamsMemory,
     ThreadClaims,
+    TimestampedView,
     asks_again_at_ms,
     check_members,
     check_standbys,
@@ -53,21 +56,20 @@ from bellwether_kafka.assignors.streams.members import (
     gather,
     held_after,
     home_of,
-    keep_promises,
     known_cluster,
     known_homes,
     member_warnings,
     read_claims,
     read_reports,
-    recall,
     state_warnings,
     streams_view,
-    with_recalled,
+    use_hidden_state,
     withheld,
 )
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
 from bellwether_kafka.assignors.streams.sending import (
+    HostMaps,
     Outgoing,
     deadlines,
     encode_assignments,
@@ -93,7 +95,7 @@ class Assignors:
 
     `copes` with unknown lags: a custom assignor is asked even then, as in Java; the stock policies need lags. Processes
     that went less than `affinity_ms` ago are remembered with their tasks. `durable` stores survive the restart of their
-    process, up to what a crash loses of them (see `recalled`).
+    process, up to what a crash loses of them (see `hidden_state`).
     """
 
     assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
@@ -131,12 +133,19 @@ class _Round:
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Past:
-    """What of former rounds goes on: into this one, and into the memory of it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Inputs:
+    """What a round is decided from, and what of former rounds goes on into its memory."""
 
+    tasks: TaskMap
+    claims: ThreadClaims
+    seen: TimestampedView
     homes: Homes = field(default_factory=dict)
-    recalled: Recalled | None = None
+    hidden: HiddenState | None = None
+
+    @property
+    def view(self) -> StreamsView:
+        return self.seen.view
 
 
 def decide_streams(
@@ -186,33 +195,33 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
         raise RefusalError(
             RefusalCause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}"
         )
-    dated = streams_view(decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
-    recalled, promised_to = None, dated.view.home
-    if trouble is None and work.policy == STREAMS_HA:
-        recalled = recall(memory, decoded, process_map, dated.view, tasks, work.now_ms, durable=work.assignors.durable)
-        view, promised_to = keep_promises(dated.view, recalled, work.configs.acceptable_recovery_lag)
-        dated = _with_recalled(work, replace(dated, view=view), recalled)
-    homes = known_homes(memory, tasks, process_map, work.now_ms, work.assignors.affinity_ms)
-    home, homes = home_of(dated.view, homes)
-    if recalled is not None:
-        home = np.where(home == NOBODY, recalled.home, home)
-        home = np.where(home == NOBODY, recalled.lost, home)
-        home = np.where(promised_to == NOBODY, home, promised_to)
-    dated = replace(dated, view=replace(dated.view, home=home))
-    work.warnings.extend((*dated.warnings, *state_warnings(claims, decoded, trouble)))
-    plan = _plan(work, dated.view)
-    threads = _threads(work, dated.view, plan)
-    return _sent(work, tasks, claims, dated, plan, threads, _Past(homes, recalled))
+    found = streams_view(decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
+    inputs = _with_former_rounds(work, _Inputs(tasks, claims, found))
+    work.warnings.extend((*found.warnings, *state_warnings(claims, decoded, trouble)))
+    plan = _plan(work, inputs.view)
+    return _sent(work, inputs, plan, _threads(work, inputs.view, plan))
 
 
-def _with_recalled(work: _Round, dated: DatedView, recalled: Recalled) -> DatedView:
-    """With what restarted processes hide, as far as is remembered."""
-    if not len(recalled.hidden):
-        return dated
-    view, place = with_recalled(dated.view, recalled, work.configs.acceptable_recovery_lag)
-    at_ms = np.full(len(view.report_task), work.now_ms, dtype=np.int64)
-    at_ms[place] = dated.report_at_ms
-    return replace(dated, view=view, report_at_ms=at_ms)
+def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
+    """With what former rounds tell: state that restarted processes hide, and where tasks shall go back to."""
+    seen, hidden = inputs.seen, None
+    if inputs.view.lags_known and work.policy == STREAMS_HA:
+        acceptable_lag, durable = work.configs.acceptable_recovery_lag, work.assignors.durable
+        seen, hidden = use_hidden_state(
+            seen,
+            work.memory,
+            work.decoded,
+            work.process_map,
+            inputs.tasks,
+            work.now_ms,
+            acceptable_lag,
+            durable=durable,
+        )
+    homes = known_homes(work.memory, inputs.tasks, work.process_map, work.now_ms, work.assignors.affinity_ms)
+    home, homes = home_of(seen.view, homes)
+    if hidden is not None:
+        home = hidden.homes(home)
+    return replace(inputs, seen=replace(seen, view=replace(seen.view, home=home)), homes=homes, hidden=hidden)
 
 
 def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
@@ -241,40 +250,29 @@ def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     return threads
 
 
-def _sent(
-    work: _Round,
-    tasks: TaskMap,
-    claims: ThreadClaims,
-    dated: DatedView,
-    plan: StreamsPlan,
-    threads: ThreadPlan,
-    past: _Past,
-) -> Decision[TaskPlan]:
+def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> Decision[TaskPlan]:
     """What of the target can be sent now, encoded, read back and found right."""
-    decoded, process_map, view = work.decoded, work.process_map, dated.view
+    decoded, process_map, tasks, view = work.decoded, work.process_map, inputs.tasks, inputs.view
     target = _row(process_map, threads.active)
-    held_back = withheld(tasks, claims, target)
+    held_back = withheld(tasks, inputs.claims, target)
     temporary = _temporary(view, plan, np.flatnonzero(held_back).astype(np.int32), target)
+    maps = host_maps(view, plan, tasks)
     rows = np.concatenate([_row(process_map, threads.standby), temporary[:, 0]])
     standby_tasks = np.concatenate([plan.standby_task, temporary[:, 1]])
     order = np.lexsort((standby_tasks, rows))
-    maps = host_maps(view, plan, tasks)
     out = Outgoing(
         rows=len(decoded.members),
         holder=np.where(held_back, NOBODY, target).astype(np.int32),
         standby_row=rows[order].astype(np.int32),
         standby_task=standby_tasks[order].astype(np.int32),
-        next_rebalance_ms=_called_back(work, tasks, plan, target, held_back, _next_look_ms(work, view, plan, past)),
+        next_rebalance_ms=_called_back(work, inputs, plan, target, held_back),
         blind=_blind(decoded, set(maps.hosts)),
         version=process_map.version,
         common=process_map.common,
     )
-    blobs = encode_assignments(tasks, maps, out)
-    findings = validate_bytes(decoded, tasks, out, blobs)
-    if findings:
-        raise RefusalError(RefusalCause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
-    before = np.append(process_map.process, NOBODY)[view.running_on].astype(np.int32)
-    held = work.memory.held if past.recalled is None else held_after(past.recalled, view, plan)
+    blobs = _encoded(work, tasks, maps, out)
+    before = look_up(process_map.process, view.running_on, NOBODY)
+    held = work.memory.held if inputs.hidden is None else held_after(inputs.hidden, view, plan)
     decided = TaskPlan(
         topology=tasks.topology,
         configs=work.configs,
@@ -287,9 +285,9 @@ def _sent(
         temporary=temporary,
         out=out,
         before=before,
-        report_at_ms=dated.report_at_ms,
+        report_at_ms=inputs.seen.report_at_ms,
         joined=decoded.members,
-        memory=remember(decoded, tasks, out, work.memory, work.now_ms, past.homes, held, claims),
+        memory=remember(decoded, tasks, out, work.memory, work.now_ms, inputs.homes, held, inputs.claims),
     )
     return Decision(
         raw=work.raw,
@@ -305,18 +303,26 @@ def _sent(
     )
 
 
+def _encoded(work: _Round, tasks: TaskMap, maps: HostMaps, out: Outgoing) -> list[bytes]:
+    blobs = encode_assignments(tasks, maps, out)
+    findings = validate_bytes(work.decoded, tasks, out, blobs)
+    if findings:
+        raise RefusalError(RefusalCause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
+    return blobs
+
+
 def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Decision[TaskPlan]:
     """A group that has nobody but us, or one that asks to be shut down: then everybody is told so."""
     empty = Topology(topology.application_id, (), topology.source)
     tasks, _ = build_tasks(empty, cluster, EndOffsets())
     claims = read_claims(work.decoded, tasks, work.memory)
     reports = read_reports(work.decoded, tasks)
-    dated = streams_view(
+    seen = streams_view(
         work.decoded, work.process_map, tasks, claims, reports, work.memory, work.now_ms, lags_known=True
     )
     nothing = np.zeros(0, dtype=np.int32)
     plan = StreamsPlan.of_active(nothing)
-    decision = _sent(work, tasks, claims, dated, plan, ThreadPlan(nothing, nothing), _Past())
+    decision = _sent(work, _Inputs(tasks, claims, seen), plan, ThreadPlan(nothing, nothing))
     if not work.decoded.shutdown:
         return decision
     stop = shutdown_assignment(work.process_map.version, work.process_map.common, SHUTDOWN_REQUESTED)
@@ -340,49 +346,43 @@ def _assignments(raw: RawGroup, blobs: list[bytes]) -> tuple[tuple[str, bytes], 
 
 def _row(process_map: ProcessMap, thread: IntArray) -> IntArray:
     """The member rows of threads; NOBODY stays NOBODY."""
-    return np.append(process_map.member, NOBODY)[thread].astype(np.int32)
+    return look_up(process_map.member, thread, NOBODY)
 
 
 def _temporary(view: StreamsView, plan: StreamsPlan, tasks: IntArray, target: IntArray) -> IntArray:
     """(row, task) of withheld tasks whose store the new process already keeps: it must not close it for one round."""
-    if not len(tasks) or not len(view.previous_standby):
+    if not len(tasks) or not len(view.previous_standby.values):
         return np.zeros((0, 2), dtype=np.int32)
-    total = max(1, view.tasks.size)
-    kept = np.repeat(np.arange(view.size), np.diff(view.previous_standby_first)) * total + view.previous_standby
-    wanted = plan.active[tasks].astype(np.int64) * total + tasks
+    kept = view.previous_standby.codes(view.tasks.size)
+    wanted = task_code(plan.active[tasks], tasks, view.tasks.size)
     mine = tasks[view.tasks.stateful[tasks] & among(wanted, kept)]
     return np.stack([target[mine], mine], axis=1).astype(np.int32)
 
 
-def _next_look_ms(work: _Round, view: StreamsView, plan: StreamsPlan, past: _Past) -> int | None:
-    if past.recalled is None:
+def _look_again_ms(work: _Round, inputs: _Inputs, plan: StreamsPlan) -> int | None:
+    if inputs.hidden is None:
         return None
-    return asks_again_at_ms(past.recalled, TaskLags.of(view, work.configs.acceptable_recovery_lag), plan, work.now_ms)
+    lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
+    return asks_again_at_ms(inputs.hidden, lags, plan, work.now_ms)
 
 
-def _called_back(
-    work: _Round,
-    tasks: TaskMap,
-    plan: StreamsPlan,
-    target: IntArray,
-    held_back: BoolArray,
-    look_again_ms: int | None,
-) -> LongArray:
+def _called_back(work: _Round, inputs: _Inputs, plan: StreamsPlan, target: IntArray, held_back: BoolArray) -> LongArray:
     """When each member shall rejoin. Where a task is withheld its receiver does so at once, as in Kafka.
 
     Everybody else would be told by the next heartbeat, and the task runs nowhere until the last one has come; so all
     are called. Not again while an owner does not let go of what the last plan gave to nobody: then the round would
     be repeated as fast as they can join, so only those that wait are called, as in Kafka.
 
-    At `look_again_ms` everybody joins again, unless that is done at once anyway.
+    Where a restarted process is to say what it has, everybody joins again soon, unless that is done at once anyway.
     """
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
     rows = set(target[held_back].tolist())
-    given = memory.plan.owner_in(tasks.cluster, [m.key for m in decoded.members]) != NOBODY
-    withheld_now = np.append(held_back, False)[tasks.task_of]  # NOBODY, partitions of no task, is the last
+    given = memory.plan.owner_in(inputs.tasks.cluster, [m.key for m in decoded.members]) != NOBODY
+    withheld_now = look_up(held_back, inputs.tasks.task_of, False)
     if rows and given[withheld_now].all():
         rows |= set(process_map.member.tolist())
     later = _asked_for(process_map, plan, rows)
+    look_again_ms = _look_again_ms(work, inputs, plan)
     if look_again_ms is not None and not rows:
         later = [(row, look_again_ms) for row in process_map.member.tolist()]
     return deadlines(len(decoded.members), sorted(rows), later)
@@ -390,7 +390,7 @@ def _called_back(
 
 def _asked_for(process_map: ProcessMap, plan: StreamsPlan, at_once: Collection[int]) -> list[tuple[int, int]]:
     """(row, epoch ms): a process' deadline goes to its first member, unless that one rejoins at once anyway."""
-    first = np.cumsum([0, *[p.capacity for p in process_map.processes]])
+    first = offsets([p.capacity for p in process_map.processes])
     asked = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
     return [(row, at_ms) for row, at_ms in asked if row not in at_once]
 

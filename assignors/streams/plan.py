@@ -24,6 +24,8 @@ from bellwether_kafka.assignors.shared import (
     StageReport,
     UnknownItemError,
     Words,
+    look_up,
+    task_code,
 )
 from bellwether_kafka.assignors.streams.alternatives import alternatives
 from bellwether_kafka.assignors.streams.application import (
@@ -47,7 +49,7 @@ NAMES_SHOWN = 4
 class TaskPlan:
     """`tasks` and `view` give the coordinates; `target` and `threads` say where everything goes. `temporary` are (row
     of `out`, task) standbys that only keep a store open until the task follows. `before[task]` is the process that runs
-    it now. `report_at_ms` is parallel to `view.report_task`. `joined` are the rows of `out`. `memory` is to be
+    it now. `report_at_ms` is parallel to the values of `view.report`. `joined` are the rows of `out`. `memory` is to be
     remembered once SyncGroup has succeeded, not before. `shutdown`: members are told to stop, and nothing is planned.
     See `GroupPlan`.
     """
@@ -99,14 +101,12 @@ class TaskPlan:
     def copies(self) -> tuple[CopyLag, ...]:
         """With the lag of each and the age of that number."""
         view = self.view
-        rows = np.repeat(np.arange(view.size), np.diff(view.report_first))
-        total = max(1, view.tasks.size)
-        known = rows * total + view.report_task
-        wanted = self.target.standby_process.astype(np.int64) * total + self.target.standby_task
+        known = view.report.codes(view.tasks.size)
+        wanted = task_code(self.target.standby_process, self.target.standby_task, view.tasks.size)
         at = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
         found = known[at] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)
-        if len(view.recalled):
-            found &= ~view.recalled[at]
+        if len(view.report_hidden):
+            found &= ~view.report_hidden[at]
         result: list[CopyLag] = []
         pairs = zip(self.target.standby_task.tolist(), self.target.standby_process.tolist(), strict=True)
         for (task, process), warmup, k, hit in zip(pairs, self.target.warmup.tolist(), at, found, strict=True):
@@ -146,7 +146,7 @@ class TaskPlan:
 
     def read_remotely(self) -> tuple[BoolArray, BoolArray]:
         table = self.view.tasks
-        rack = np.append(self.view.rack, NO_RACK)[self.owner]
+        rack = look_up(self.view.rack, self.owner, NO_RACK)
         known = (rack != NO_RACK) & table.racks_known
         remote = table.source_remote[table.source_signature, np.where(rack < 0, 0, rack)] > 0
         return known, (rack == FOREIGN_RACK) | ((rack >= 0) & remote)
@@ -173,7 +173,7 @@ class TaskPlan:
         }
 
     def findings(self, raw: RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
-        """One bad byte stops a whole instance of the application (streams-protocol reference §6.1), so the JoinGroup
+        """One bad byte stops a whole instance (docs/reference/client-quirks.md#java-streams-threads), so the JoinGroup
         answer is read again, and nothing else is trusted."""
         decoded, blobs = decode_streams(raw), dict(assignments)
         own = [m.member_id for m in raw.members if m.member_id in raw.own_member_ids]

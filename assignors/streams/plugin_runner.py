@@ -195,8 +195,8 @@ def group_assignment(state: ApplicationState, plan: StreamsPlan) -> GroupAssignm
     for process in state.view.processes:
         for member in process.members:
             thread = len(found)
-            active = threads.active[threads.active_first[thread] : threads.active_first[thread + 1]].tolist()
-            standby = threads.standby[threads.standby_first[thread] : threads.standby_first[thread + 1]].tolist()
+            active = threads.active[thread].tolist()
+            standby = threads.standby[thread].tolist()
             mine = tuple(ids[task] for task in active)
             found[member] = ConsumerAssignment(_partitions(state, mine), mine, tuple(ids[task] for task in standby))
     return GroupAssignment(found)

@@ -1,7 +1,8 @@
 """A decision whose bytes are too many: what members can do without.
 
 Every thread gets the map of all hosts, the same bytes for each, and a broker keeps them all in one record of the group.
-The maps only serve interactive queries, so they go before the group is given up (reliability reference §4).
+The maps only serve interactive queries, so they go before the group is given up
+(docs/reference/reliability.md#oversized-group-records).
 """
 
 from dataclasses import replace

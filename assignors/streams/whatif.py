@@ -21,6 +21,7 @@ from bellwether_kafka.assignors.shared import (
     Refusal,
     WhatIfError,
     among,
+    task_code,
 )
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams
@@ -254,11 +255,11 @@ def _restoring(decision: Decision[TaskPlan]) -> dict[Copy, int]:
     """Copies with state that are not where they are wanted, or too far behind to count as caught up; and the records
     that they must read."""
     view, plan, out = decision.plan.view, decision.plan, decision.plan.out
-    table, total = view.tasks, max(1, view.tasks.size)
+    table, total = view.tasks, view.tasks.size
     sent = np.flatnonzero(table.stateful & (out.holder != NOBODY))
-    actives = plan.target.active[sent].astype(np.int64) * total + sent
-    standbys = plan.target.standby_process.astype(np.int64) * total + plan.target.standby_task
-    reported = np.repeat(np.arange(view.size), np.diff(view.report_first)) * total + view.report_task
+    actives = task_code(plan.target.active[sent], sent, total)
+    standbys = task_code(plan.target.standby_process, plan.target.standby_task, total)
+    reported = view.report.codes(total)
     near = view.report_lag <= decision.plan.configs.acceptable_recovery_lag
     wanted = np.unique(np.concatenate([actives, standbys]))
     found: dict[Copy, int] = {}

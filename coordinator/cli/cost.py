@@ -4,12 +4,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bellwether_kafka.assignors.explain import Traffic
-    from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
-    from bellwether_kafka.coordinator.observation import Observation
+from confluent_kafka.admin import AdminClient
+
+from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, traffic_of
+from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
+from bellwether_kafka.coordinator.cli.weights import group_weights
+from bellwether_kafka.coordinator.kafka import follower_fetching, librdkafka_properties
+from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.settings import CostSettings, Settings
 
 LIMIT_S = 10.0
 PAIRS_SHOWN = 10
@@ -20,38 +24,36 @@ class Scales:
     """What plans are weighed by: weights, what [cost] says (None: there is none), and whether consumers may fetch from
     followers (None: nobody knows, so leaders serve)."""
 
-    weights: "Weights"
-    cost: Any
+    weights: Weights
+    cost: CostSettings | None
     near: bool | None
 
-    def of(self, decision: "Decision[GroupPlan]", *, present: bool = False) -> dict[str, Any]:
+    def of(self, decision: Decision[GroupPlan], *, present: bool = False) -> dict[str, Any]:
         """What is read across racks by the plan, or at present, as JSON's values."""
-        from bellwether_kafka.assignors.explain import traffic_of
-
         flows = traffic_of(decision, self.weights, follower_fetching=bool(self.near), present=present)
         return _document(flows, self.cost)
 
 
-def cost_of(settings: Any, seen: "Observation") -> dict[str, Any] | None:
+def cost_of(settings: Settings, seen: Observation) -> dict[str, Any] | None:
     """As JSON's values: the weights, and what is read across racks at present and by our plan; None without weights."""
     known = _weights(settings, seen)
     if known is None:
         return None
-    told, weights = known
-    found: dict[str, Any] = {"weights": told, "present": None, "planned": None, "follower_fetching": None}
+    described, weights = known
+    found: dict[str, Any] = {"weights": described, "present": None, "planned": None, "follower_fetching": None}
     if seen.shadow is None:
         return found
     scales = Scales(weights, settings.cost, _near(settings))
     return found | costs_of(scales, seen.shadow.decision, [seen.shadow.decision])[0]
 
 
-def scales_for(settings: Any, seen: "Observation") -> Scales | None:
+def scales_for(settings: Settings, seen: Observation) -> Scales | None:
     """None without weights."""
     known = _weights(settings, seen)
     return None if known is None else Scales(known[1], settings.cost, _near(settings))
 
 
-def costs_of(scales: Scales, now: "Decision[GroupPlan]", made: "Sequence[Decision[GroupPlan]]") -> list[dict[str, Any]]:
+def costs_of(scales: Scales, now: Decision[GroupPlan], made: Sequence[Decision[GroupPlan]]) -> list[dict[str, Any]]:
     """Of rounds that follow each other: what is read across racks before each, and by its plan. Before the first one it
     is what members have when `now` is decided."""
     before, found = scales.of(now, present=True), []
@@ -86,27 +88,19 @@ def short(one: Mapping[str, Any]) -> str:
     return f"{_rate(one['bytes_per_s'])}{_money(one)}"
 
 
-def _weights(settings: Any, seen: "Observation") -> "tuple[dict[str, Any], Weights] | None":
-    from bellwether_kafka.coordinator.cli.pipeline import group_weights
-
+def _weights(settings: Settings, seen: Observation) -> tuple[dict[str, Any], Weights] | None:
     topics = {topic for member in seen.members for topic, _ in member.owned} | set(seen.lags)
     return group_weights(settings, topics)
 
 
-def _near(settings: Any) -> bool | None:
-    from confluent_kafka.admin import AdminClient
-
-    from bellwether_kafka.coordinator.kafka import follower_fetching, librdkafka_properties
-
+def _near(settings: Settings) -> bool | None:
     if settings.cost is not None and settings.cost.follower_fetching is not None:
         declared: bool = settings.cost.follower_fetching
         return declared
     return follower_fetching(AdminClient({"log_level": 2, **librdkafka_properties(settings.properties)}), LIMIT_S)
 
 
-def _document(flows: "Traffic", cost: Any) -> dict[str, Any]:
-    from bellwether_kafka.assignors.explain import cost_per_hour
-
+def _document(flows: Traffic, cost: CostSettings | None) -> dict[str, Any]:
     def priced(bytes_per_s: float) -> dict[str, Any]:
         found: dict[str, Any] = {"bytes_per_s": round(bytes_per_s, 3)}
         if cost is not None and cost.price_per_gb is not None:

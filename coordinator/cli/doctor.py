@@ -2,33 +2,35 @@
 
 import asyncio
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
 
 import typer
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource
+from rich.console import Console
+from rich.text import Text
 
-from bellwether_kafka.coordinator.cli import groups as cli_groups
-from bellwether_kafka.coordinator.cli.groups import Bootstrap, Config, Group
+from bellwether_kafka.coordinator.cli.look import connected, observer_for, run_to_end
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
-    from bellwether_kafka.coordinator.kafka import Transport
-    from bellwether_kafka.coordinator.observation import Check, Facts
+from bellwether_kafka.coordinator.kafka import Transport
+from bellwether_kafka.coordinator.membership import (
+    STREAMS_PROTOCOL,
+    Code,
+    CoordinatorAnswer,
+    FindCoordinator,
+    Heartbeat,
+    HeartbeatAnswer,
+)
+from bellwether_kafka.coordinator.observation import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
+from bellwether_kafka.coordinator.settings import Settings
 
 LIMIT_S = 10.0
 NOBODY = "bellwether-doctor"  # a member id that no broker gives
 COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
 
-doctor_app = typer.Typer(pretty_exceptions_enable=False)
 
-
-@doctor_app.command()
 def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
-    """Check what leading a group needs: rights, protocols, racks, limits, topology. Exits 1 if something fails."""
-    from bellwether_kafka.coordinator.observation import Verdict, examine, worst
-
-    checks = examine(cli_groups.run(_facts(group, bootstrap, config)))
+    checks = examine(run_to_end(_facts(*settings_for(bootstrap, config, group), group)))
     if output is Output.JSON:
         as_json([asdict(check) for check in checks])
     else:
@@ -37,14 +39,10 @@ def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, out
         raise typer.Exit(Exit.UNEXPECTED)
 
 
-async def _facts(group: str, bootstrap: Any, config: Any) -> "Facts":
-    from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
-    from bellwether_kafka.coordinator.observation import Facts
-
-    settings, configured = cli_groups.settings_for(bootstrap, config, group)
-    async with cli_groups.connected(settings.properties) as sources:
-        seen = await cli_groups.observer_for(settings, group, sources).look()
-        found = next(g for g in settings.groups if g.name == group)
+async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
+    async with connected(settings.properties) as sources:
+        seen = await observer_for(settings, group, sources).look()
+        found = group_settings(settings, group)
         membership = found.membership(settings.instance_id)
         if not configured and seen.protocol == STREAMS_PROTOCOL:
             membership = replace(membership, protocols=(STREAMS_PROTOCOL,))  # nobody said that it is none
@@ -54,16 +52,8 @@ async def _facts(group: str, bootstrap: Any, config: Any) -> "Facts":
         return Facts(seen, membership, found.mode, error, racks, limits, version, found.streams)
 
 
-async def _heartbeat(transport: "Transport", group: str) -> int:
+async def _heartbeat(transport: Transport, group: str) -> int:
     """The error code of a heartbeat of nobody: UNKNOWN_MEMBER_ID where we may use the group."""
-    from bellwether_kafka.coordinator.membership import (
-        Code,
-        CoordinatorAnswer,
-        FindCoordinator,
-        Heartbeat,
-        HeartbeatAnswer,
-    )
-
     found = await transport.request(FindCoordinator(0, group, int(LIMIT_S * 1000)))
     if not isinstance(found, CoordinatorAnswer):
         return Code.UNKNOWN_SERVER_ERROR
@@ -73,13 +63,8 @@ async def _heartbeat(transport: "Transport", group: str) -> int:
     return answer.error if isinstance(answer, HeartbeatAnswer) else Code.UNKNOWN_SERVER_ERROR
 
 
-def _brokers(admin: "AdminClient") -> tuple[list[str | None], dict[str, int]]:
+def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:
     """The rack of every broker, and the limits that brokers put on groups, as far as they may be read."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import ConfigResource
-
-    from bellwether_kafka.coordinator.observation import BROKER_CONFIGS
-
     nodes = admin.describe_cluster(request_timeout=LIMIT_S).result(LIMIT_S + 1).nodes
     resource = ConfigResource(ConfigResource.Type.BROKER, str(nodes[0].id))
     try:
@@ -90,10 +75,7 @@ def _brokers(admin: "AdminClient") -> tuple[list[str | None], dict[str, int]]:
     return [node.rack for node in nodes], limits
 
 
-def _draw(checks: "tuple[Check, ...]") -> None:
-    from rich.console import Console
-    from rich.text import Text
-
+def _draw(checks: tuple[Check, ...]) -> None:
     console = Console(soft_wrap=True)
     for check in checks:
         line = Text.assemble((f"{check.verdict.value:5}", COLOURS[check.verdict.value]), f"{check.name}: {check.said}")

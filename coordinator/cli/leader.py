@@ -5,39 +5,42 @@ orders. Reads topics; what cannot be read is said on standard error, and the pla
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from bellwether_kafka.assignors.consumer import Policy
-    from bellwether_kafka.assignors.shared import Rule, Weights
-    from bellwether_kafka.coordinator.control import Record
-    from bellwether_kafka.coordinator.planning import Application
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, POLICIES, OperatorRules, Policy, with_capacity
+from bellwether_kafka.assignors.consumer import policy as named
+from bellwether_kafka.assignors.shared import Rule, Weights, load_plugins
+from bellwether_kafka.assignors.streams import stock
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator.cli.options import group_settings
+from bellwether_kafka.coordinator.cli.weights import group_weights
+from bellwether_kafka.coordinator.control import ControlTopicError, OrderState, Record, read_all
+from bellwether_kafka.coordinator.kafka import librdkafka_properties
+from bellwether_kafka.coordinator.planning import Application, load_application
+from bellwether_kafka.coordinator.settings import Settings
 
 READ_S = 10.0
-
-Rules = tuple["Rule", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
     """`application`: what is configured of one; its policy is in there."""
 
-    policy: "Policy"
-    application: "Application | None" = None
+    policy: Policy
+    application: Application | None = None
 
 
 def configured(
-    settings: Any, group: str, policy: str | None = None, *, weights: "Weights | None" = None, rules: Rules = ()
+    settings: Settings,
+    group: str,
+    policy: str | None = None,
+    *,
+    weights: Weights | None = None,
+    rules: tuple[Rule, ...] = (),
 ) -> Leader:
     """By the settings, or by another policy under the same settings. Raises UnknownNameError and ApplicationError."""
-    from bellwether_kafka.assignors.consumer import POLICIES, OperatorRules, with_capacity
-    from bellwether_kafka.assignors.consumer import policy as named
-    from bellwether_kafka.assignors.shared import load_plugins
-    from bellwether_kafka.coordinator.planning import load_application
-
-    found = next(g for g in settings.groups if g.name == group)
+    found = group_settings(settings, group)
     if found.streams is not None:
         config = found.streams if policy is None else replace(found.streams, policy=policy)
         application = load_application(config, (lambda: weights) if weights is not None else None)
@@ -49,42 +52,31 @@ def configured(
     return Leader(replace(plan, stages=(*plan.stages, OperatorRules(rules))) if rules else plan)
 
 
-def as_led(settings: Any, group: str, policy: str | None = None) -> Leader:
+def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
     """The same with what stands in topics now. Raises UnknownNameError and ApplicationError."""
-    from bellwether_kafka.assignors.consumer import LOAD_AWARE
-    from bellwether_kafka.coordinator.cli.pipeline import group_weights
-
-    found = next(g for g in settings.groups if g.name == group)
+    found = group_settings(settings, group)
     by = policy or (found.streams.policy if found.streams is not None else found.policy)
     known = group_weights(settings, ()) if by == LOAD_AWARE else None
     return configured(settings, group, policy, weights=known[1] if known else None, rules=_standing(settings, group))
 
 
-def rules_of(records: "Mapping[str, Record]", group: str, now_ms: int) -> Rules:
+def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Rule, ...]:
     """The placement orders of this group that have not expired. Pure."""
-    from bellwether_kafka.coordinator.control import OrderBook
-
-    book = OrderBook()
+    orders = OrderState()
     for key, record in records.items():
-        book.apply(key, record)
-    return tuple(order.rule for order in book.placements(group, now_ms))
+        orders.apply(key, record)
+    return tuple(order.rule for order in orders.placements(group, now_ms))
 
 
-def _ruled(application: "Application", rules: Rules) -> "Application":
-    """As `StreamsPlanner.rule` does it."""
-    from bellwether_kafka.assignors.streams import stock
-    from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-
+def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
+    """As `StreamsKind.rule` does it."""
     config = application.config
     if not rules or config.policy != STREAMS_HA:
         return application
     return replace(application, assignors=stock(replace(config.stages, rules=rules), durable=config.durable))
 
 
-def _standing(settings: Any, group: str) -> Rules:
-    from bellwether_kafka.coordinator.control import ControlTopicError, read_all
-    from bellwether_kafka.coordinator.kafka import librdkafka_properties
-
+def _standing(settings: Settings, group: str) -> tuple[Rule, ...]:
     if settings.control is None:
         return ()
     try:

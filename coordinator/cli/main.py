@@ -1,137 +1,104 @@
-"""The command `bellwether`.
+"""The command `bellwether`: its commands in the order of `--help`, each with the function that runs it and its help.
 
-Every command ends with one of the codes of `cli_output.EXIT_CODES`, which `--help` and docs/commands.md tell.
-
-A mistake of a user is one sentence on standard error, never a traceback. What only one command needs is imported by
-that command, so that `--help` and `decode` start at once.
+Every command ends with one of the codes of `output.EXIT_CODES`, which `--help` and docs/commands.md list. A mistake of
+a user is one sentence on standard error, never a traceback.
 """
 
-import sys
-from pathlib import Path
-from typing import Annotated, Any
+from typer.core import TyperGroup
 
-import typer
+from bellwether_kafka.coordinator.cli.lazy import LazyCommand, lazy_app, lazy_group
+from bellwether_kafka.coordinator.cli.output import EPILOG
 
-from bellwether_kafka.coordinator.cli import orders as cli_orders
-from bellwether_kafka.coordinator.cli.doctor import doctor_app
-from bellwether_kafka.coordinator.cli.groups import groups_app
-from bellwether_kafka.coordinator.cli.output import EPILOG, As, Output, as_json, fail, tell
-from bellwether_kafka.coordinator.cli.pipeline import add_commands
-from bellwether_kafka.coordinator.cli.plan import plan_app
-from bellwether_kafka.coordinator.cli.replay import replay_app
-from bellwether_kafka.coordinator.cli.simulate import simulate_app
-from bellwether_kafka.coordinator.cli.top import top_app
-from bellwether_kafka.coordinator.cli.topology import topology_app
+TOPOLOGY = [
+    LazyCommand(
+        "topology:learn",
+        "Learn the topology of a running application that a Java member leads, and write the file to standard output."
+        "\n\nJoins nothing and changes nothing: it reads what DescribeGroups returns.",
+    ),
+    LazyCommand(
+        "topology:parse",
+        "Turn the text of Topology.describe() into a topology file, on standard output."
+        "\n\nWith brokers it looks which internal topics exist, so which stores are logged and how large repartition"
+        " topics are.",
+    ),
+    LazyCommand(
+        "topology:show",
+        "Check a topology file and show what is in it, with its digest (for the client tag that attests it).",
+    ),
+]
 
-DISTRIBUTION = "bellwether-kafka"
-app = typer.Typer(
-    name="bellwether",
-    help="Leads classic Kafka consumer groups and decides the assignment of every member.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+COMMANDS: list[LazyCommand | TyperGroup] = [
+    LazyCommand(
+        "history:history",
+        "Copy rounds, plans and traffic from the events topic into a file, for `simulate --history` and `replay`.",
+    ),
+    LazyCommand(
+        "weights:weights",
+        "Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused.",
+    ),
+    LazyCommand(
+        "orders:leave",
+        "Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume.",
+    ),
+    LazyCommand("orders:drain", "Have a sidecar hand its groups to a standby, without a rebalance."),
+    LazyCommand("orders:rebalance", "Have the leading sidecar begin a rebalance now."),
+    LazyCommand(
+        "orders:pause",
+        "Have Bellwether begin no rebalance of its own accord; rounds that members begin are answered as ever.",
+    ),
+    LazyCommand("orders:resume", "Withdraw what leave and pause have ordered of a group."),
+    LazyCommand("orders:pin", "Keep a partition, a topic or a task on one member or in one rack."),
+    LazyCommand("orders:ban", "Keep a partition, a topic or a task off one member or out of one rack."),
+    LazyCommand("orders:unpin", "Withdraw every pin, ban and evacuation of an item; of * those of everything."),
+    LazyCommand(
+        "orders:evacuate",
+        "Empty a member or a rack before maintenance; tasks with state move when they have caught up elsewhere.",
+    ),
+    LazyCommand("orders:orders", "List the orders that stand, and the sidecars that have been heard."),
+    LazyCommand(
+        "run:run",
+        "Observe or lead the configured groups, each as its mode says, until SIGTERM or Ctrl-C."
+        "\n\nSettings come from the file, then BELLWETHER_* variables, then these options; the last wins.",
+        EPILOG,
+    ),
+    LazyCommand("offline:decode", "Show a blob of a group (a subscription, an assignment, userData) as JSON.", EPILOG),
+    LazyCommand("offline:version", "Print the version."),
+    lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
+    LazyCommand("groups:groups", "List all groups and who assigns in them."),
+    LazyCommand(
+        "groups:describe",
+        "Show a group: members, what they have, lags, the present plan's cost, and what we would assign.",
+    ),
+    LazyCommand("groups:observe", "Show a group again and again until Ctrl-C; as JSON one line per look."),
+    LazyCommand("plan:plan", "Show what the configured policy would change in a group now. Applies nothing."),
+    LazyCommand(
+        "plan:explain",
+        "Say why something is where the plan puts it and what alternatives would cost; of every move, if none is"
+        " named.",
+    ),
+    LazyCommand(
+        "simulate:simulate",
+        "Say what a change would cause: rounds until the group is stable, moves and cost. Applies nothing.",
+    ),
+    LazyCommand(
+        "doctor:doctor",
+        "Check what leading a group needs: rights, protocols, racks, limits, topology. Exits 1 if something fails.",
+    ),
+    LazyCommand(
+        "top:top",
+        "Show groups live: who leads, generation, members, lag, cost, the last cause; as JSON a document per look.",
+    ),
+    LazyCommand(
+        "replay:replay",
+        "Decide recorded rounds again, from what their leader had, and show where plans differ; exits 4 if any does.",
+    ),
+]
+
+app = lazy_app(
+    "bellwether", "Leads classic Kafka consumer groups and decides the assignment of every member.", EPILOG, COMMANDS
 )
-
-
-app.add_typer(topology_app)
-app.add_typer(groups_app)
-add_commands(app)
-app.add_typer(plan_app)
-app.add_typer(simulate_app)
-app.add_typer(doctor_app)
-app.add_typer(top_app)
-app.add_typer(replay_app)
-cli_orders.add_to(app)
 
 
 def main() -> None:
     """The entry point of the distribution."""
     app(prog_name="bellwether")
-
-
-@app.command(epilog=EPILOG)
-def run(
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)
-    ] = None,
-    bootstrap: Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")] = None,
-    group: Annotated[list[str] | None, typer.Option(help="A group; may be repeated.")] = None,
-    mode: Annotated[str, typer.Option(help="For --group: observe (joins nothing), assist or lead.")] = "observe",
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
-) -> None:
-    """Observe or lead the configured groups, each as its mode says, until SIGTERM or Ctrl-C.
-
-    Settings come from the file, then BELLWETHER_* variables, then these options; the last wins.
-    """
-    import asyncio
-
-    from bellwether_kafka.coordinator.runtime import serve
-    from bellwether_kafka.coordinator.settings import SettingsError, load
-    from bellwether_kafka.coordinator.telemetry import configure_logs
-
-    given: dict[str, Any] = {}
-    if bootstrap is not None:
-        given["kafka"] = {"bootstrap.servers": bootstrap}
-    if group:
-        given["groups"] = [{"name": name, "mode": mode} for name in group]
-    if log_level is not None:
-        given["log_level"] = log_level
-    try:
-        settings = load(config, given)
-    except SettingsError as error:
-        fail(str(error))
-    configure_logs(settings.log_level, settings.log_format)
-    outcome = asyncio.run(serve(settings, _version()))
-    for message in outcome.messages:
-        typer.echo(message, err=True)
-    raise typer.Exit(outcome.exit_code)
-
-
-@app.command(epilog=EPILOG)
-def decode(
-    kind: Annotated[str, typer.Argument(help="subscription, assignment, ... (a wrong one lists them all)")],
-    data: Annotated[str, typer.Argument(metavar="HEX", help='Hex digits, or "-" to read them from standard input.')],
-    output: As = Output.JSON,
-) -> None:
-    """Show a blob of a group (a subscription, an assignment, userData) as JSON."""
-    from bellwether_kafka.protocol import blob_to_json
-    from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
-
-    text = sys.stdin.read() if data == "-" else data
-    try:
-        blob = bytes.fromhex(text.strip().removeprefix("0x").replace(":", ""))
-    except ValueError:
-        fail("HEX is not an even number of hex digits (0-9, a-f).")
-    try:
-        found = blob_to_json(kind, blob)
-    except LocalProtocolError as error:
-        fail(_as_sentence(str(error)))
-    except RemoteProtocolError as error:
-        fail(f"These {len(blob)} bytes are no {kind}: {str(error).rstrip('.')}.")
-    if output is Output.JSON:
-        as_json(found)
-        return
-    import yaml
-
-    typer.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
-
-
-@app.command()
-def version(output: As = Output.TABLE) -> None:
-    """Print the version."""
-    tell(output, f"bellwether {_version()}", version=_version())
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "unknown (not installed)"
-
-
-def _as_sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -1,32 +1,40 @@
 """The commands that order something of running sidecars: leave, drain, rebalance, pause, pin, ban, evacuate, ...
 
-Each writes one record to the control topic (`orders` says what is in it); WRITE on that topic is the permission. An
-order stays in force through restarts and fail-overs until it expires or is withdrawn.
+Each writes one record to the control topic (`control.records` says what is in it); WRITE on that topic is the
+permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn.
 """
 
+import functools
 import getpass
+import inspect
 import re
 import socket
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, tell
 from bellwether_kafka.coordinator.control import (
     EVERYBODY,
     Beat,
+    ControlTopicError,
     Order,
     OrderKind,
     PlacementKind,
     PlacementOrder,
     encode,
+    ensure_topic,
     order_key,
+    read_all,
+    write_now,
 )
+from bellwether_kafka.coordinator.kafka import librdkafka_properties
 
 DEFAULT_TOPIC = "bellwether-control"
 READ_S = 10.0
@@ -35,185 +43,175 @@ UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 UNHEARD_MS = 10_000
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
 
-Group = Annotated[str, typer.Argument(help="The group.")]
-Item = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
+ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
 Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
-Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
-Config = Annotated[
-    Path | None,
-    typer.Option(help="A TOML file; its [kafka] table and control_topic are used.", envvar="BELLWETHER_CONFIG"),
-]
 Topic = Annotated[str | None, typer.Option(help=f"The control topic, {DEFAULT_TOPIC} unless the file names one.")]
 Reason = Annotated[str, typer.Option(help="For the logs of whoever obeys.")]
 For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
 Wait = Annotated[float, typer.Option(help="Seconds to wait for a sidecar to carry it out.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands to the command line."""
-    for command in (leave, drain, rebalance, pause, resume, pin, ban, unpin, evacuate, orders):
-        app.command()(command)
+@dataclass(frozen=True, slots=True)
+class OrdersTopic:
+    """The topic that a command writes to, and how the command prints. An error of the topic ends the process."""
+
+    properties: Mapping[str, Any]
+    name: str
+    output: Output
+
+    def order(self, order: Order | PlacementOrder, sentence: str) -> None:
+        """Writes an order that is obeyed until it expires, and says whether any sidecar is there to obey."""
+        self._write(order)
+        tell(self.output, sentence, order=_document(order), heard=self._is_heard(order.target))
+
+    def order_once(self, order: Order, sentence: str, wait_s: float) -> None:
+        """Writes an order that is carried out once, and waits until a sidecar has taken it."""
+        self._write(order)
+        self._await_taken(order_key(order.kind, order.target), wait_s)
+        tell(self.output, sentence, order=_document(order))
+
+    def withdraw(self, key: str) -> None:
+        try:
+            write_now(self.properties, self.name, key.encode(), None)
+        except ControlTopicError as error:
+            fail(str(error))
+
+    def read(self) -> Mapping[str, object]:
+        try:
+            return read_all(self.properties, self.name, READ_S)
+        except ControlTopicError as error:
+            fail(str(error))
+
+    def _write(self, order: Order | PlacementOrder) -> None:
+        try:
+            ensure_topic(self.properties, self.name)
+            write_now(self.properties, self.name, *encode(order))
+        except ControlTopicError as error:
+            fail(str(error))
+
+    def _is_heard(self, group: str) -> bool:
+        """Whether a sidecar looks after the group. An order that nobody hears looks like one that is obeyed."""
+        since_ms = _now_ms() - UNHEARD_MS
+        beats = [r for r in self.read().values() if isinstance(r, Beat) and r.at_ms >= since_ms]
+        if any(group in (*beat.leads, *beat.claims, *beat.stands_by) for beat in beats):
+            return True
+        typer.echo(
+            f"But no sidecar that looks after {group} has been heard in the control topic '{self.name}' for"
+            f" {UNHEARD_MS // 1000} s; check control_topic in its settings.",
+            err=True,
+        )
+        return False
+
+    def _await_taken(self, key: str, wait_s: float) -> None:
+        """The sidecar that carries a single order out withdraws it."""
+        limit = time.monotonic() + wait_s
+        while key in self.read():
+            if time.monotonic() >= limit:
+                fail(
+                    f"No sidecar has taken the order within {wait_s:.0f} s; it is void after {ONCE_MS // 1000} s. See"
+                    f" 'bellwether orders' for who listens to the control topic '{self.name}'."
+                )
+            time.sleep(POLL_S)
 
 
-def leave(
-    group: Group,
-    for_: For = "1h",
-    reason: Reason = "",
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    topic: Topic = None,
-    output: As = Output.TABLE,
-) -> None:
-    """Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume."""
-    to = _connection(bootstrap, config, topic)
+def with_topic(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name."""
+
+    def options(
+        bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
+    ) -> OrdersTopic:
+        settings = settings_without_group(bootstrap, config)
+        name = topic or settings.control_topic or DEFAULT_TOPIC
+        return OrdersTopic(librdkafka_properties(settings.properties), name, output)
+
+    shared = inspect.signature(options).parameters
+    own = list(inspect.signature(command).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        to = options(**{name: given.pop(name) for name in shared})
+        command(to, **given)
+
+    with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
+    return with_options
+
+
+@with_topic
+def leave(to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
     order = _order(OrderKind.LEAVE, group, _duration_ms(for_), reason)
-    said = f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that."
-    _have_stand(order, said, to, output)
+    to.order(order, f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that.")
 
 
-def pause(
-    group: Group,
-    for_: For = "1h",
-    reason: Reason = "",
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    topic: Topic = None,
-    output: As = Output.TABLE,
-) -> None:
-    """Have Bellwether begin no rebalance of its own accord; rounds that members begin are answered as ever."""
-    to = _connection(bootstrap, config, topic)
+@with_topic
+def pause(to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
     order = _order(OrderKind.PAUSE, group, _duration_ms(for_), reason)
-    said = f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that."
-    _have_stand(order, said, to, output)
+    to.order(order, f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that.")
 
 
-def resume(
-    group: Group,
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    topic: Topic = None,
-    output: As = Output.TABLE,
-) -> None:
-    """Withdraw what leave and pause have ordered of a group."""
-    properties, topic = _connection(bootstrap, config, topic)
+@with_topic
+def resume(to: OrdersTopic, group: Group) -> None:
     for kind in (OrderKind.LEAVE, OrderKind.PAUSE):
-        _withdraw(properties, topic, order_key(kind, group))
-    tell(output, f"Orders to leave or pause {group} are withdrawn.", group=group)
+        to.withdraw(order_key(kind, group))
+    tell(to.output, f"Orders to leave or pause {group} are withdrawn.", group=group)
 
 
-def rebalance(
-    group: Group,
-    reason: Reason = "",
-    wait: Wait = 10.0,
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    topic: Topic = None,
-    output: As = Output.TABLE,
-) -> None:
-    """Have the leading sidecar begin a rebalance now."""
-    to = _connection(bootstrap, config, topic)
+@with_topic
+def rebalance(to: OrdersTopic, group: Group, reason: Reason = "", wait: Wait = 10.0) -> None:
     order = _order(OrderKind.REBALANCE, group, ONCE_MS, reason)
-    _have_done(order, f"A rebalance of {group} has begun.", to, wait, output)
+    to.order_once(order, f"A rebalance of {group} has begun.", wait)
 
 
+@with_topic
 def drain(
+    to: OrdersTopic,
     sidecar: Annotated[str, typer.Argument(help="The sidecar's id; * for whichever leads.")] = EVERYBODY,
     reason: Reason = "",
     wait: Wait = 10.0,
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    topic: Topic = None,
-    output: As = Output.TABLE,
 ) -> None:
-    """Have a sidecar hand its groups to a standby, without a rebalance."""
-    to = _connection(bootstrap, config, topic)
     order = _order(OrderKind.DRAIN, sidecar, ONCE_MS, reason)
-    _have_done(order, "A sidecar hands its groups over.", to, wait, output)
+    to.order_once(order, "A sidecar hands its groups over.", wait)
 
 
-def pin(
-    group: Group,
-    item: Item,
-    where: Where,
-    for_: For = "1d",
-    reason: Reason = "",
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    topic: Topic = None,
-    output: As = Output.TABLE,
-) -> None:
-    """Keep a partition, a topic or a task on one member or in one rack."""
+@with_topic
+def pin(to: OrdersTopic, group: Group, item: ItemName, where: Where, for_: For = "1d", reason: Reason = "") -> None:
     order = _placement(PlacementKind.PIN, group, item, where, for_, reason)
-    said = f"{item} of {group} belongs on {where} for {for_}; 'bellwether unpin {group} {item}' ends that."
-    _have_stand(order, said, _connection(bootstrap, config, topic), output)
+    to.order(order, f"{item} of {group} belongs on {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
 
 
-def ban(
-    group: Group,
-    item: Item,
-    where: Where,
-    for_: For = "1d",
-    reason: Reason = "",
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    topic: Topic = None,
-    output: As = Output.TABLE,
-) -> None:
-    """Keep a partition, a topic or a task off one member or out of one rack."""
+@with_topic
+def ban(to: OrdersTopic, group: Group, item: ItemName, where: Where, for_: For = "1d", reason: Reason = "") -> None:
     order = _placement(PlacementKind.BAN, group, item, where, for_, reason)
-    said = f"{item} of {group} stays off {where} for {for_}; 'bellwether unpin {group} {item}' ends that."
-    _have_stand(order, said, _connection(bootstrap, config, topic), output)
+    to.order(order, f"{item} of {group} stays off {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
 
 
-def evacuate(
-    group: Group,
-    where: Where,
-    for_: For = "1h",
-    reason: Reason = "",
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    topic: Topic = None,
-    output: As = Output.TABLE,
-) -> None:
-    """Empty a member or a rack before maintenance; tasks with state move when they have caught up elsewhere."""
+@with_topic
+def evacuate(to: OrdersTopic, group: Group, where: Where, for_: For = "1h", reason: Reason = "") -> None:
     order = _placement(PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason)
-    said = f"{where} is emptied of {group} for {for_}; 'bellwether unpin {group} {EVERYTHING}' ends that."
-    _have_stand(order, said, _connection(bootstrap, config, topic), output)
+    to.order(order, f"{where} is emptied of {group} for {for_}; 'bellwether unpin {group} {EVERYTHING}' ends that.")
 
 
-def unpin(
-    group: Group,
-    item: Item,
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    topic: Topic = None,
-    output: As = Output.TABLE,
-) -> None:
-    """Withdraw every pin, ban and evacuation of an item; of * those of everything."""
-    properties, topic = _connection(bootstrap, config, topic)
+@with_topic
+def unpin(to: OrdersTopic, group: Group, item: ItemName) -> None:
     found = [
         record
-        for record in _read(properties, topic).values()
+        for record in to.read().values()
         if isinstance(record, PlacementOrder) and (record.target, record.item) == (group, item)
     ]
     if not found:
         fail(f"There is no pin, ban or evacuation of {item} in {group}; see 'bellwether orders'.")
     for order in found:
-        _withdraw(properties, topic, order.key)
-    said = "\n".join(f"Withdrawn: {order.sentence}." for order in found)
-    tell(output, said, withdrawn=[_document(order) for order in found])
+        to.withdraw(order.key)
+    sentences = "\n".join(f"Withdrawn: {order.sentence}." for order in found)
+    tell(to.output, sentences, withdrawn=[_document(order) for order in found])
 
 
-def orders(bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE) -> None:
-    """List the orders that stand, and the sidecars that have been heard."""
-    from datetime import UTC, datetime
-
-    properties, topic = _connection(bootstrap, config, topic)
-    now_ms = int(time.time() * 1000)
-    records = [record for _, record in sorted(_read(properties, topic).items())]
+@with_topic
+def orders(to: OrdersTopic) -> None:
+    now_ms = _now_ms()
+    records = [record for _, record in sorted(to.read().items())]
     beats = [record for record in records if isinstance(record, Beat)]
     stand = [r for r in records if isinstance(r, Order | PlacementOrder) and r.expires_ms > now_ms]
-    if output is Output.JSON:
+    if to.output is Output.JSON:
         as_json({"sidecars": [asdict(beat) for beat in beats], "orders": [_document(order) for order in stand]})
         return
     for beat in beats:
@@ -225,34 +223,23 @@ def orders(bootstrap: Bootstrap = None, config: Config = None, topic: Topic = No
 
 
 def _order(kind: OrderKind, target: str, lasts_ms: int, reason: str) -> Order:
-    at_ms = int(time.time() * 1000)
+    at_ms = _now_ms()
     return Order(kind, target, _owner(), at_ms, at_ms + lasts_ms, reason)
 
 
 def _placement(kind: PlacementKind, group: str, item: str, where: str, for_: str, reason: str) -> PlacementOrder:
     if not where.startswith(("rack:", "member:")) or where.endswith(":"):
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
-    at_ms = int(time.time() * 1000)
+    at_ms = _now_ms()
     return PlacementOrder(kind, group, item, where, _owner(), at_ms, at_ms + _duration_ms(for_), reason)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _owner() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
-def _have_stand(order: Order | PlacementOrder, said: str, to: tuple[dict[str, str], str], output: Output) -> None:
-    """Writes an order that is obeyed until it expires, and tells whether anybody is there to obey."""
-    properties, topic = to
-    _write(properties, topic, order)
-    tell(output, said, order=_document(order), heard=_heard(properties, topic, order.target))
-
-
-def _have_done(order: Order, said: str, to: tuple[dict[str, str], str], wait_s: float, output: Output) -> None:
-    """Writes an order that is carried out once, and waits until somebody has taken it."""
-    properties, topic = to
-    _write(properties, topic, order)
-    _await_taken(properties, topic, order_key(order.kind, order.target), wait_s)
-    tell(output, said, order=_document(order))
 
 
 def _document(order: Order | PlacementOrder) -> dict[str, Any]:
@@ -264,77 +251,3 @@ def _duration_ms(text: str) -> int:
     if hit is None or not int(hit[1]):
         fail(f"--for is '{text}', but must be a number and s, m, h or d, such as 30m.")
     return int(hit[1]) * UNITS_MS[hit[2]]
-
-
-def _write(properties: Mapping[str, str], topic: str, order: Order | PlacementOrder) -> None:
-    from bellwether_kafka.coordinator.control import ControlTopicError, ensure_topic, write_now
-
-    try:
-        ensure_topic(properties, topic)
-        write_now(properties, topic, *encode(order))
-    except ControlTopicError as error:
-        fail(str(error))
-
-
-def _withdraw(properties: Mapping[str, str], topic: str, key: str) -> None:
-    from bellwether_kafka.coordinator.control import ControlTopicError, write_now
-
-    try:
-        write_now(properties, topic, key.encode(), None)
-    except ControlTopicError as error:
-        fail(str(error))
-
-
-def _read(properties: Mapping[str, str], topic: str) -> Mapping[str, object]:
-    from bellwether_kafka.coordinator.control import ControlTopicError, read_all
-
-    try:
-        return read_all(properties, topic, READ_S)
-    except ControlTopicError as error:
-        fail(str(error))
-
-
-def _heard(properties: Mapping[str, str], topic: str, group: str) -> bool:
-    """Whether anybody looks after the group. An order that nobody hears looks like one that is obeyed, so we say so."""
-    since_ms = int(time.time() * 1000) - UNHEARD_MS
-    beats = [r for r in _read(properties, topic).values() if isinstance(r, Beat) and r.at_ms >= since_ms]
-    if any(group in (*beat.leads, *beat.claims, *beat.stands_by) for beat in beats):
-        return True
-    typer.echo(
-        f"But no sidecar that looks after {group} has been heard in the control topic '{topic}' for"
-        f" {UNHEARD_MS // 1000} s; check control_topic in its settings.",
-        err=True,
-    )
-    return False
-
-
-def _await_taken(properties: Mapping[str, str], topic: str, key: str, wait_s: float) -> None:
-    """Whoever carries a single order out withdraws it."""
-    limit = time.monotonic() + wait_s
-    while key in _read(properties, topic):
-        if time.monotonic() >= limit:
-            fail(
-                f"No sidecar has taken the order within {wait_s:.0f} s; it is void after {ONCE_MS // 1000} s. See"
-                f" 'bellwether orders' for who listens to the control topic '{topic}'."
-            )
-        time.sleep(POLL_S)
-
-
-def _connection(bootstrap: str | None, config: Path | None, topic: str | None) -> tuple[dict[str, str], str]:
-    """Librdkafka's properties and the control topic."""
-    from bellwether_kafka.coordinator.kafka import (
-        ClientConfigError,
-        check_kerberos,
-        client_config,
-        librdkafka_properties,
-    )
-    from bellwether_kafka.coordinator.settings import SettingsError, load
-
-    given = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap else {}
-    try:
-        settings = load(config, given | ({} if config else {"groups": [{"name": "none"}]}))
-        check_kerberos(client_config(settings.properties))
-        properties = librdkafka_properties(settings.properties)
-    except (SettingsError, ClientConfigError) as error:
-        fail(str(error))
-    return properties, topic or settings.control_topic or DEFAULT_TOPIC

@@ -1,11 +1,14 @@
 """What commands share: how they print, how they end, and how they end when a user is mistaken."""
 
+import importlib.metadata
 import json
 from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import Annotated, Any, NoReturn
 
 import typer
+
+DISTRIBUTION = "bellwether-kafka"
 
 
 class Exit(IntEnum):
@@ -53,3 +56,24 @@ def tell(output: Output, sentence: str, **facts: Any) -> None:
         as_json({**facts, "said": sentence})
     else:
         typer.echo(sentence)
+
+
+def ranges(numbers: list[int]) -> str:
+    """Sorted whole numbers in short: 0-3,7."""
+    parts: list[str] = []
+    start = previous = None
+    for number in [*numbers, None]:
+        if start is not None and previous is not None and number != previous + 1:
+            parts.append(str(start) if start == previous else f"{start}-{previous}")
+            start = None
+        if start is None:
+            start = number
+        previous = number
+    return ",".join(parts)
+
+
+def installed_version() -> str:
+    try:
+        return importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (not installed)"

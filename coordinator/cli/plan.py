@@ -2,25 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from bellwether_kafka.coordinator.cli.groups import Bootstrap, Config, Group
+from bellwether_kafka.assignors.explain import Explanation
+from bellwether_kafka.assignors.explain import explain as explain_item
+from bellwether_kafka.assignors.shared import Decision, GroupPlan, UnknownItemError
+from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
+from bellwether_kafka.coordinator.cli.look import look_with_plan
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
-
-if TYPE_CHECKING:
-    from bellwether_kafka.assignors.explain import Explanation
-    from bellwether_kafka.assignors.shared import Decision, GroupPlan
-    from bellwether_kafka.coordinator.observation import Observation, Shadow
-    from bellwether_kafka.coordinator.web import Picture
-
-PARTITION_PARTS = 2
-
-plan_app = typer.Typer(pretty_exceptions_enable=False)
+from bellwether_kafka.coordinator.observation import Shadow
+from bellwether_kafka.coordinator.web import Picture, picture_of
 
 
-@plan_app.command()
 def plan(
     group: Group,
     bootstrap: Bootstrap = None,
@@ -30,14 +29,10 @@ def plan(
         bool, typer.Option("--detailed-exitcode", help="Exit 4 where the plan would move something.")
     ] = False,
 ) -> None:
-    """Show what the configured policy would change in a group now. Applies nothing."""
-    from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
-    from bellwether_kafka.coordinator.cli.groups import settings_for
-    from bellwether_kafka.coordinator.web import picture_of
-
-    seen, shadow = seen_with_plan(group, bootstrap, config)
+    settings, _ = settings_for(bootstrap, config, group)
+    seen, shadow = look_with_plan(settings, group)
     picture = picture_of(shadow.decision)
-    cost = cost_of(settings_for(bootstrap, config, group)[0], seen)
+    cost = cost_of(settings, seen)
     if output is Output.JSON:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
         as_json({**asdict(picture), "cost": before_and_after(shadow), "traffic": traffic})
@@ -49,7 +44,6 @@ def plan(
         raise typer.Exit(Exit.DIFFERS)
 
 
-@plan_app.command()
 def explain(
     group: Group,
     what: Annotated[str | None, typer.Argument(help="TOPIC-PARTITION, a task such as 1_5, or a member id.")] = None,
@@ -57,8 +51,8 @@ def explain(
     config: Config = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Say why something is where the plan puts it and what alternatives would cost; of every move, if none is named."""
-    found = _explanations(_decision(group, bootstrap, config), what)
+    settings, _ = settings_for(bootstrap, config, group)
+    found = _explanations(look_with_plan(settings, group)[1].decision, what)
     if output is Output.JSON:
         as_json([asdict(explanation) for explanation in found])
         return
@@ -68,48 +62,27 @@ def explain(
         _draw_explanation(explanation, alternatives=what is not None)
 
 
-# ---- looking and planning --------------------------------------------------------------------------------------------
+# ---- planning --------------------------------------------------------------------------------------------
 
 
-def _decision(group: str, bootstrap: Any, config: Any) -> "Decision[GroupPlan]":
-    """The shadow plan of an observed group, or the end with a sentence."""
-    return seen_with_plan(group, bootstrap, config)[1].decision
-
-
-def seen_with_plan(group: str, bootstrap: Any, config: Any) -> "tuple[Observation, Shadow]":
-    """One look at a group and its shadow plan, or the end with a sentence."""
-    from bellwether_kafka.coordinator.cli.groups import look
-
-    seen: Observation = look(group, bootstrap, config)
-    if seen.shadow is None:
-        fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
-    return seen, seen.shadow
-
-
-def before_and_after(shadow: "Shadow") -> dict[str, dict[str, int]]:
+def before_and_after(shadow: Shadow) -> dict[str, dict[str, int]]:
     """What is without an owner, read from another rack and uneven, now and by the plan."""
     return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
 
 
-def _explanations(decision: "Decision[GroupPlan]", what: str | None) -> "list[Explanation]":
-    from bellwether_kafka.assignors.explain import explain
-    from bellwether_kafka.assignors.shared import UnknownItemError
-
+def _explanations(decision: Decision[GroupPlan], what: str | None) -> list[Explanation]:
     plan = decision.plan
     try:
         chosen = (plan.owner != plan.before).nonzero()[0].tolist() if what is None else plan.find(what)
     except UnknownItemError as error:
         fail(str(error))
-    return [explain(decision, item) for item in chosen]
+    return [explain_item(decision, item) for item in chosen]
 
 
 # ---- drawing ---------------------------------------------------------------------------------------------------------
 
 
-def _draw_plan(picture: "Picture", cost: Mapping[str, Mapping[str, int]]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
+def _draw_plan(picture: Picture, cost: Mapping[str, Mapping[str, int]]) -> None:
     console = Console(soft_wrap=True)
     noun = "tasks" if picture.kind == "streams" else "partitions"
     console.print(Text(f"{picture.group}: policy {picture.policy}, protocol {picture.protocol}"))
@@ -130,11 +103,7 @@ def _draw_plan(picture: "Picture", cost: Mapping[str, Mapping[str, int]]) -> Non
     console.print(Text(summary, "bold"))
 
 
-def _draw_explanation(explanation: "Explanation", *, alternatives: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+def _draw_explanation(explanation: Explanation, *, alternatives: bool) -> None:
     console = Console()
     console.print(Text(explanation.sentence, "bold"))
     if not alternatives:

@@ -3,28 +3,31 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from bellwether_kafka.assignors.consumer import ROUNDS_MAX, PartitionPlan, changed, rounds
+from bellwether_kafka.assignors.shared import Change, Cost, Decision, GroupPlan, Memory, UnknownNameError, WhatIfError
+from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rounds_of_tasks
+from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
-from bellwether_kafka.coordinator.cli.groups import Bootstrap, Config, settings_for
+from bellwether_kafka.coordinator.cli.history import replay_history
+from bellwether_kafka.coordinator.cli.leader import Leader, as_led
+from bellwether_kafka.coordinator.cli.look import connected, look_with_plan, run_to_end
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
-from bellwether_kafka.coordinator.cli.plan import seen_with_plan
-
-if TYPE_CHECKING:
-    from bellwether_kafka.assignors.consumer import PartitionPlan
-    from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan
-    from bellwether_kafka.assignors.streams import Assignors, TaskPlan
-    from bellwether_kafka.coordinator.cli.leader import Leader
-    from bellwether_kafka.coordinator.observation import Observation
-    from bellwether_kafka.coordinator.web import Picture
-    from bellwether_kafka.protocol.primitives import TaskId
-
-simulate_app = typer.Typer(pretty_exceptions_enable=False)
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.observation import NEWEST, Observation
+from bellwether_kafka.coordinator.planning import ApplicationError
+from bellwether_kafka.coordinator.settings import Settings
+from bellwether_kafka.coordinator.web import Picture, picture_of
+from bellwether_kafka.protocol.primitives import TaskId
 
 
-@simulate_app.command()
 def simulate(
     group: Annotated[str | None, typer.Argument(help="The group id; none with --history.")] = None,
     bootstrap: Bootstrap = None,
@@ -40,20 +43,16 @@ def simulate(
     ] = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Say what a change would cause: rounds until the group is stable, moves and cost. Applies nothing."""
-    from bellwether_kafka.assignors.shared import Change, WhatIfError
-
     if history is not None:
-        from bellwether_kafka.coordinator.cli.pipeline import replay_history
-
         replay_history(history, policy or (), as_json=output is Output.JSON)
         return
     if group is None:
         fail("Name a group, or give a history with --history.")
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
     change = Change(tuple(without_member or ()), tuple(without_rack or ()), racks, _topics(topic or []))
-    seen, shadow = seen_with_plan(group, bootstrap, config)
-    settings, name = settings_for(bootstrap, config, group)[0], policy[0] if policy else None
+    settings, _ = settings_for(bootstrap, config, group)
+    seen, shadow = look_with_plan(settings, group)
+    name = policy[0] if policy else None
     try:
         found = _ROUNDS[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
     except WhatIfError as error:
@@ -71,19 +70,14 @@ def simulate(
 class Imagined:
     """One round that has not been. `of_state`: what an application restores in it, nothing for consumers."""
 
-    decision: "Decision[GroupPlan]"
-    picture: "Picture"
+    decision: Decision[GroupPlan]
+    picture: Picture
     of_state: dict[str, Any]
 
 
 def _rounds(
-    settings: Any, seen: "Observation", decision: "Decision[PartitionPlan]", change: Any, name: str | None
+    settings: Settings, seen: Observation, decision: Decision[PartitionPlan], change: Change, name: str | None
 ) -> list[Imagined]:
-    from bellwether_kafka.assignors.consumer import ROUNDS_MAX, changed, rounds
-    from bellwether_kafka.assignors.shared import Memory
-    from bellwether_kafka.coordinator.observation import NEWEST
-    from bellwether_kafka.coordinator.web import picture_of
-
     policy = _leader(settings, seen.group_id, name).policy
     members = decision.plan.group.members
     # Newer than whatever members claim, with room for the rounds to come.
@@ -93,18 +87,15 @@ def _rounds(
     return [Imagined(one, picture_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
 
 
-def _sizes(decision: "Decision[TaskPlan]", settings: Any) -> "dict[TaskId, int]":
+def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int]:
     """Bytes of each task's changelogs on disk: what a copy reads that begins with nothing. Empty without the right to
     ask."""
-    from bellwether_kafka.coordinator.cli import groups as cli_groups
-    from bellwether_kafka.coordinator.kafka import TransportError
-
     cluster = decision.cluster
     counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.changelogs if t in cluster.index}
 
     async def ask() -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
-        async with cli_groups.connected(settings.properties) as sources:
+        async with connected(settings.properties) as sources:
             for node in await sources.reader.nodes():
                 try:
                     sizes = await sources.transport.log_sizes(node, counts)
@@ -113,11 +104,11 @@ def _sizes(decision: "Decision[TaskPlan]", settings: Any) -> "dict[TaskId, int]"
                 found |= {tp: max(size, found.get(tp, 0)) for tp, size in sizes.items()}
         return found
 
-    known: dict[tuple[str, int], int] = cli_groups.run(ask())
+    known: dict[tuple[str, int], int] = run_to_end(ask())
     return task_bytes(decision, known)
 
 
-def task_bytes(decision: "Decision[TaskPlan]", sizes: "Mapping[tuple[str, int], int]") -> "dict[TaskId, int]":
+def task_bytes(decision: Decision[TaskPlan], sizes: Mapping[tuple[str, int], int]) -> dict[TaskId, int]:
     """By task, from bytes by partition; only of tasks all of whose changelogs are known."""
     table, found = decision.plan.view.tasks, {}
     changelogs = {subtopology.id: subtopology.changelogs for subtopology in decision.plan.topology.subtopologies}
@@ -130,11 +121,8 @@ def task_bytes(decision: "Decision[TaskPlan]", sizes: "Mapping[tuple[str, int], 
 
 
 def _rounds_of_tasks(
-    settings: Any, seen: "Observation", decision: "Decision[TaskPlan]", change: Any, name: str | None
+    settings: Settings, seen: Observation, decision: Decision[TaskPlan], change: Change, name: str | None
 ) -> list[Imagined]:
-    from bellwether_kafka.assignors.streams import HeldTasks, rounds_of_tasks
-    from bellwether_kafka.coordinator.web import picture_of
-
     sizes, assignors = _sizes(decision, settings), _assignors(settings, seen.group_id, name)
     held = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
     made = rounds_of_tasks(decision, held, change, name or decision.policy, assignors)
@@ -157,31 +145,22 @@ def _rounds_of_tasks(
 _ROUNDS: Mapping[str, Callable[..., list[Imagined]]] = {"consumer": _rounds, "streams": _rounds_of_tasks}
 
 
-def _task(text: str) -> "TaskId":
-    from bellwether_kafka.protocol.primitives import TaskId
-
+def _task(text: str) -> TaskId:
     subtopology, _, partition = text.partition("_")
     return TaskId(int(subtopology), int(partition))
 
 
-def _assignors(settings: Any, group: str, policy: str | None) -> "Assignors":
+def _assignors(settings: Settings, group: str, policy: str | None) -> Assignors:
     """As configured of the application, with its stages; STOCK for one of which nothing is."""
-    from bellwether_kafka.assignors.streams import STOCK
-    from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
-
     if policy is not None and policy not in STREAMS_POLICIES:
         fail(f"The policy {policy} is not known for applications; stock ones are {', '.join(STREAMS_POLICIES)}.")
-    if next(g for g in settings.groups if g.name == group).streams is None:
+    if group_settings(settings, group).streams is None:
         return STOCK
     application = _leader(settings, group, policy).application
     return application.assignors if application is not None else STOCK
 
 
-def _leader(settings: Any, group: str, policy: str | None) -> "Leader":
-    from bellwether_kafka.assignors.shared import UnknownNameError
-    from bellwether_kafka.coordinator.cli.leader import as_led
-    from bellwether_kafka.coordinator.planning import ApplicationError
-
+def _leader(settings: Settings, group: str, policy: str | None) -> Leader:
     try:
         return as_led(settings, group, policy)
     except UnknownNameError as error:
@@ -200,12 +179,8 @@ def _topics(given: list[str]) -> dict[str, int]:
     return found
 
 
-def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: "Cost") -> None:
+def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: Cost) -> None:
     """`costs` has one entry a round, or none where nothing is weighed."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
     of_cost = ("then across racks",) if costs else ()
     table = Table("round", "why", "moved", "new", "withheld", "cross rack", "unowned", *of_state, *of_cost)

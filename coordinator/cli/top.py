@@ -1,35 +1,76 @@
-"""The command `bellwether top`: all groups at a glance, again and again. Joins nothing."""
+"""The command `bellwether top`: all groups at a glance, again and again. Joins nothing.
+
+Brokers do not say who leads a classic group nor which generation it has; a sidecar that leads it does, on its page.
+"""
 
 import asyncio
 import json
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
-from bellwether_kafka.coordinator.cli import groups as cli_groups
-from bellwether_kafka.coordinator.cli.groups import Bootstrap, Config
+from bellwether_kafka.coordinator.cli.look import all_groups, connected, observer_for, run_to_end
+from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from bellwether_kafka.coordinator.cli.top_table import Row, Told
-    from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
 LOOKS_AT_ONCE = 8
 LISTED_TYPES = ("consumer", "")
+BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"
 
-top_app = typer.Typer(pretty_exceptions_enable=False)
+
+@dataclass(frozen=True, slots=True)
+class SidecarReports:
+    """What sidecars say, by group: those that lead, with generations; the newest round of each."""
+
+    leads: Mapping[str, int] = field(default_factory=dict)
+    rounds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, groups: Iterable[Mapping[str, Any]], lines: Iterable[Mapping[str, Any]]) -> "SidecarReports":
+        """From the answers of /api/groups and /decisions of all sidecars together."""
+        leads = {str(one["group"]): int(one["generation"]) for one in groups if one["leading"]}
+        rounds: dict[str, Mapping[str, Any]] = {}
+        for line in lines:
+            known = rounds.get(line["group"])
+            if known is None or line["decided_at_ms"] > known["decided_at_ms"]:
+                rounds[line["group"]] = line
+        return cls(leads, rounds)
 
 
-@top_app.command()
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One group. `members` without sidecars; what nobody could tell is None. `cross_rack` and `could_be` (what our plan
+    would make of it) count partitions read from another rack; `moved` what the last round moved."""
+
+    group: str
+    kind: str
+    state: str
+    leader: str
+    generation: int | None
+    members: int
+    lag: int | None
+    cross_rack: int | None
+    could_be: int | None
+    unowned: int | None
+    cause: str
+    moved: int | None
+    cause_at_ms: int | None
+
+
 def top(
     group: Annotated[list[str] | None, typer.Argument(help="Groups; all that are there unless some are named.")] = None,
     bootstrap: Bootstrap = None,
@@ -42,31 +83,32 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
     output: As = Output.TABLE,
 ) -> None:
-    """Show groups live: who leads, generation, members, lag, cost, the last cause; as JSON a document per look."""
     for address in url or []:
         if not address.startswith(("http://", "https://")):
             fail(f"--url {address} cannot be used; write http://host:port.")
-    cli_groups.run(_top(group or [], bootstrap, config, url or [], None if once else interval, output))
+    run_to_end(_top(group or [], bootstrap, config, url or [], None if once else interval, output))
 
 
 async def _top(
-    names: Sequence[str], bootstrap: Any, config: Any, urls: Sequence[str], interval_s: float | None, output: Output
+    names: Sequence[str],
+    bootstrap: str | None,
+    config: Path | None,
+    urls: Sequence[str],
+    interval_s: float | None,
+    output: Output,
 ) -> None:
-    from rich.console import Console
-    from rich.live import Live
-
-    settings, _ = cli_groups.settings_for(bootstrap, config, names[0] if names else "any")
+    settings, _ = settings_for(bootstrap, config, names[0] if names else ANY_GROUP)
     instance_ids = [settings.instance_id, *(g.instance_id for g in settings.groups)]
     console = Console()
     live = output is Output.TABLE and interval_s is not None
-    async with cli_groups.connected(settings.properties) as sources:
+    async with connected(settings.properties) as sources:
         observers: dict[str, GroupObserver] = {}
         with Live(console=console, screen=console.is_terminal, auto_refresh=False) if live else nullcontext() as screen:
             while True:
                 for name in names or await _listed(sources):
                     if name not in observers:
-                        found, _ = cli_groups.settings_for(bootstrap, config, name)
-                        observers[name] = cli_groups.observer_for(found, name, sources)
+                        found, _ = settings_for(bootstrap, config, name)
+                        observers[name] = observer_for(found, name, sources)
                 rows = await _look(list(observers.values()), urls, instance_ids)
                 if output is Output.JSON:
                     _print(rows, one=interval_s is None)
@@ -79,41 +121,34 @@ async def _top(
                 await asyncio.sleep(interval_s)
 
 
-async def _listed(sources: "Sources") -> list[str]:
-    found = await cli_groups.listed(sources.transport, sources.reader)
+async def _listed(sources: Sources) -> list[str]:
+    found = await all_groups(sources.transport, sources.reader)
     return sorted(g.group_id for g in found if g.protocol_type in LISTED_TYPES or g.kind in ("consumer", "streams"))
 
 
 async def _look(
-    observers: "Sequence[GroupObserver]", urls: Sequence[str], instance_ids: Sequence[str | None]
-) -> "list[Row]":
-    from bellwether_kafka.coordinator.cli.top_table import ordered, row_of
-
-    told = await asyncio.to_thread(_told, urls)
+    observers: Sequence[GroupObserver], urls: Sequence[str], instance_ids: Sequence[str | None]
+) -> list[Row]:
+    reports = await asyncio.to_thread(_reports, urls)
     turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
-    async def look(one: "GroupObserver") -> "Observation":
+    async def look(one: GroupObserver) -> Observation:
         async with turns:
             return await _seen(one)
 
-    return ordered([row_of(seen, told, instance_ids) for seen in await asyncio.gather(*map(look, observers))])
+    return ordered([row_of(seen, reports, instance_ids) for seen in await asyncio.gather(*map(look, observers))])
 
 
-async def _seen(observer: "GroupObserver") -> "Observation":
+async def _seen(observer: GroupObserver) -> Observation:
     """One group that cannot be looked at now is a line that says so, and not the end of all."""
-    from bellwether_kafka.coordinator.kafka import TransportError
-    from bellwether_kafka.coordinator.observation import Observation
-
     try:
         return await observer.look()
     except TransportError as error:
         return Observation(observer.group_id, "missing", "", "", int(time.time() * 1000), trouble=str(error))
 
 
-def _told(urls: Sequence[str]) -> "Told":
+def _reports(urls: Sequence[str]) -> SidecarReports:
     """What the pages say that answer; one that does not is as good as none."""
-    from bellwether_kafka.coordinator.cli.top_table import Told
-
     groups: list[Any] = []
     lines: list[Any] = []
     for url in urls:
@@ -122,7 +157,7 @@ def _told(urls: Sequence[str]) -> "Told":
             lines += _fetched(f"{url.rstrip('/')}/decisions")
         except (OSError, ValueError):
             continue
-    return Told.of(groups, lines)
+    return SidecarReports.of(groups, lines)
 
 
 def _fetched(url: str) -> Any:
@@ -130,7 +165,7 @@ def _fetched(url: str) -> Any:
         return json.loads(answer.read(PAGE_BYTES_MAX))
 
 
-def _print(rows: "Sequence[Row]", *, one: bool) -> None:
+def _print(rows: Sequence[Row], *, one: bool) -> None:
     document = [asdict(row) for row in rows]
     if one:
         as_json(document)
@@ -138,10 +173,7 @@ def _print(rows: "Sequence[Row]", *, one: bool) -> None:
         typer.echo(json.dumps(document))
 
 
-def _table(rows: "Sequence[Row]") -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
+def _table(rows: Sequence[Row]) -> Table:
     columns = (
         "group",
         "led by",
@@ -163,3 +195,38 @@ def _table(rows: "Sequence[Row]") -> "Table":
         cells = [row.group, row.leader, row.state or "-", *shown, row.cause or "-", ago]
         table.add_row(*map(Text, cells), style="bold yellow" if row.unowned else None)
     return table
+
+
+def row_of(seen: Observation, reports: SidecarReports, instance_ids: Sequence[str | None]) -> Row:
+    """`instance_ids` are those of sidecars."""
+    ours = [m for m in seen.members if m.instance_id is not None and m.instance_id in instance_ids]
+    shadow, last = seen.shadow, reports.rounds.get(seen.group_id)
+    return Row(
+        group=seen.group_id,
+        kind=seen.kind,
+        state=seen.state,
+        leader=_leader(seen, reports, sidecars=len(ours)),
+        generation=reports.leads.get(seen.group_id),
+        members=len(seen.members) - len(ours),
+        lag=seen.lag,
+        cross_rack=shadow.current.cross_rack if shadow is not None else None,
+        could_be=shadow.planned.cross_rack if shadow is not None else None,
+        unowned=shadow.current.unowned if shadow is not None else None,
+        cause=str(last["cause"]) if last is not None else seen.trouble,
+        moved=int(last["moved"]) if last is not None else None,
+        cause_at_ms=int(last["decided_at_ms"]) if last is not None else None,
+    )
+
+
+def ordered(rows: Iterable[Row]) -> list[Row]:
+    """The one that is furthest behind first; unknown lags last."""
+    return sorted(rows, key=lambda row: (-(row.lag if row.lag is not None else -1), row.group))
+
+
+def _leader(seen: Observation, reports: SidecarReports, *, sidecars: int) -> str:
+    if seen.kind in ("consumer", "streams"):
+        return BROKER
+    if not seen.members:
+        return NOBODY
+    # A sidecar that does not lead leaves at once, so one that is a member leads.
+    return US if seen.group_id in reports.leads or sidecars else MEMBER

@@ -5,45 +5,37 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import yaml
+from confluent_kafka.admin import AdminClient
 
+from bellwether_kafka.assignors.shared import DescribedMember
+from bellwether_kafka.assignors.streams.application import (
+    Topology,
+    TopologyError,
+    parse_description,
+    with_existing_sizes,
+)
+from bellwether_kafka.coordinator.cli.look import connected
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
-
-if TYPE_CHECKING:
-    from bellwether_kafka.assignors.streams.application import Topology
-    from bellwether_kafka.coordinator.topology import Learned
+from bellwether_kafka.coordinator.kafka import (
+    TransportError,
+    librdkafka_properties,
+)
+from bellwether_kafka.coordinator.topology import Learned, learn_live, load_topology, topic_counts, write_topology
 
 LIMIT_S = 10.0
 
-topology_app = typer.Typer(
-    name="topology",
-    help="The shape of a Streams application, which its members do not send.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
 
-Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
-Config = Annotated[
-    Path | None, typer.Option(help="A TOML file; its [kafka] table is used.", envvar="BELLWETHER_CONFIG")
-]
-
-
-@topology_app.command()
 def learn(
     group: Annotated[str, typer.Argument(help="The application id of a running, stable application.")],
     bootstrap: Bootstrap = None,
     config: Config = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Learn the topology of a running application that a Java member leads, and write the file to standard output.
-
-    Joins nothing and changes nothing: it reads what DescribeGroups returns.
-    """
-    from bellwether_kafka.assignors.streams.application import TopologyError
-
     try:
         learned = asyncio.run(_learn(group, _properties(bootstrap, config, group)))
     except TopologyError as error:
@@ -51,7 +43,6 @@ def learn(
     _print(learned.topology, learned.notes, output)
 
 
-@topology_app.command()
 def parse(
     file: Annotated[Path, typer.Argument(help='The text of Topology.describe(), "-" for standard input.')],
     application_id: Annotated[str, typer.Option(help="application.id of the application.")],
@@ -59,12 +50,6 @@ def parse(
     config: Config = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Turn the text of Topology.describe() into a topology file, on standard output.
-
-    With brokers it looks which internal topics exist, so which stores are logged and how large repartition topics are.
-    """
-    from bellwether_kafka.assignors.streams.application import TopologyError, parse_description, with_existing_sizes
-
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -79,12 +64,7 @@ def parse(
     _print(described.topology, described.notes, output)
 
 
-@topology_app.command()
 def show(file: Annotated[Path, typer.Argument(help="A topology file.")], output: As = Output.TABLE) -> None:
-    """Check a topology file and show what is in it, with its digest (for the client tag that attests it)."""
-    from bellwether_kafka.assignors.streams.application import TopologyError
-    from bellwether_kafka.coordinator.topology import load_topology
-
     try:
         topology = load_topology(file)
     except TopologyError as error:
@@ -96,7 +76,7 @@ def show(file: Annotated[Path, typer.Argument(help="A topology file.")], output:
         typer.echo(line)
 
 
-def _document(topology: "Topology") -> dict[str, Any]:
+def _document(topology: Topology) -> dict[str, Any]:
     return {
         "application": topology.application_id,
         "digest": topology.digest,
@@ -106,7 +86,7 @@ def _document(topology: "Topology") -> dict[str, Any]:
     }
 
 
-def _lines(topology: "Topology") -> list[str]:
+def _lines(topology: Topology) -> list[str]:
     lines = [f"application {topology.application_id}", f"digest      {topology.digest}"]
     for s in topology.subtopologies:
         patterns = [f"/{pattern}/" for number, pattern in topology.patterns if number == s.id]
@@ -121,71 +101,33 @@ def _lines(topology: "Topology") -> list[str]:
     return lines
 
 
-async def _learn(group: str, properties: Mapping[str, str]) -> "Learned":
+async def _learn(group: str, properties: Mapping[str, str]) -> Learned:
     """Raises TopologyError; ends the command where brokers do not answer."""
-    from confluent_kafka.admin import AdminClient
-
-    from bellwether_kafka.assignors.shared import DescribedMember
-    from bellwether_kafka.assignors.streams.application import TopologyError
-    from bellwether_kafka.coordinator.kafka import (
-        OffsetReader,
-        Transport,
-        TransportError,
-        UnreachableError,
-        librdkafka_properties,
-    )
-    from bellwether_kafka.coordinator.topology import learn_live
-
-    transport = Transport(properties)
-    admin = AdminClient({"log_level": 2, **librdkafka_properties(properties)})
-    offsets = OffsetReader(admin)
     try:
-        await transport.start()
-        answer = await transport.describe_group(group)
-        if answer.error:
-            raise TopologyError(f"the group cannot be described (error {answer.error}) {answer.message}".rstrip())
-        if answer.state != "Stable" or answer.protocol != "stream":
-            raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
-        described = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
-        return await learn_live(group, described, admin, offsets, LIMIT_S)
-    except (UnreachableError, TransportError) as error:
+        async with connected(properties) as sources:
+            answer = await sources.transport.describe_group(group)
+            if answer.error:
+                raise TopologyError(f"the group cannot be described (error {answer.error}) {answer.message}".rstrip())
+            if answer.state != "Stable" or answer.protocol != "stream":
+                raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
+            described = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
+            return await learn_live(group, described, sources.reader.admin, sources.offsets, LIMIT_S)
+    except TransportError as error:
         fail(str(error))
-    finally:
-        offsets.close()
-        await transport.close()
 
 
 def _all_topics(properties: Mapping[str, str]) -> dict[str, int]:
-    from confluent_kafka.admin import AdminClient
-
-    from bellwether_kafka.coordinator.kafka import librdkafka_properties
-    from bellwether_kafka.coordinator.topology import topic_counts
-
     return topic_counts(AdminClient({"log_level": 2, **librdkafka_properties(properties)}), LIMIT_S)
 
 
 def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[str, str]:
-    """The Kafka properties as `run` would have them; ends the command where they are wrong."""
-    from bellwether_kafka.coordinator.kafka import ClientConfigError, client_config
-    from bellwether_kafka.coordinator.settings import SettingsError, load
-
-    given: dict[str, object] = {"groups": [group]}
-    if bootstrap is not None:
-        given["kafka"] = {"bootstrap.servers": bootstrap}
-    try:
-        properties = load(config, given).properties
-        client_config(properties)
-    except (SettingsError, ClientConfigError) as error:
-        fail(str(error))
-    return properties
+    settings = load_settings(bootstrap, config, {"groups": [group]})
+    check_client(settings)
+    return settings.properties
 
 
-def _print(topology: "Topology", notes: Sequence[str], output: Output) -> None:
+def _print(topology: Topology, notes: Sequence[str], output: Output) -> None:
     """The file; as JSON the same document, which is a topology file too (YAML holds JSON)."""
-    import yaml
-
-    from bellwether_kafka.coordinator.topology import write_topology
-
     text = write_topology(topology, notes)
     if output is Output.JSON:
         as_json(yaml.safe_load(text))

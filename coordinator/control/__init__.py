@@ -1,13 +1,13 @@
 """The control topic: orders of operators, and which of several instances is active."""
 
-from bellwether_kafka.coordinator.control.controller import ControlDesk, ControlReport, OnControl
+from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     Beat,
     ControlSettings,
     Order,
-    OrderBook,
     OrderKind,
+    OrderState,
     PlacementKind,
     PlacementOrder,
     Record,
@@ -19,14 +19,14 @@ from bellwether_kafka.coordinator.control.topic import ControlTopicError, ensure
 __all__ = [
     "EVERYBODY",
     "Beat",
-    "ControlDesk",
     "ControlReport",
     "ControlSettings",
     "ControlTopicError",
+    "Controller",
     "OnControl",
     "Order",
-    "OrderBook",
     "OrderKind",
+    "OrderState",
     "PlacementKind",
     "PlacementOrder",
     "Record",

@@ -6,7 +6,7 @@ alarm, a paused process wakes up to the truth, and whoever reads the same log co
 rank r among the living, by id, waits r beats longer, so that one goes first.
 
 A false alarm does no harm: joining under the same instance id only fences the older process, in the same generation
-and without a rebalance (reliability reference M6).
+and without a rebalance (docs/reference/broker-behaviour.md#static-membership).
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class _Heard:
     order: int
 
 
-class Succession:
+class ActiveRole:
     """One sidecar's view of all. Feed it every beat in the order of the topic."""
 
     def __init__(self, own_id: str) -> None:
@@ -94,7 +94,7 @@ class Succession:
         """Other sidecars that have been heard lately."""
         return sorted(h.sidecar for h in self._others() if self._lives(h.sidecar))
 
-    def our_turn(self, group: str) -> str:
+    def reason_to_take_over(self, group: str) -> str:
         """Why we, standing by, should take the group over now; "" when we should not."""
         rank = sum(sidecar < self.own_id for sidecar in self.successors(group))
         holder = self.holder(group)

@@ -1,7 +1,8 @@
-"""Between the control topic and the groups of this process: keeps operators' orders, sends our beat, says whose turn it
-is. It holds no rules of its own: `orders` reads records, `standby` judges beats, memberships obey events.
+"""Between the control topic and the groups of this process: keeps operators' orders, sends our beat, and decides by the
+beats which instance is active. It holds no rules of its own: `records` reads orders, `active_role` judges beats, and
+memberships follow events.
 
-What it tells a membership is a level, not an edge: it may say the same twice, and after a lost word it says it again.
+Events to memberships are levels, not edges: the same one may come twice, and one that was lost is sent again.
 """
 
 import asyncio
@@ -14,14 +15,14 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.control.active_role import Succession
+from bellwether_kafka.coordinator.control.active_role import ActiveRole
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     Beat,
     ControlSettings,
     Order,
-    OrderBook,
     OrderKind,
+    OrderState,
     PlacementOrder,
     Record,
     beat_key,
@@ -29,6 +30,7 @@ from bellwether_kafka.coordinator.control.records import (
 from bellwether_kafka.coordinator.control.topic import ControlTopic
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import (
+    ActiveRoleChanged,
     Event,
     Fatal,
     GroupMembership,
@@ -36,7 +38,6 @@ from bellwether_kafka.coordinator.membership import (
     OrdersStand,
     RoundOrdered,
     State,
-    TurnChanged,
 )
 
 BEAT_S = 1.0
@@ -59,7 +60,7 @@ OnControl = Callable[[ControlReport], None]
 
 
 class Runner(Protocol):
-    """What `runtime.GroupRunner` is to the desk."""
+    """What `runtime.GroupRunner` is here."""
 
     membership: GroupMembership
     fatal: Fatal | None
@@ -69,18 +70,18 @@ class Runner(Protocol):
 
 
 @dataclass(slots=True)
-class _Post:
+class _GroupState:
     """What we know of one group."""
 
     runner: Runner
     active: bool  # we lead it or try to
-    told: OrdersStand = field(default_factory=lambda: OrdersStand("", ""))
+    orders: OrdersStand = field(default_factory=lambda: OrdersStand("", ""))
     rules: tuple[Rule, ...] = ()
     leads: bool = False
     hands_over_until: float = 0.0  # monotonic; 0: not handing over
 
 
-class ControlDesk:
+class Controller:
     """One per process, for its event loop. `standby`: we share our instance id with other sidecars."""
 
     def __init__(
@@ -102,9 +103,9 @@ class ControlDesk:
         self._heard_at = clock()
         self._clock = clock
         self._wall_clock = wall_clock
-        self._book = OrderBook()
-        self._succession = Succession(settings.sidecar_id)
-        self._posts = {group: _Post(runner, active=not settings.standby) for group, runner in runners.items()}
+        self._orders = OrderState()
+        self._roles = ActiveRole(settings.sidecar_id)
+        self._groups = {group: _GroupState(runner, active=not settings.standby) for group, runner in runners.items()}
         self._caught_up = asyncio.Event()
         self._stopping = False
 
@@ -115,7 +116,7 @@ class ControlDesk:
         settings: ControlSettings,
         runners: Mapping[str, Runner],
         on_control: Sequence[OnControl] = (),
-    ) -> "ControlDesk":
+    ) -> "Controller":
         """With a topic of its own, from the property map of both Kafka clients."""
         topic = ControlTopic(librdkafka_properties(properties), settings.topic)
         return cls(topic, settings, runners, on_control=on_control)
@@ -142,19 +143,19 @@ class ControlDesk:
         self._stopping = True
         if not self._standby or not self._caught_up.is_set():
             return
-        self._hand_over(list(self._posts), "this sidecar stops")
-        while any(post.hands_over_until for post in self._posts.values()):
+        self._hand_over(list(self._groups), "this sidecar stops")
+        while any(state.hands_over_until for state in self._groups.values()):
             await asyncio.sleep(STOP_POLL_S)
             self.review()
 
     async def relieve(self, group: str, reason: str) -> bool:
         """Hands over a group whose membership can do nothing any more; whether a standby has taken it."""
-        post = self._posts[group]
-        if not self._standby or not self._caught_up.is_set() or not leads(post.runner):
+        state = self._groups[group]
+        if not self._standby or not self._caught_up.is_set() or not leads(state.runner):
             return False
         self._hand_over([group], reason)
-        while post.hands_over_until and self._clock() < post.hands_over_until:
-            if self._succession.leader(group):
+        while state.hands_over_until and self._clock() < state.hands_over_until:
+            if self._roles.leader(group):
                 return True
             await asyncio.sleep(STOP_POLL_S)
         return False
@@ -164,35 +165,35 @@ class ControlDesk:
         await self._topic.close()
 
     def _report(self) -> None:
-        orders = self._book.all_standing(int(self._wall_clock() * 1000))
+        orders = self._orders.all_standing(int(self._wall_clock() * 1000))
         found = ControlReport(
             tuple(o for o in orders if isinstance(o, Order | PlacementOrder) and self._concerns_us(o)),
-            len(self._succession.living()),
+            len(self._roles.living()),
             self._clock() - self._heard_at,
         )
         for observer in self._on_control:
             observer(found)
 
     def _concerns_us(self, order: Order | PlacementOrder) -> bool:
-        return order.target in self._posts or order.target in (self.sidecar_id, EVERYBODY)
+        return order.target in self._groups or order.target in (self.sidecar_id, EVERYBODY)
 
     # ---- what comes from the topic -------------------------------------------------------------------------------
 
     def _heard(self, key: str, record: Record | None) -> None:
         kind, _, target = key.partition("/")
         if isinstance(record, Beat):
-            self._succession.heard(record)
+            self._roles.heard(record)
             if record.sidecar == self.sidecar_id:
                 self._heard_at = self._clock()
         elif record is None and kind == "beat":
-            self._succession.gone(target)
+            self._roles.gone(target)
         else:
-            self._book.apply(key, record)
+            self._orders.apply(key, record)
         if self._caught_up.is_set():
             self.review()
 
     def _all_read(self) -> None:
-        self._succession.started()
+        self._roles.started()
         self._caught_up.set()
         log.info("control_topic_read", topic=self._topic.topic, sidecar=self.sidecar_id, standby=self._standby)
 
@@ -204,108 +205,108 @@ class ControlDesk:
             self.review()
 
     def review(self) -> None:
-        """Tells every group what stands now. Cheap, and safe at any time."""
+        """Brings every group up to date. Cheap, and safe at any time."""
         now_ms = int(self._wall_clock() * 1000)
-        for group, post in self._posts.items():
-            self._tell_orders(group, post, now_ms)
-            self._tell_rules(group, post, now_ms)
-            if self._standby and not given_up(post.runner):
-                self._tell_turn(group, post)
+        for group, state in self._groups.items():
+            self._update_orders(group, state, now_ms)
+            self._update_rules(group, state, now_ms)
+            if self._standby and not given_up(state.runner):
+                self._update_role(group, state)
         self._obey_drains(now_ms)
 
-    def _tell_orders(self, group: str, post: _Post, now_ms: int) -> None:
-        leave, pause = (self._book.standing(kind, group, now_ms) for kind in (OrderKind.LEAVE, OrderKind.PAUSE))
+    def _update_orders(self, group: str, state: _GroupState, now_ms: int) -> None:
+        leave, pause = (self._orders.standing(kind, group, now_ms) for kind in (OrderKind.LEAVE, OrderKind.PAUSE))
         standing = OrdersStand(leave.sentence if leave else "", pause.sentence if pause else "")
-        if standing != post.told:
-            post.told = standing
+        if standing != state.orders:
+            state.orders = standing
             log.info("orders_stand", group=group, leave=standing.leave, pause=standing.pause)
-            post.runner.post(standing)
-        again = self._book.standing(OrderKind.REBALANCE, group, now_ms)
-        if again is not None and leads(post.runner):
+            state.runner.post(standing)
+        again = self._orders.standing(OrderKind.REBALANCE, group, now_ms)
+        if again is not None and leads(state.runner):
             self._done(again)
-            post.runner.post(RoundOrdered(again.sentence))
+            state.runner.post(RoundOrdered(again.sentence))
 
-    def _tell_rules(self, group: str, post: _Post, now_ms: int) -> None:
-        """Whoever leads plans by them from now on, beginning with a round of its own."""
-        standing = self._book.placements(group, now_ms)
+    def _update_rules(self, group: str, state: _GroupState, now_ms: int) -> None:
+        """A leader plans by them from now on, beginning with a round of its own."""
+        standing = self._orders.placements(group, now_ms)
         rules = tuple(order.rule for order in standing)
-        if rules == post.rules:
+        if rules == state.rules:
             return
-        why = standing[-1].sentence if len(rules) >= len(post.rules) else "an operator's order on placement has ended"
+        why = standing[-1].sentence if len(rules) >= len(state.rules) else "an operator's order on placement has ended"
         log.info("rules_stand", group=group, rules=[order.sentence for order in standing])
-        post.rules = rules
-        post.runner.rule(rules)
-        if leads(post.runner):
-            post.runner.post(RoundOrdered(why))
+        state.rules = rules
+        state.runner.rule(rules)
+        if leads(state.runner):
+            state.runner.post(RoundOrdered(why))
 
     def _done(self, order: Order) -> None:
         """Orders that are carried out once are withdrawn by whoever did it, so that no successor does it again."""
-        self._book.apply(order.key, None)
+        self._orders.apply(order.key, None)
         self._topic.withdraw(order.key)
 
-    def _tell_turn(self, group: str, post: _Post) -> None:
-        member, leading = post.runner.membership, leads(post.runner)
-        if post.hands_over_until:
-            self._watch_hand_over(group, post, leading=leading)
-        elif not post.active:
-            reason = "" if self._stopping else self._succession.our_turn(group)
+    def _update_role(self, group: str, state: _GroupState) -> None:
+        member, leading = state.runner.membership, leads(state.runner)
+        if state.hands_over_until:
+            self._watch_hand_over(group, state, leading=leading)
+        elif not state.active:
+            reason = "" if self._stopping else self._roles.reason_to_take_over(group)
             if reason:
-                self._activate(group, post, reason)
+                self._activate(group, state, reason)
         else:
-            better = self._succession.must_yield(group, leading=leading, fenced=not member.our_turn)
+            better = self._roles.must_yield(group, leading=leading, fenced=not member.has_active_role)
             if better:
-                self._deactivate(group, post, f"{better} leads it")
-            elif not member.our_turn:  # fenced, and no sidecar that we know of says that it was the one
-                post.runner.post(TurnChanged(ours=True, reason="no other sidecar leads it"))
-        if leading != post.leads:
-            post.leads = leading
+                self._deactivate(group, state, f"{better} leads it")
+            elif not member.has_active_role:  # fenced, and no sidecar that we know of says that it was the one
+                state.runner.post(ActiveRoleChanged(ours=True, reason="no other sidecar leads it"))
+        if leading != state.leads:
+            state.leads = leading
             self._beat()
 
-    def _activate(self, group: str, post: _Post, reason: str) -> None:
+    def _activate(self, group: str, state: _GroupState, reason: str) -> None:
         log.info("standby_takes_over", group=group, reason=reason, sidecar=self.sidecar_id)
-        post.active = True
+        state.active = True
         self._beat()  # before we join: whoever is fenced then knows by whom
-        post.runner.post(TurnChanged(ours=True, reason=reason))
+        state.runner.post(ActiveRoleChanged(ours=True, reason=reason))
 
-    def _deactivate(self, group: str, post: _Post, reason: str) -> None:
+    def _deactivate(self, group: str, state: _GroupState, reason: str) -> None:
         log.info("standby_stands_by", group=group, reason=reason, sidecar=self.sidecar_id)
-        post.active = False
-        post.hands_over_until = 0.0
-        post.runner.post(TurnChanged(ours=False, reason=reason))
+        state.active = False
+        state.hands_over_until = 0.0
+        state.runner.post(ActiveRoleChanged(ours=False, reason=reason))
         self._beat()
 
     # ---- handing over --------------------------------------------------------------------------------------------
 
     def _obey_drains(self, now_ms: int) -> None:
         for target in (self.sidecar_id, EVERYBODY):
-            order = self._book.standing(OrderKind.DRAIN, target, now_ms)
-            if order is None or not any(leads(post.runner) for post in self._posts.values()):
+            order = self._orders.standing(OrderKind.DRAIN, target, now_ms)
+            if order is None or not any(leads(state.runner) for state in self._groups.values()):
                 continue
             self._done(order)
-            self._hand_over(list(self._posts), order.sentence)
+            self._hand_over(list(self._groups), order.sentence)
 
     def _hand_over(self, groups: list[str], reason: str) -> None:
         limit = self._clock() + HAND_OVER_S
         for group in groups:
-            post = self._posts[group]
-            if not leads(post.runner) or post.hands_over_until:
+            state = self._groups[group]
+            if not leads(state.runner) or state.hands_over_until:
                 continue
-            successors = self._succession.successors(group)
+            successors = self._roles.successors(group)
             if not successors:
                 log.warning("nobody_to_hand_over_to", group=group, reason=reason)
                 continue
             log.info("hands_over", group=group, to=successors[0], reason=reason)
-            post.hands_over_until = limit
-            post.runner.post(TurnChanged(ours=False, reason=reason))
+            state.hands_over_until = limit
+            state.runner.post(ActiveRoleChanged(ours=False, reason=reason))
         self._beat()
 
-    def _watch_hand_over(self, group: str, post: _Post, *, leading: bool) -> None:
+    def _watch_hand_over(self, group: str, state: _GroupState, *, leading: bool) -> None:
         if not leading:
-            self._deactivate(group, post, "handed over")
-        elif self._clock() >= post.hands_over_until:
+            self._deactivate(group, state, "handed over")
+        elif self._clock() >= state.hands_over_until:
             log.warning("hand_over_failed", group=group, reason="no standby has taken the group in time")
-            post.hands_over_until = 0.0
-            post.runner.post(TurnChanged(ours=True, reason="no standby has taken the group"))
+            state.hands_over_until = 0.0
+            state.runner.post(ActiveRoleChanged(ours=True, reason="no standby has taken the group"))
 
     # ---- beats ---------------------------------------------------------------------------------------------------
 
@@ -313,22 +314,22 @@ class ControlDesk:
         if not self._caught_up.is_set():
             return
         # Of a group that we have given up nobody shall wait for us.
-        posts = [(group, post) for group, post in self._posts.items() if not given_up(post.runner)]
+        groups = [(group, state) for group, state in self._groups.items() if not given_up(state.runner)]
         self._topic.write(
             Beat(
                 self.sidecar_id,
-                leads=tuple(group for group, post in posts if leads(post.runner)),
-                claims=tuple(group for group, post in posts if post.active and not leads(post.runner)),
-                stands_by=() if self._stopping else tuple(group for group, post in posts if not post.active),
-                hands_over=tuple(group for group, post in posts if post.hands_over_until),
+                leads=tuple(group for group, state in groups if leads(state.runner)),
+                claims=tuple(group for group, state in groups if state.active and not leads(state.runner)),
+                stands_by=() if self._stopping else tuple(group for group, state in groups if not state.active),
+                hands_over=tuple(group for group, state in groups if state.hands_over_until),
                 at_ms=int(self._wall_clock() * 1000),
                 between=between,
             )
         )
 
     def _housekeeping(self) -> None:
-        for sidecar in self._succession.forgotten():
-            self._succession.gone(sidecar)
+        for sidecar in self._roles.forgotten():
+            self._roles.gone(sidecar)
             self._topic.withdraw(beat_key(sidecar))
 
 

@@ -299,8 +299,8 @@ def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-class OrderBook:
-    """The fold: the last readable order of every key. Beats are not kept here (`standby.Succession` follows them)."""
+class OrderState:
+    """The fold: the last readable order of every key. Beats are not kept here (`active_role` follows them)."""
 
     def __init__(self) -> None:
         self._orders: dict[str, Record] = {}

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.coordinator.control.records import Record, RecordError, decode, encode
-from bellwether_kafka.coordinator.kafka import DENIED, NO_READERS_BUSINESS, Renewed, grant, told
+from bellwether_kafka.coordinator.kafka import DENIED, IRRELEVANT_TO_READERS, Renewed, grant, with_remedy
 
 POLL_S = 0.2
 RETRY_S = 1.0
@@ -146,7 +146,7 @@ class ControlTopic:
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
-            self._troubled(f"cannot be written: {told(error, 'WRITE', self.topic)}")
+            self._troubled(f"cannot be written: {with_remedy(error, 'WRITE', self.topic)}")
 
     def _troubled(self, reason: str) -> None:
         """Says each trouble once, until something else happens."""
@@ -182,10 +182,10 @@ class ControlTopic:
                 if trouble is None:
                     following = (message.offset() or 0) + 1
                     self._hand_over(message, tell, on_record)
-                elif trouble.code() in NO_READERS_BUSINESS:
+                elif trouble.code() in IRRELEVANT_TO_READERS:
                     continue
                 elif trouble.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so the library spells its constant
-                    self._troubled(f"cannot be read: {told(trouble, 'READ', self.topic)}")
+                    self._troubled(f"cannot be read: {with_remedy(trouble, 'READ', self.topic)}")
                 elif not caught_up:
                     caught_up = True
                     tell(on_caught_up)

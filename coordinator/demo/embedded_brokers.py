@@ -19,7 +19,7 @@ It is a mock. What differs from a real broker (read in librdkafka 2.16 and seen 
 * Versions: flexible encodings of the group requests and the list form of LeaveGroup are advertised and then misread, so
   `EmbeddedCluster` limits the requests to what works (`LIMITS`). Its answer to ApiVersions v3+ is malformed whatever
   the limit, which librdkafka forgives and kafka-python 3 does not: that one needs its api_version pinned to 2.3, and
-  then asks for JoinGroup v5, SyncGroup v3, Heartbeat v3 and LeaveGroup v2. `properties` tells the transport so.
+  then asks for JoinGroup v5, SyncGroup v3, Heartbeat v3 and LeaveGroup v2. `EmbeddedTransport` does so.
 * Metadata, DescribeTopics and DescribeCluster of confluent-kafka work. A topic springs into being when a client asks
   for it and allows that (kafka-python does).
 """
@@ -31,8 +31,6 @@ from types import TracebackType
 from typing import Self
 
 import confluent_kafka
-
-from bellwether_kafka.coordinator.kafka import EMBEDDED
 
 LIMITS = {11: (0, 5), 14: (0, 3), 12: (0, 3), 13: (0, 2)}  # JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 PRODUCER = 0
@@ -114,8 +112,7 @@ class EmbeddedCluster:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The property map with which our own clients reach these brokers and know what they are."""
-        return {"bootstrap.servers": self.bootstrap, EMBEDDED: "true"}
+        return {"bootstrap.servers": self.bootstrap}
 
     def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None:
         """Creates a topic; librdkafka puts replica r of partition p on broker (p + r) mod n."""

@@ -154,7 +154,7 @@ class GhostWatch:
     async def _remove(self, reasons: Mapping[str, str]) -> RemovedMembers | None:
         if self._node is None:
             return None
-        command = RemoveMembers(0, self._node, self.group_id, tuple(reasons.items()), REQUEST_TIMEOUT_MS)
+        command = RemoveMembers(self._node, self.group_id, tuple(reasons.items()), REQUEST_TIMEOUT_MS)
         answer = await self._transport.remove_members(command)
         if isinstance(answer, RequestFailed) or answer.error:
             why = answer.reason if isinstance(answer, RequestFailed) else name_of(answer.error)

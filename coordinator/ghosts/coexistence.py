@@ -5,8 +5,9 @@ unless an assignment carries userData, a blob does not parse, or the group is of
 `ConsumerGroup.fromClassicGroup`). Brokers may also forbid it (group.consumer.migration.policy), which no client sees.
 
 The wedge, KAFKA-20570. Brokers up to 4.3 throw when they end a join round with a subscription that does not parse:
-JoinGroup is answered with UNKNOWN_SERVER_ERROR or never, for everybody, until that member is gone (reliability
-reference M14). DescribeGroups shows no subscriptions meanwhile. What is known: who came since the group last rested.
+JoinGroup is answered with UNKNOWN_SERVER_ERROR or never, for everybody, until that member is gone
+(docs/reference/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile. What is
+known: who came since the group last rested.
 """
 
 from dataclasses import dataclass

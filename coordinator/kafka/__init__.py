@@ -1,9 +1,8 @@
 """Everything that talks to brokers: group requests, metadata, offsets, logins and rights."""
 
-from bellwether_kafka.coordinator.kafka.acls import DENIED, NO_READERS_BUSINESS, grant, told
+from bellwether_kafka.coordinator.kafka.acls import DENIED, IRRELEVANT_TO_READERS, grant, with_remedy
 from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Renewed
 from bellwether_kafka.coordinator.kafka.client_config import (
-    EMBEDDED,
     ClientConfigError,
     check_kerberos,
     client_config,
@@ -18,8 +17,7 @@ from bellwether_kafka.coordinator.kafka.transport import Transport, TransportErr
 
 __all__ = [
     "DENIED",
-    "EMBEDDED",
-    "NO_READERS_BUSINESS",
+    "IRRELEVANT_TO_READERS",
     "BrokerGroup",
     "BrokerMember",
     "BrokerProtocol",
@@ -45,5 +43,5 @@ __all__ = [
     "follower_fetching",
     "grant",
     "librdkafka_properties",
-    "told",
+    "with_remedy",
 ]

@@ -11,7 +11,7 @@ DENIED = frozenset(
 )
 # librdkafka wants a group of everybody who reads, and looks for its coordinator node even if none is joined and nothing
 # committed: whoever reads so needs no right to the group, and no node.
-NO_READERS_BUSINESS = frozenset(
+IRRELEVANT_TO_READERS = frozenset(
     {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
 
@@ -21,7 +21,7 @@ def grant(operations: str, resource: str, name: str) -> str:
     return f"grant our principal the ACL {operations} on {resource} '{name}'"
 
 
-def told(error: KafkaError, operations: str, topic: str) -> str:
+def with_remedy(error: KafkaError, operations: str, topic: str) -> str:
     """An error of a request for a topic, with the remedy where rights are what is missing."""
     remedy = f"; {grant(operations, 'Topic', topic)}" if error.code() in DENIED else ""
     return f"{error.str()}{remedy}"

@@ -15,7 +15,6 @@ from bellwether_kafka.coordinator.membership import CLIENT_ID
 
 OWN_PREFIX = "bellwether."
 API_VERSION = "bellwether.api.version"
-EMBEDDED = "bellwether.embedded.brokers"
 
 RECEIVE_BYTES_MAX = 100_000_000  # a JoinGroup answer holds every subscription; kafka-python's own limit is 1 MB
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -93,7 +92,7 @@ def _keeper(properties: Mapping[str, str]) -> tokens.TokenKeeper:
 
 
 def _translated(name: str, value: str) -> dict[str, Any]:
-    if name in IGNORED or name == EMBEDDED or name in tokens.PROPERTIES:
+    if name in IGNORED or name in tokens.PROPERTIES:
         return {}
     rule = _RULES.get(name)
     if rule is None:

@@ -27,7 +27,7 @@ from bellwether_kafka.coordinator.kafka.metadata import (
     NO_CODES,
     MetadataCache,
     MetadataRead,
-    Placement,
+    ReplicaSet,
     cluster_view,
     distinct_placements,
 )
@@ -47,7 +47,7 @@ LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FA
 TLS = frozenset({KafkaError._SSL})  # noqa: SLF001
 
 Answer = TypeVar("Answer")
-Outcome = tuple[str, str | None, list[Placement], IntArray]
+TopicAnswer = tuple[str, str | None, list[ReplicaSet], IntArray]
 
 log = structlog.get_logger(__name__)
 
@@ -79,27 +79,16 @@ class ClusterReader:
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
         self.last_read: MetadataRead | None = None
 
-    async def probe(self, timeout_s: float = REQUEST_TIMEOUT_S) -> int:
-        """Asks once for the brokers and returns how many there are.
-
-        Raises ClusterUnreachableError after at most `timeout_s`.
-        """
-        try:
-            return len(await self._in_thread(self._brokers, timeout_s))
-        except KafkaException as error:
-            raise ClusterUnreachableError(self._why_unreachable(error, timeout_s)) from error
-
-    async def nodes(self, timeout_s: float = REQUEST_TIMEOUT_S) -> tuple[Node, ...]:
+    async def nodes(self) -> tuple[Node, ...]:
         """All brokers, with the addresses that they advertise. Raises ClusterUnreachableError."""
 
         def ask() -> tuple[Node, ...]:
-            found = self.admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1).nodes
-            return tuple(Node(int(node.id), node.host, node.port) for node in found)
+            return tuple(Node(int(node.id), node.host, node.port) for node in self._brokers())
 
         try:
             return await self._in_thread(ask)
         except KafkaException as error:
-            raise ClusterUnreachableError(self._why_unreachable(error, timeout_s)) from error
+            raise ClusterUnreachableError(self._why_unreachable(error)) from error
 
     async def read(self, topics: Iterable[str], age_ms_max: int = 0) -> MetadataRead:
         """What is known of the topics, asking for those whose last read is older than `age_ms_max`.
@@ -133,16 +122,14 @@ class ClusterReader:
         read_at = self._clock()
         await self._in_thread(self._renewed.look)
         try:
-            racks, outcomes = await asyncio.gather(
-                self._in_thread(self._brokers, REQUEST_TIMEOUT_S), self._topics(topics)
-            )
+            brokers, outcomes = await asyncio.gather(self._in_thread(self._brokers), self._topics(topics))
         except KafkaException as error:
-            sentence = self._why_unreachable(error, REQUEST_TIMEOUT_S)
+            sentence = self._why_unreachable(error)
             if any(topic not in self._cache.topics for topic in topics):
                 raise ClusterUnreachableError(sentence) from error
             log.warning("metadata_stale", reason=sentence)
             return
-        self._cache.see_brokers(racks)
+        self._cache.see_brokers({int(node.id): node.rack for node in brokers})
         for topic, trouble, distinct, codes in outcomes:
             if trouble is None:
                 self._cache.see_topic(topic, read_at, distinct, codes)
@@ -152,7 +139,7 @@ class ClusterReader:
                 reason = f"{trouble}; if it exists, {grant('DESCRIBE', 'Topic', topic)}"
                 log.warning("topic_unreadable", topic=topic, reason=reason)
 
-    async def _topics(self, topics: list[str]) -> list[Outcome]:
+    async def _topics(self, topics: list[str]) -> list[TopicAnswer]:
         if len(topics) <= ONE_BY_ONE_LIMIT:
             return list(await asyncio.gather(*(self._in_thread(self._one_topic, topic) for topic in topics)))
         found = await self._in_thread(self._all_topics, frozenset(topics))
@@ -160,11 +147,11 @@ class ClusterReader:
         missing = [topic for topic in topics if topic not in seen]
         return found + list(await asyncio.gather(*(self._in_thread(self._one_topic, topic) for topic in missing)))
 
-    def _brokers(self, timeout_s: float) -> dict[int, str | None]:
-        nodes = self.admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1).nodes
-        return {int(node.id): node.rack for node in nodes}
+    def _brokers(self) -> list[Any]:
+        described = self.admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S)
+        return cast("list[Any]", described.result(REQUEST_TIMEOUT_S + 1).nodes)
 
-    def _one_topic(self, topic: str) -> Outcome:
+    def _one_topic(self, topic: str) -> TopicAnswer:
         try:
             return _outcome(self.admin.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic])
         except KafkaException as error:
@@ -174,21 +161,22 @@ class ClusterReader:
         except RuntimeError as error:  # librdkafka does not even ask for a name that is too long
             return (topic, str(error), [], NO_CODES)
 
-    def _all_topics(self, topics: frozenset[str]) -> list[Outcome]:
+    def _all_topics(self, topics: frozenset[str]) -> list[TopicAnswer]:
         listed = self.admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
         return [_outcome(listed[topic]) for topic in topics if topic in listed]
 
     async def _in_thread(self, function: Callable[..., Answer], *arguments: object) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
-    def _why_unreachable(self, error: KafkaException, timeout_s: float) -> str:
+    def _why_unreachable(self, error: KafkaException) -> str:
         self.admin.poll(0)  # delivers what the client's own threads met, such as a refused login
-        told, self._errors[:] = list(self._errors), []
-        return unreachable_sentence(self._bootstrap, [error.args[0], *told], timeout_s)
+        details, self._errors[:] = list(self._errors), []
+        return unreachable_sentence(self._bootstrap, [error.args[0], *details], REQUEST_TIMEOUT_S)
 
 
 class MetadataWatch:
-    """Polls the topics of every followed group and says when a group should rebalance (reference §5.3).
+    """Polls the topics of every followed group and says when a group should rebalance
+    (docs/reference/reliability.md#duties-of-a-leader).
 
     `on_change(group_id, reason)` runs on the event loop; a reason is a sentence. The pace is `interval_ms` with a
     jitter of a tenth either way, so that many sidecars do not ask in step (`seed` makes it repeatable).
@@ -273,7 +261,7 @@ class MetadataWatch:
                 self._on_change(group_id, reason)
 
 
-def _outcome(topic: Any) -> Outcome:
+def _outcome(topic: Any) -> TopicAnswer:
     if topic.error is not None:
         trouble = ABSENT if topic.error.code() in UNKNOWN else topic.error.str()
         return (topic.topic, trouble, [], NO_CODES)

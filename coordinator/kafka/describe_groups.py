@@ -4,16 +4,16 @@ plain values. Belongs to `transport`.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 
 from bellwether_kafka.coordinator.kafka import schemas
-from bellwether_kafka.coordinator.membership import Connection, Node
+from bellwether_kafka.coordinator.membership import Node
 
 BrokerProtocol = Literal["consumer", "streams"]
-Partitions = tuple[tuple[str, tuple[int, ...]], ...]
+AssignedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # the library has no types
@@ -30,29 +30,6 @@ class StreamsGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignor
 
 class StreamsGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
     pass
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeByBroker:
-    """The Describe call of one of the two protocols."""
-
-    connection: ClassVar[Connection] = Connection.CONTROL
-    request_id: int
-    node: Node
-    group_id: str
-    protocol: BrokerProtocol
-    timeout_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class ListGroups:
-    """The groups of one node."""
-
-    connection: ClassVar[Connection] = Connection.CONTROL
-    request_id: int
-    node: Node
-    group_id: str
-    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +53,8 @@ class BrokerMember:
     client_id: str
     client_host: str
     topics: tuple[str, ...]
-    assigned: Partitions
-    standby: Partitions = ()
+    assigned: AssignedPartitions
+    standby: AssignedPartitions = ()
     process_id: str = ""
     tags: tuple[tuple[str, str], ...] = ()
     offsets: tuple[tuple[str, int, int], ...] = ()
@@ -108,43 +85,57 @@ class BrokerGroup:
     subtopologies: tuple[BrokerSubtopology, ...] = field(default=())
 
 
-def describe_message(command: DescribeByBroker) -> Any:
-    kind = ConsumerGroupDescribeRequest if command.protocol == "consumer" else StreamsGroupDescribeRequest
-    return kind(group_ids=[command.group_id], include_authorized_operations=False)
+@dataclass(frozen=True, slots=True)
+class DescribeByBroker:
+    """The Describe call of one of the two protocols."""
 
+    node: Node
+    group_id: str
+    protocol: BrokerProtocol
+    timeout_ms: int
 
-def described_by_broker(command: DescribeByBroker, response: Any) -> BrokerGroup:
-    group = response.groups[0]
-    if group.error_code:
-        return BrokerGroup(command.group_id, command.protocol, group.error_code, group.error_message or "")
-    consumer = command.protocol == "consumer"
-    topology = None if consumer else group.topology
-    return BrokerGroup(
-        group_id=command.group_id,
-        protocol=command.protocol,
-        error=0,
-        state=group.group_state,
-        epoch=group.assignment_epoch,
-        assignor=group.assignor_name if consumer else "",
-        members=tuple(_consumer(m) if consumer else _streams(m) for m in group.members),
-        subtopologies=() if topology is None else tuple(map(_subtopology, topology.subtopologies or ())),
-    )
+    def message(self) -> Any:
+        kind = ConsumerGroupDescribeRequest if self.protocol == "consumer" else StreamsGroupDescribeRequest
+        return kind(group_ids=[self.group_id], include_authorized_operations=False)
 
-
-def list_message() -> Any:
-    return ListGroupsRequest(states_filter=[], types_filter=[])
-
-
-def listed_groups(response: Any) -> tuple[ListedGroup, ...]:
-    return tuple(
-        ListedGroup(
-            group.group_id,
-            group.protocol_type or "",
-            getattr(group, "group_state", None) or "",
-            (getattr(group, "group_type", None) or "").lower(),
+    def answer(self, response: Any) -> BrokerGroup:
+        group = response.groups[0]
+        if group.error_code:
+            return BrokerGroup(self.group_id, self.protocol, group.error_code, group.error_message or "")
+        consumer = self.protocol == "consumer"
+        topology = None if consumer else group.topology
+        return BrokerGroup(
+            group_id=self.group_id,
+            protocol=self.protocol,
+            error=0,
+            state=group.group_state,
+            epoch=group.assignment_epoch,
+            assignor=group.assignor_name if consumer else "",
+            members=tuple(_consumer(m) if consumer else _streams(m) for m in group.members),
+            subtopologies=() if topology is None else tuple(map(_subtopology, topology.subtopologies or ())),
         )
-        for group in response.groups
-    )
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroups:
+    """The groups of one node."""
+
+    node: Node
+    timeout_ms: int
+
+    def message(self) -> Any:
+        return ListGroupsRequest(states_filter=[], types_filter=[])
+
+    def answer(self, response: Any) -> tuple[ListedGroup, ...]:
+        return tuple(
+            ListedGroup(
+                group.group_id,
+                group.protocol_type or "",
+                getattr(group, "group_state", None) or "",
+                (getattr(group, "group_type", None) or "").lower(),
+            )
+            for group in response.groups
+        )
 
 
 def _consumer(member: Any) -> BrokerMember:
@@ -176,7 +167,7 @@ def _streams(member: Any) -> BrokerMember:
     )
 
 
-def _tasks(entries: Iterable[Any]) -> Partitions:
+def _tasks(entries: Iterable[Any]) -> AssignedPartitions:
     return tuple((entry.subtopology_id, tuple(entry.partitions)) for entry in entries)
 
 

@@ -10,6 +10,9 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 GSSAPI = "GSSAPI"
 KEYTAB, PRINCIPAL = "sasl.kerberos.keytab", "sasl.kerberos.principal"
 SERVICE, SERVICE_DEFAULT = "sasl.kerberos.service.name", "kafka"  # librdkafka's default
@@ -42,9 +45,6 @@ def check_packages() -> None:
         raise KerberosError(
             "sasl.mechanism GSSAPI needs the Python package gssapi; pip install bellwether-kafka[gssapi]."
         )
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
     try:
         AdminClient({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": GSSAPI, RELOGIN: "0", "log_level": "0"})
     except KafkaException:

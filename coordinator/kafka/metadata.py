@@ -11,10 +11,9 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NO_RACK, ClusterView, IntArray
 
-NO_BROKER = -1
 PLACEMENT_LIMIT = 1_000_000
 
-Placement = tuple[int, tuple[int, ...]]
+ReplicaSet = tuple[int, tuple[int, ...]]  # the leader and all replicas
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +44,7 @@ class MetadataRead:
     topics: tuple[str, ...]
     counts: IntArray
     codes: IntArray
-    placements: Sequence[Placement]
+    placements: Sequence[ReplicaSet]
     racks: Mapping[int, str]
     online: frozenset[int]
     read_at: float
@@ -71,8 +70,8 @@ class MetadataCache:
     topics: dict[str, TopicRead] = field(default_factory=dict)
     racks: dict[int, str] = field(default_factory=dict)
     online: frozenset[int] = frozenset()
-    _placements: list[Placement] = field(default_factory=list)
-    _code: dict[Placement, int] = field(default_factory=dict)
+    _placements: list[ReplicaSet] = field(default_factory=list)
+    _code: dict[ReplicaSet, int] = field(default_factory=dict)
 
     def see_brokers(self, racks: Mapping[int, str | None]) -> None:
         """Takes the brokers that are online: one that is back without a rack has lost it, one that is away has not."""
@@ -83,7 +82,7 @@ class MetadataCache:
             else:
                 self.racks.pop(broker, None)
 
-    def see_topic(self, topic: str, read_at: float, distinct: Sequence[Placement], codes: IntArray) -> None:
+    def see_topic(self, topic: str, read_at: float, distinct: Sequence[ReplicaSet], codes: IntArray) -> None:
         """Takes a topic whose partitions carry codes into `distinct`."""
         if len(self._placements) + len(distinct) > PLACEMENT_LIMIT:
             self._forget()
@@ -116,7 +115,7 @@ class MetadataCache:
             unreadable=frozenset(asked) - frozenset(there) - absent,
         )
 
-    def _intern(self, placement: Placement) -> int:
+    def _intern(self, placement: ReplicaSet) -> int:
         code = self._code.setdefault(placement, len(self._placements))
         if code == len(self._placements):
             self._placements.append(placement)
@@ -129,9 +128,9 @@ class MetadataCache:
         self._placements = []
 
 
-def distinct_placements(partitions: Iterable[Placement]) -> tuple[list[Placement], IntArray]:
+def distinct_placements(partitions: Iterable[ReplicaSet]) -> tuple[list[ReplicaSet], IntArray]:
     """Each distinct placement once, and per partition the index of its own."""
-    code: dict[Placement, int] = {}
+    code: dict[ReplicaSet, int] = {}
     codes = [code.setdefault(placement, len(code)) for placement in partitions]
     return list(code), np.array(codes, dtype=np.int32)
 

@@ -1,4 +1,4 @@
-"""When new metadata is worth a rebalance: the leader's duty of consumer-protocol reference §5.3 as a pure function.
+"""When new metadata is worth a rebalance, as a pure function (docs/reference/reliability.md#duties-of-a-leader).
 
 Rules: growth and new topics at once; a topic that is gone or a count that shrank only when two consecutive reads say so
 (one stale broker answers like that); replica racks by the rule of Kafka 4.4 (KAFKA-20778), and only after they have
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
-from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, Placement
+from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, ReplicaSet
 
 NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class WatchRules:
-    """`hold_down_ms`: how long racks must stay different; `repeat_ms`: how soon an unanswered reason is told again."""
+    """`hold_down_ms`: how long racks must stay different; `repeat_ms`: how soon an unanswered reason comes again."""
 
     hold_down_ms: int = 60_000
     repeat_ms: int = 60_000
@@ -44,8 +44,8 @@ class WatchState:
     placed: MetadataRead | None = None
     suspects: frozenset[str] = frozenset()
     racks_differ_since: float | None = None
-    told: tuple[str, ...] = ()
-    told_at: float = field(default=float("-inf"))
+    reported: tuple[str, ...] = ()
+    reported_at: float = field(default=float("-inf"))
 
 
 def planned_with(
@@ -93,10 +93,10 @@ def material_change(
     state = replace(state, suspects=frozenset(suspects) | (state.suspects & _still_small(state, found)))
     state, racks = _rack_reason(state, read, now, rules)
     reasons += racks
-    return _told_once(state, tuple(reasons), now, rules)
+    return _reported_once(state, tuple(reasons), now, rules)
 
 
-def racks_equivalent(old: MetadataRead, a: Placement, new: MetadataRead, b: Placement) -> bool:
+def racks_equivalent(old: MetadataRead, a: ReplicaSet, new: MetadataRead, b: ReplicaSet) -> bool:
     """Kafka 4.4's test (KAFKA-20778): every replica with a rack that is online in one read has its rack among the
     other's online racks, or is offline in the other; and the other way round."""
     return _covered(old, a[1], new, b[1]) and _covered(new, b[1], old, a[1])
@@ -147,14 +147,14 @@ def _rack_reason(state: WatchState, read: MetadataRead, now: float, rules: Watch
     return state, [f"the racks of replicas changed for {_names(changed)}"]
 
 
-def _told_once(
+def _reported_once(
     state: WatchState, reasons: tuple[str, ...], now: float, rules: WatchRules
 ) -> tuple[str | None, WatchState]:
     if not reasons:
-        return None, replace(state, told=(), told_at=float("-inf"))
-    if reasons == state.told and (now - state.told_at) * 1000 < rules.repeat_ms:
+        return None, replace(state, reported=(), reported_at=float("-inf"))
+    if reasons == state.reported and (now - state.reported_at) * 1000 < rules.repeat_ms:
         return None, state
-    return "; ".join(reasons), replace(state, told=reasons, told_at=now)
+    return "; ".join(reasons), replace(state, reported=reasons, reported_at=now)
 
 
 def _still_small(state: WatchState, found: dict[str, int]) -> frozenset[str]:

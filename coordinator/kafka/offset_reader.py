@@ -38,13 +38,13 @@ class GroupOffsets(Protocol):
 
 
 class OffsetReader:
-    """For one event loop; requests run in threads. Without `groups` there are log ends only. `clock` is in seconds,
+    """For one event loop; requests run in threads. `clock` is in seconds,
     monotonic; `wall_clock` in seconds, epoch."""
 
     def __init__(
         self,
         admin: AdminClient,
-        groups: GroupOffsets | None = None,
+        groups: GroupOffsets,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
@@ -82,8 +82,6 @@ class OffsetReader:
         if not topics:
             return {}
         at = f"committed offsets of {group_id}"
-        if self._groups is None:
-            raise OffsetsError(f"{at}: there is nobody to ask")
         try:
             async with asyncio.timeout(limit_s):
                 found = await self._groups.committed(group_id, topics, int(limit_s * 1000))

@@ -6,26 +6,14 @@ the whole process with an assertion (confluentinc/librdkafka issue 4605, open as
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from kafka.protocol.consumer.group import OffsetFetchRequest
 
-from bellwether_kafka.coordinator.membership import Connection, Node
+from bellwether_kafka.coordinator.membership import Node
 
 NAMES_UP_TO = 9  # later versions name topics by id
 NO_OFFSET = -1
-
-
-@dataclass(frozen=True, slots=True)
-class FetchOffsets:
-    """OffsetFetch for partitions 0..n-1 of each topic. Transactions under way are not waited for."""
-
-    connection: ClassVar[Connection] = Connection.CONTROL
-    request_id: int
-    node: Node
-    group_id: str
-    topics: Mapping[str, int]
-    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,37 +26,45 @@ class FetchedOffsets:
     at: str = ""
 
 
-def offsets_message(command: FetchOffsets) -> Any:
-    plain, group = OffsetFetchRequest.OffsetFetchRequestTopic, OffsetFetchRequest.OffsetFetchRequestGroup
-    wanted = [(topic, list(range(count))) for topic, count in command.topics.items()]
-    return OffsetFetchRequest(
-        group_id=command.group_id,
-        topics=[plain(name=topic, partition_indexes=partitions) for topic, partitions in wanted],
-        groups=[
-            group(
-                group_id=command.group_id,
-                topics=[
-                    group.OffsetFetchRequestTopics(name=topic, partition_indexes=partitions)
-                    for topic, partitions in wanted
-                ],
-            )
-        ],
-        require_stable=False,
-        max_version=NAMES_UP_TO,
-    )
+@dataclass(frozen=True, slots=True)
+class FetchOffsets:
+    """OffsetFetch for partitions 0..n-1 of each topic. Transactions under way are not waited for."""
 
+    node: Node
+    group_id: str
+    topics: Mapping[str, int]
+    timeout_ms: int
 
-def offsets_answer(command: FetchOffsets, response: Any) -> FetchedOffsets:
-    found = {topic: [NO_OFFSET] * count for topic, count in command.topics.items()}
-    group = response.groups[0] if response.API_VERSION >= 8 else response
-    error = getattr(group, "error_code", 0) or 0
-    if error:
-        return FetchedOffsets(found, error)
-    for topic in group.topics:
-        offsets = found.get(topic.name, [])
-        for partition in topic.partitions:
-            if partition.error_code:
-                return FetchedOffsets(found, partition.error_code, f"{topic.name}-{partition.partition_index}")
-            if 0 <= partition.partition_index < len(offsets):
-                offsets[partition.partition_index] = max(NO_OFFSET, partition.committed_offset)
-    return FetchedOffsets(found)
+    def message(self) -> Any:
+        plain, group = OffsetFetchRequest.OffsetFetchRequestTopic, OffsetFetchRequest.OffsetFetchRequestGroup
+        wanted = [(topic, list(range(count))) for topic, count in self.topics.items()]
+        return OffsetFetchRequest(
+            group_id=self.group_id,
+            topics=[plain(name=topic, partition_indexes=partitions) for topic, partitions in wanted],
+            groups=[
+                group(
+                    group_id=self.group_id,
+                    topics=[
+                        group.OffsetFetchRequestTopics(name=topic, partition_indexes=partitions)
+                        for topic, partitions in wanted
+                    ],
+                )
+            ],
+            require_stable=False,
+            max_version=NAMES_UP_TO,
+        )
+
+    def answer(self, response: Any) -> FetchedOffsets:
+        found = {topic: [NO_OFFSET] * count for topic, count in self.topics.items()}
+        group = response.groups[0] if response.API_VERSION >= 8 else response
+        error = getattr(group, "error_code", 0) or 0
+        if error:
+            return FetchedOffsets(found, error)
+        for topic in group.topics:
+            offsets = found.get(topic.name, [])
+            for partition in topic.partitions:
+                if partition.error_code:
+                    return FetchedOffsets(found, partition.error_code, f"{topic.name}-{partition.partition_index}")
+                if 0 <= partition.partition_index < len(offsets):
+                    offsets[partition.partition_index] = max(NO_OFFSET, partition.committed_offset)
+        return FetchedOffsets(found)

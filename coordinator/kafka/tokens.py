@@ -197,7 +197,7 @@ def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str
     try:
         context = ssl.create_default_context(cafile=properties.get(CA) or None)
         with urllib.request.urlopen(request, timeout=ENDPOINT_TIMEOUT_S, context=context) as answer:  # noqa: S310 - as above
-            told = json.loads(answer.read(ANSWER_BYTES_MAX))
+            granted = json.loads(answer.read(ANSWER_BYTES_MAX))
     except urllib.error.HTTPError as error:
         error.close()
         raise TokenError(f"{where} answered {error.code}; check {CLIENT_ID} and {CLIENT_SECRET}.") from None
@@ -206,10 +206,10 @@ def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str
         raise TokenError(f"{where} cannot be reached ({why}); check the address, and {CA} for its authority.") from None
     except ValueError:
         raise TokenError(f"{where} answered no JSON; check the address.") from None
-    value = told.get("access_token") if isinstance(told, dict) else None
+    value = granted.get("access_token") if isinstance(granted, dict) else None
     if not isinstance(value, str):
         raise TokenError(f"{where} answered without an access_token; check the address.")
-    life = told.get("expires_in", LIFE_DEFAULT_S)
+    life = granted.get("expires_in", LIFE_DEFAULT_S)
     life_s = float(life) if isinstance(life, int | float) and life > 0 else LIFE_DEFAULT_S
     return Token(value, time.time() + life_s, str(_claims(value).get("sub", "")), extensions)
 
@@ -230,8 +230,8 @@ def _claims(value: str) -> dict[str, Any]:
 def aws_login() -> tuple[Any, str]:
     """Credentials and the region, from wherever AWS' own tools take them. Raises TokenError."""
     try:
-        from botocore.exceptions import BotoCoreError
-        from botocore.session import Session
+        from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - an extra
+        from botocore.session import Session  # noqa: PLC0415
     except ImportError:
         raise TokenError("sasl.mechanism AWS_MSK_IAM needs botocore; install bellwether-kafka[msk].") from None
     session = Session()
@@ -253,8 +253,8 @@ def aws_login() -> tuple[Any, str]:
 
 def msk_token(credentials: Any, region: str) -> Token:
     """The token that MSK takes with OAUTHBEARER: a presigned URL (AWS signature version 4) in URL-safe base 64."""
-    from botocore.auth import SigV4QueryAuth
-    from botocore.awsrequest import AWSRequest
+    from botocore.auth import SigV4QueryAuth  # noqa: PLC0415 - an extra
+    from botocore.awsrequest import AWSRequest  # noqa: PLC0415
 
     url = f"https://kafka.{region}.amazonaws.com/?Action={urllib.parse.quote(AWS_ACTION, safe='')}"
     request = AWSRequest("GET", url)

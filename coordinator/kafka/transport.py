@@ -1,8 +1,9 @@
-"""Group requests over kafka-python's connection manager; nothing else in the project touches that library.
+"""Group requests over kafka-python's connection manager; only this package uses that library.
 
 The library runs a coroutine loop of its own. One IO thread drives it for all groups; asyncio callers hand a request
 over and get a frozen answer back. Connections: per broker one for short requests, shared by all groups, and per group
-one for JoinGroup and SyncGroup, which brokers park together with all that follows them (reliability reference M16).
+one for JoinGroup and SyncGroup, which brokers park together with all that follows them
+(docs/reference/broker-behaviour.md#parked-requests).
 Of the library's cluster metadata only the bootstrap list is used: FindCoordinator tells the rest.
 """
 
@@ -10,53 +11,34 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from kafka import errors as kafka_errors
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from bellwether_kafka.coordinator.kafka.client_config import (
-    EMBEDDED,
     KEEPER,
     KEYTAB,
-    ClientConfigError,
     check_kerberos,
     check_tls_files,
     client_config,
-    librdkafka_properties,
 )
+from bellwether_kafka.coordinator.kafka.connections import Connections
 from bellwether_kafka.coordinator.kafka.describe_groups import (
     BrokerGroup,
     BrokerProtocol,
     DescribeByBroker,
     ListedGroup,
     ListGroups,
-    describe_message,
-    described_by_broker,
-    list_message,
-    listed_groups,
 )
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
-from bellwether_kafka.coordinator.kafka.log_sizes import LogSizes, sizes_answer, sizes_message
-from bellwether_kafka.coordinator.kafka.offset_requests import (
-    FetchedOffsets,
-    FetchOffsets,
-    offsets_answer,
-    offsets_message,
-)
-from bellwether_kafka.coordinator.kafka.remove_members import (
-    RemovedMembers,
-    RemoveMembers,
-    remove_answer,
-    remove_message,
-)
+from bellwether_kafka.coordinator.kafka.log_sizes import LogSizes
+from bellwether_kafka.coordinator.kafka.node_request import NodeRequest
+from bellwether_kafka.coordinator.kafka.offset_requests import FetchedOffsets, FetchOffsets
+from bellwether_kafka.coordinator.kafka.remove_members import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.kafka.sasl_tokens import Tokens
 from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
 from bellwether_kafka.coordinator.membership import (
     Answer,
-    Code,
     Connection,
     CoordinatorAnswer,
     Describe,
@@ -68,34 +50,19 @@ from bellwether_kafka.coordinator.membership import (
     Node,
     Request,
     RequestFailed,
-    Sync,
 )
 
-__all__ = [
-    "ClientConfigError",
-    "Transport",
-    "TransportError",
-    "UnreachableError",
-    "client_config",
-    "librdkafka_properties",
-]
+T = TypeVar("T")
 
-GROUP_KEY_TYPE = 0
 LANES = (0, 1)  # JoinGroups of one group that may be parked at once
 IN_FLIGHT_MAX = 10_000  # heartbeats of all groups on one broker; the library pauses a connection at its limit
 CONNECT_TIMEOUT_MS = 5_000
 CONNECT_TIMEOUT_MAX_MS = 10_000
 RECONNECT_MAX_MS = 2_000
+REQUEST_TIMEOUT_MS = 5_000
 PAUSE_POLL_S = 0.02
 CLOSE_TIMEOUT_MS = 5_000
 PROBE_GROUP = "bellwether"  # any name will do: an error code is an answer
-
-# librdkafka's mock brokers: an ApiVersions answer that kafka-python cannot read, no DescribeGroups, and a sync round
-# that ends with the leader's request, before followers have sent theirs.
-EMBEDDED_API_VERSION = (2, 3)
-EMBEDDED_SYNC_GRACE_S = 0.2
-
-Extra = FetchOffsets | RemoveMembers | LogSizes | DescribeByBroker | ListGroups  # what no membership asks for
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +82,7 @@ class UnreachableError(TransportError):
 class Transport:
     """All groups' requests. `request` may be called from one event loop only; start and close once.
 
-    Properties are librdkafka's plus "bellwether.api.version" (pin the broker version instead of asking for it) and
-    "bellwether.embedded.brokers" (the brokers are librdkafka's mock).
+    Properties are librdkafka's plus "bellwether.api.version" (pin the broker version instead of asking for it).
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -128,9 +94,6 @@ class Transport:
         self._tokens: TokenKeeper | None = config.pop(KEEPER, None)
         if self._tokens is not None:
             config["sasl_oauth_token_provider"] = Tokens(self._tokens)
-        self._embedded = str(properties.get(EMBEDDED, "false")).lower() == "true"
-        if self._embedded:
-            config.setdefault("api_version", EMBEDDED_API_VERSION)
         defaults = {
             "max_in_flight_requests_per_connection": IN_FLIGHT_MAX,
             "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS,
@@ -174,10 +137,6 @@ class Transport:
 
         Cancelling it does not free the connection of a parked JoinGroup: `abandon` does.
         """
-        if self._embedded and isinstance(command, Describe):
-            return DescribeAnswer(command.request_id, Code.GROUP_ID_NOT_FOUND)
-        if self._embedded and isinstance(command, Sync):
-            await asyncio.sleep(EMBEDDED_SYNC_GRACE_S)
         key = self._key(command)
         reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
         if error is None:
@@ -196,72 +155,67 @@ class Transport:
         for key in keys:
             self._soon(partial(self._connections.drop, key))
 
-    async def describe_group(self, group_id: str, timeout_ms: int = 5_000) -> DescribeAnswer:
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
         """State, protocol and members with metadata and assignment bytes (both empty unless Stable), from the group's
         coordinator node. Raises TransportError; an error code of the broker is in the answer."""
-        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
-        if isinstance(found, CoordinatorAnswer) and found.node is not None:
-            found = await self.request(Describe(0, found.node, group_id, timeout_ms))
+        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
+        if node is None:
+            return DescribeAnswer(0, error)
+        found = await self.request(Describe(0, node, group_id, REQUEST_TIMEOUT_MS))
         if isinstance(found, RequestFailed):
             raise TransportError(found.failure, found.reason)
         return found if isinstance(found, DescribeAnswer) else DescribeAnswer(0, found.error)
 
-    async def committed(self, group_id: str, topics: Mapping[str, int], timeout_ms: int = 5_000) -> FetchedOffsets:
+    async def committed(
+        self, group_id: str, topics: Mapping[str, int], timeout_ms: int = REQUEST_TIMEOUT_MS
+    ) -> FetchedOffsets:
         """The committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node.
 
         Raises TransportError; an error code of the broker is in the answer.
         """
-        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
-        if isinstance(found, RequestFailed):
-            raise TransportError(found.failure, found.reason)
-        if not isinstance(found, CoordinatorAnswer) or found.node is None:
-            return FetchedOffsets({}, found.error)
-        command = FetchOffsets(0, found.node, group_id, topics, timeout_ms)
-        reply = await self._asked(command)
-        return cast("FetchedOffsets", reply)
+        node, error = await self._coordinator_of(group_id, timeout_ms)
+        if node is None:
+            return FetchedOffsets({}, error)
+        return await self._ask(FetchOffsets(node, group_id, topics, timeout_ms))
 
-    async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol, timeout_ms: int = 5_000) -> BrokerGroup:
+    async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol) -> BrokerGroup:
         """A group whose broker assigns. Raises TransportError; an error code of the broker is in the answer."""
-        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
-        if isinstance(found, RequestFailed):
-            raise TransportError(found.failure, found.reason)
-        if not isinstance(found, CoordinatorAnswer) or found.node is None:
-            return BrokerGroup(group_id, protocol, found.error)
-        asked = DescribeByBroker(0, found.node, group_id, protocol, timeout_ms)
-        reply = await self._asked(asked)
-        return cast("BrokerGroup", reply)
+        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
+        if node is None:
+            return BrokerGroup(group_id, protocol, error)
+        return await self._ask(DescribeByBroker(node, group_id, protocol, REQUEST_TIMEOUT_MS))
 
-    async def list_groups(self, node: Node, timeout_ms: int = 5_000) -> tuple[ListedGroup, ...]:
+    async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
         """The groups that this node coordinates. Raises TransportError."""
-        asked = ListGroups(0, node, "", timeout_ms)
-        reply = await self._asked(asked)
-        return cast("tuple[ListedGroup, ...]", reply)
-
-    async def _asked(self, command: Extra) -> Any:
-        """The answer to what no membership asks for. Raises TransportError."""
-        key = self._key(command)
-        reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
-        if error is not None:
-            raise TransportError(failure_of(error), str(error) or type(error).__name__)
-        return reply
+        return await self._ask(ListGroups(node, REQUEST_TIMEOUT_MS))
 
     async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
         """LeaveGroup for members of others; never raises for what a broker or the network does."""
         try:
-            return cast("RemovedMembers", await self._asked(command))
+            return await self._ask(command)
         except TransportError as error:
-            return RequestFailed(command.request_id, error.failure, str(error))
+            return RequestFailed(0, error.failure, str(error))
 
-    async def log_sizes(
-        self, node: Node, topics: Mapping[str, int], timeout_ms: int = 5_000
-    ) -> dict[tuple[str, int], int]:
+    async def log_sizes(self, node: Node, topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
         """Bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises TransportError.
 
         Empty without the ACL DESCRIBE on the cluster.
         """
-        command = LogSizes(0, node, "", topics, timeout_ms)
-        reply = await self._asked(command)
-        return cast("dict[tuple[str, int], int]", reply)
+        return await self._ask(LogSizes(node, topics, REQUEST_TIMEOUT_MS))
+
+    async def _coordinator_of(self, group_id: str, timeout_ms: int) -> tuple[Node | None, int]:
+        """The group's coordinator node, or None and the broker's error code. Raises TransportError."""
+        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
+        if isinstance(found, RequestFailed):
+            raise TransportError(found.failure, found.reason)
+        return (found.node, found.error) if isinstance(found, CoordinatorAnswer) else (None, found.error)
+
+    async def _ask(self, request: NodeRequest[T]) -> T:
+        """The answer to what no membership asks for. Raises TransportError."""
+        reply, error = await self._on_io_thread(lambda: self._exchange_with_node(request))
+        if error is not None:
+            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+        return cast("T", reply)
 
     async def close(self) -> None:
         """Closes every connection and ends the IO thread."""
@@ -305,13 +259,13 @@ class Transport:
         future.add_errback(lambda error: hand_back(None, error))
         return await outcome
 
-    def _key(self, command: Request | Extra) -> str:
+    def _key(self, command: Request) -> str:
         lane = command.lane if isinstance(command, (Join, Evict)) else 0
         if lane is not None and (command.connection is Connection.JOIN or isinstance(command, Evict)):
             return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
         if isinstance(command, FindCoordinator):
             return ""
-        return f"control-{command.node.node_id}"
+        return _control_key(command.node)
 
     def _unreachable(self, why: str, failure: Failure = Failure.DISCONNECTED) -> str:
         servers = ",".join(self._config["bootstrap_servers"])
@@ -329,92 +283,28 @@ class Transport:
 
     # ---- on the IO thread --------------------------------------------------------------------------------------
 
-    async def _exchange(self, key: str, command: Request | Extra) -> Any:
+    async def _exchange(self, key: str, command: Request) -> Any:
         if isinstance(command, FindCoordinator):
             connection = await self._connections.any_broker(command.attempt)
         else:
             connection = self._connections.named(key, command.node)
+        return answer(command, await self._send(connection, message(command), command.timeout_ms))
+
+    async def _exchange_with_node(self, request: NodeRequest[T]) -> T:
+        connection = self._connections.named(_control_key(request.node), request.node)
+        return request.answer(await self._send(connection, request.message(), request.timeout_ms))
+
+    async def _send(self, connection: Any, sent: Any, timeout_ms: int) -> Any:
         waited_s = 0.0
-        while connection.connected and connection.paused and waited_s * 1000 < command.timeout_ms:
+        while connection.connected and connection.paused and waited_s * 1000 < timeout_ms:
             # Throttled by a quota, or the write buffer is full: the library would refuse at once.
             await self._net.sleep(PAUSE_POLL_S)
             waited_s += PAUSE_POLL_S
-        if isinstance(command, FetchOffsets):
-            asked = offsets_message(command)
-            return offsets_answer(command, await connection.send_request(asked, request_timeout_ms=command.timeout_ms))
-        if isinstance(command, RemoveMembers):
-            wanted = remove_message(command)
-            return remove_answer(await connection.send_request(wanted, request_timeout_ms=command.timeout_ms))
-        if isinstance(command, LogSizes):
-            asked = sizes_message(command)
-            return sizes_answer(await connection.send_request(asked, request_timeout_ms=command.timeout_ms))
-        if isinstance(command, DescribeByBroker):
-            asked = describe_message(command)
-            reply = await connection.send_request(asked, request_timeout_ms=command.timeout_ms)
-            return described_by_broker(command, reply)
-        if isinstance(command, ListGroups):
-            return listed_groups(await connection.send_request(list_message(), request_timeout_ms=command.timeout_ms))
-        return answer(command, await connection.send_request(message(command), request_timeout_ms=command.timeout_ms))
+        return await connection.send_request(sent, request_timeout_ms=timeout_ms)
 
 
-class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
-    """The library's connection manager with connections that we name ourselves. For the IO thread only."""
-
-    def __init__(self, net: Any, **config: Any) -> None:
-        super().__init__(net, **config)
-        self._works = 0  # the bootstrap server that worked last for a first attempt
-        self._behind: dict[str, Node] = {}
-
-    async def any_broker(self, attempt: int = 0) -> Any:
-        """A connection to the first bootstrap server that works, beginning `attempt` places after the one that did
-        last."""
-        brokers = self.cluster.bootstrap_brokers()
-        error: Exception = kafka_errors.KafkaConnectionError("bootstrap.servers names no broker")
-        for offset in range(len(brokers)):
-            at = (self._works + attempt + offset) % len(brokers)
-            try:
-                connection = await self._opened(brokers[at].node_id)
-            except Exception as failed:  # noqa: BLE001 - whatever TLS, SASL and the library raise: try the next
-                error = failed
-                continue
-            if attempt == 0:
-                self._works = at
-            return connection
-        raise error
-
-    def named(self, key: str, node: Node) -> Any:
-        """The connection of this name, opened anew if the node behind it has changed."""
-        if self._behind.get(key) != node:
-            self.drop(key)
-            self._behind[key] = node
-            # The only door through which the library lets a node in that it did not learn from Metadata.
-            found = SimpleNamespace(node_id=key, host=node.host, port=node.port, error_code=0)
-            self.cluster.add_coordinator(found, GROUP_KEY_TYPE, key, synthesize_node_id=False)
-        return self._opened(key)
-
-    def drop(self, key: str) -> None:
-        self._behind.pop(key, None)
-        self.close(node_id=key)
-        self._conns.pop(key, None)
-        self.reset_backoff(key)
-
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        """The library drops what it has read when the same read finds the end of the stream. But that is how a broker
-        says why it refuses a login: one answer, then it closes. So the end is reported by the next read."""
-        transport = await super()._build_transport(node, timeout_at=timeout_at)
-        receive = transport._sock_recv  # noqa: SLF001 - the only place where both are known
-
-        def last_words_first() -> tuple[bytes, Exception | None]:
-            data, error = receive()
-            return data, None if data else error
-
-        transport._sock_recv = last_words_first  # noqa: SLF001 - as above
-        return transport
-
-    def _opened(self, key: str) -> Any:
-        # The library remembers a refused login for ever; credentials can be put right, and it backs off anyway.
-        self._auth_failures.pop(key, None)
-        return self.get_connection(key, refresh_metadata_on_err=False)
+def _control_key(node: Node) -> str:
+    return f"control-{node.node_id}"
 
 
 def _join_key(group_id: str, number: int, lane: int) -> str:

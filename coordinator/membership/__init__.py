@@ -31,6 +31,7 @@ from bellwether_kafka.coordinator.membership.config import (
 )
 from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, Code, name_of
 from bellwether_kafka.coordinator.membership.events import (
+    ActiveRoleChanged,
     Answer,
     ComparisonFailed,
     ComparisonReady,
@@ -53,13 +54,12 @@ from bellwether_kafka.coordinator.membership.events import (
     StepAsideWanted,
     StopRequested,
     SyncAnswer,
-    TurnChanged,
     Wake,
 )
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.member import State
 from bellwether_kafka.coordinator.membership.rules import assigned_by_broker, unfit, without_sidecars
 from bellwether_kafka.coordinator.membership.takeover_policy import PROVEN_FROM, proven
+from bellwether_kafka.coordinator.membership.transitions import State
 
 __all__ = [
     "CLIENT_ID",
@@ -68,6 +68,7 @@ __all__ = [
     "STOCK_PROTOCOLS",
     "STREAMS_PROTOCOL",
     "Abandon",
+    "ActiveRoleChanged",
     "Adopt",
     "Answer",
     "Code",
@@ -113,7 +114,6 @@ __all__ = [
     "Stopped",
     "Sync",
     "SyncAnswer",
-    "TurnChanged",
     "Wake",
     "assigned_by_broker",
     "check_timing",

@@ -7,8 +7,8 @@ SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by b
        the size at 3/4.
 
 Both begin with 16 buckets, never shrink, and take as bucket the low bits of h ^ h >>> 16, h being String.hashCode
-(streams-protocol reference §6.3). DescribeGroups lists members in the same order, so a listing says whether an order
-holds, how large the table is, and who comes next.
+(docs/reference/broker-behaviour.md#leader-succession). DescribeGroups lists members in the same order, so a listing
+says whether an order holds, how large the table is, and who comes next.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
+from bellwether_kafka.coordinator.membership.events import DescribedMember
 from bellwether_kafka.protocol.primitives import java_string_hash
 
 BUCKETS_MIN = 16
@@ -90,6 +91,55 @@ def sorts_first(members: Iterable[str], own: str, known: Iterable[Table]) -> boo
     id can pass."""
     others = [m for m in members if m != own]
     return all(set(rivals(others, own, table)) <= set(unavoidable(others, table)) for table in known)
+
+
+@dataclass(slots=True)
+class Listing:
+    """A group's members as the broker lists them, the tables that would list them so, and who would lead next.
+
+    `own` is our id as far as it is known; under an instance id it changes.
+    """
+
+    members: tuple[DescribedMember, ...]
+    tables: tuple[Table, ...]
+    instance_id: str | None
+    own: str = ""
+
+    def is_ours(self, member: DescribedMember) -> bool:
+        by_instance = self.instance_id is not None and member.instance_id == self.instance_id
+        return member.member_id == self.own or by_instance
+
+    def puts_first(self, member_id: str, coming: Sequence[int]) -> bool:
+        """Whether this id of ours would be the first, when so many members have come."""
+        others = [m.member_id for m in self.members if not self.is_ours(m)]
+        return sorts_first(others, member_id, [t for n in coming for t in grown(self.tables, len(others) + n)])
+
+    def ahead(self, own: str, leader: str, *, another_comes: bool) -> tuple[str, ...]:
+        """Who would lead before us once the leader is gone."""
+        ids = [m.member_id for m in self.members]
+        now_known = grown(self.tables, len({*ids, own}) + another_comes)
+        if own in ids and not (another_comes and now_known != self.tables):
+            return tuple(m for m in ids[: ids.index(own)] if m != leader)
+        found = (rivals([m for m in ids if m != leader], own, table) for table in now_known)
+        return max(found, key=len, default=())
+
+    def look(self, members: tuple[DescribedMember, ...], own: str) -> None:
+        """Every id that we have had tells more of the table; it may have grown when we came."""
+        self.members, self.own = members, own
+        now_possible = tables([m.member_id for m in members])
+        self.tables = tuple(table for table in self.tables if table in now_possible) or now_possible
+
+    def is_back(self, leader_id: str, members: tuple[DescribedMember, ...]) -> bool:
+        """A new member of the same client is there; any new one where the leader was never described."""
+        before = {m.member_id: m for m in self.members}
+        leader = before.get(leader_id)
+        new = [m for m in members if m.member_id not in before and not self.is_ours(m)]
+        return any(leader is None or _client(m) == _client(leader) for m in new)
+
+
+def _client(member: DescribedMember) -> tuple[str, str, str | None]:
+    """What a client keeps when it comes back under another member id."""
+    return (member.client_id, member.client_host, member.instance_id)
 
 
 def _before(other: int, mine: int, table: Table) -> bool:

@@ -2,7 +2,7 @@
 
 Requests name the connection they must travel on. A broker parks JoinGroup and SyncGroup together with everything
 queued behind them on the same connection, so those two have a connection of the group's own, and the short ones share
-another (reliability reference M16).
+another (docs/reference/broker-behaviour.md#parked-requests).
 """
 
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
 """Settings of one group's membership and the arithmetic that keeps promise P2: no failure of ours stalls a rebalance
-longer than our own session timeout."""
+longer than our own session timeout (docs/reference/reliability.md#promises)."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 # Every name that members may use must be on our list: a name missing here locks those members out of the group, while
-# a name too many costs nothing. The order is our vote (consumer-protocol reference §4.5).
+# a name too many costs nothing. The order is our vote (docs/reference/broker-behaviour.md#protocol-choice).
 STREAMS_PROTOCOL = "stream"
 CLIENT_ID = "bellwether"  # ours, unless "client.id" says otherwise
 STOCK_PROTOCOLS = ("cooperative-sticky", "sticky", "range", "roundrobin", "RoundRobinAssigner", "rack-affinity")
@@ -20,7 +20,8 @@ class MembershipConfig:
     """One group. All times are milliseconds.
 
     `topics` is what our own subscription lists while others are in the group: nothing, or one control topic that
-    nobody else subscribes to (consumer-protocol reference §5.2). `linger_ms` None: stay, however long we are alone.
+    nobody else subscribes to (docs/reference/client-quirks.md#a-foreign-member-under-other-leaders).
+    `linger_ms` None: stay, however long we are alone.
     """
 
     group_id: str
@@ -28,7 +29,7 @@ class MembershipConfig:
     adopt: Adopt = "when-empty"
     instance_id: str | None = None
     client_id: str | None = None  # ours, by which members under our instance id are told from the application's
-    standby: bool = False  # other sidecars share our instance id: join only when told that it is our turn
+    standby: bool = False  # other sidecars share our instance id: join only with the active role
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()
     leave_on_stop: bool = True

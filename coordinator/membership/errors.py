@@ -1,4 +1,4 @@
-"""What each Kafka error code means for a leader that consumes nothing (consumer-protocol reference §4.6)."""
+"""What each Kafka error code means for a leader without partitions (docs/reference/broker-behaviour.md#error-codes)."""
 
 from enum import Enum, IntEnum, auto
 

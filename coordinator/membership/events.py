@@ -182,7 +182,7 @@ class RoundOrdered:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnChanged:
+class ActiveRoleChanged:
     """Among sidecars with one instance id it is, or is not, for us to lead: a level, may be repeated."""
 
     ours: bool
@@ -207,6 +207,6 @@ Event = (
     | StepAsideWanted
     | OrdersStand
     | RoundOrdered
-    | TurnChanged
+    | ActiveRoleChanged
     | StopRequested
 )

@@ -1,6 +1,6 @@
 """The requests of one group: builds them, knows which are under way and whose answers still matter. Also its timers.
 
-At most one request of each kind is under way. Nothing here decides anything; `GroupMembership` does.
+At most one request of each kind is under way. Nothing here decides anything.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.membership.commands import (
     Sync,
 )
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import Node
+from bellwether_kafka.coordinator.membership.events import JoinAnswer, Node
 
 NO_GENERATION = -1
 REASON_LENGTH_MAX = 255  # what Java clients send at most
@@ -49,7 +49,7 @@ class Timer(Enum):
     FOLLOWUP = auto()
     REBALANCE = auto()
     LEAVE = auto()
-    APPROACH = auto()
+    TAKEOVER = auto()
 
 
 PARKED = (Kind.JOIN, Kind.JOIN_AGAIN, Kind.BARRIER, Kind.SYNC)
@@ -128,6 +128,15 @@ class Requests:
             request_id = self._waiting.pop(kind, None)
             if request_id is not None and kind in PARKED:
                 self.out.append(Abandon(request_id))
+
+    def admitted(self, answer: JoinAnswer) -> None:
+        """We are the member that this answer names, in its generation."""
+        self.member_id, self.generation, self.protocol = answer.member_id, answer.generation, answer.protocol
+
+    @property
+    def ready(self) -> bool:
+        """A request would be sent at once."""
+        return self.node is not None and not self.paused
 
     def parked_elsewhere(self) -> bool:
         """A JoinGroup or SyncGroup waits at a node that is not the coordinator node any more."""

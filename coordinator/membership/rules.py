@@ -1,11 +1,11 @@
-"""Rules of the membership machine that need no machine: whom we can lead, when to adopt, how long to coalesce."""
+"""Rules of the membership machine that need no machine: whom we can lead, and when we may."""
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.errors import Code
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from bellwether_kafka.protocol.messages import (
     AssignmentInfo,
@@ -18,13 +18,14 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 PROTOCOL_TYPE = "consumer"
 MEMBER_ID_UUID_LENGTH = 36
 NOT_TO_BE_CONVERTED = b"bellwether"
-COALESCE_STEPS = 4
 
 
 def subscription(topics: tuple[str, ...], *, streams: bool = False) -> bytes:
-    """Our own metadata: version 0 with empty userData, the only form that every foreign leader can read (§1.3).
+    """Our own metadata: version 0 with empty userData, the only form that every foreign leader can read
+    (docs/reference/wire-formats.md#version-rules).
 
-    In a Streams group a valid SubscriptionInfo instead: on anything else a Java leader dies (streams reference §6.2).
+    In a Streams group userData is a valid SubscriptionInfo: on anything else a Java leader dies
+    (docs/reference/client-quirks.md#a-foreign-member-under-a-java-streams-leader).
     """
     user_data = SubscriptionInfo().encode() if streams else b""
     return ConsumerProtocolSubscription(version=0, topics=topics, user_data=user_data).encode()
@@ -45,10 +46,6 @@ def with_own(
         return assignments
     own = ConsumerProtocolAssignment(user_data=NOT_TO_BE_CONVERTED).encode()
     return tuple((name, own if name == member_id else blob) for name, blob in assignments)
-
-
-def alone(members: tuple[JoinedMember, ...], member_id: str) -> bool:
-    return all(m.member_id == member_id for m in members)
 
 
 def without_sidecars(answer: DescribeAnswer) -> DescribeAnswer:
@@ -155,7 +152,8 @@ def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
 
 
 def was_ours(leader: str, config: MembershipConfig) -> bool:
-    """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader (§4.4).
+    """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader
+    (docs/reference/broker-behaviour.md#static-membership).
 
     Such ids are the instance id, a dash and a UUID.
     """
@@ -176,7 +174,7 @@ def backed_off_ms(base_ms: float, failures: int, max_ms: float) -> float:
     return min(base_ms * 2.0 ** min(failures, 20), max_ms)
 
 
-class Adoption:
+class JoinPolicy:
     """When a watched group may be joined: nobody may notice, and never in quick repetition."""
 
     def __init__(self, config: MembershipConfig) -> None:
@@ -215,29 +213,37 @@ class Adoption:
         return "the group is empty" if empty and self.seen_members and self._config.adopt_empty else ""
 
 
-@dataclass(slots=True)
-class Coalescing:
-    """Holding the join round open while members arrive. Times in seconds.
+class Permission:
+    """Whether it is for us to lead: among sidecars with one instance id, and by operators' orders.
 
-    The round ends when nobody has come for `quiet_s`, at the latest at `limit`.
+    `ours` is False while another sidecar is to lead; `kept_out` is an operator's order, "" for none.
     """
 
-    quiet_s: float
-    limit: float
-    grown_at: float
-    members: int | None = None
+    def __init__(self, config: MembershipConfig) -> None:
+        self._config = config
+        self.ours = not config.standby
+        self.kept_out = ""
+        self._fences = 0
 
-    @classmethod
-    def begin(cls, now: float, config: MembershipConfig) -> "Coalescing":
-        return cls(quiet_s=config.coalesce_ms / 1000, limit=now + config.coalesce_ms_max / 1000, grown_at=now)
+    @property
+    def may_lead(self) -> bool:
+        return self.ours and not self.kept_out
 
-    def counted(self, members: int, now: float) -> bool:
-        """Takes a head count; True when the round should be closed now."""
-        if self.members is not None and members > self.members:
-            self.grown_at = now
-        self.members = max(members, self.members or 0)
-        return now >= min(self.grown_at + self.quiet_s, self.limit)
+    def changed(self, *, ours: bool) -> bool:
+        """True if it has just become ours."""
+        if not ours:
+            self._fences = 0
+        gained = ours and not self.ours
+        self.ours = ours
+        return gained
 
-    def next_count_at(self, now: float) -> float:
-        step = now + self.quiet_s / COALESCE_STEPS
-        return min(step, self.limit)
+    def fenced(self, *, expected: bool) -> float:
+        """Another sidecar has our seat: seconds to stay away, where nobody told us that it would take it."""
+        delay_s = 0.0
+        if self.ours and not expected:
+            config = self._config
+            delay_ms = backed_off_ms(config.readopt_ms, self._fences, config.readopt_ms_max)
+            self._fences += 1
+            delay_s = delay_ms * spread(config.group_id) / 1000
+        self.ours = False
+        return delay_s

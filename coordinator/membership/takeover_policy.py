@@ -22,7 +22,7 @@ STABLE, PREPARING = "Stable", "PreparingRebalance"
 
 
 @dataclass(frozen=True, slots=True)
-class Approach:
+class TakeoverAttempt:
     """One attempt. `evictions`: how many leaders may be removed on the way, 0 to succeed one that is gone already.
 
     `listing` and `tables` are the members as the broker listed them, and what that says of its table.
@@ -33,7 +33,7 @@ class Approach:
     tables: tuple[Table, ...]
 
 
-class Ambition:
+class TakeoverPolicy:
     """Looks at what is described of a group that others lead, and says when to try. Remembers who led."""
 
     def __init__(self, config: MembershipConfig) -> None:
@@ -49,7 +49,7 @@ class Ambition:
         """Rounds that wait for the dead are short: they are seen only by those who look often."""
         return self._config.adopt != "when-empty"
 
-    def approach(self, answer: DescribeAnswer, now: float) -> Approach | None:
+    def attempt(self, answer: DescribeAnswer, now: float) -> TakeoverAttempt | None:
         """The attempt to make now, None for none."""
         waited_s = self._waited(answer, now)
         self.obstacle = ""
@@ -57,16 +57,16 @@ class Ambition:
             return None
         known = tables([m.member_id for m in answer.members])
         if answer.state == PREPARING and waited_s >= WAITING_S:
-            return Approach(0, answer.members, known)
+            return TakeoverAttempt(0, answer.members, known)
         if answer.state != STABLE or self._config.adopt != "take-over":
             return None
         self.obstacle = self._obstacle(answer, known, now)
-        return None if self.obstacle else Approach(self._config.evictions_max, answer.members, known)
+        return None if self.obstacle else TakeoverAttempt(self._config.evictions_max, answer.members, known)
 
-    def tries(self, approach: Approach, now: float) -> None:
+    def begins(self, attempt: TakeoverAttempt, now: float) -> None:
         """An attempt begins. Those that remove somebody are counted whatever comes of them: a group that we take, lose
         and take again would lose a member's work each time."""
-        if approach.evictions:
+        if attempt.evictions:
             self._tried_at.append(now)
 
     def failed(self, leader: str) -> None:

@@ -1,7 +1,8 @@
 """Whether the processes in a round run the application whose topology we know.
 
 An upgraded application can have other stores or other subtopology numbers, and nothing on the wire shows it; led by the
-old topology its tasks may never run (streams-protocol reference §3). So a process that restarted is trusted only if the
+old topology its tasks may never run (docs/reference/streams.md#the-topology-is-not-on-the-wire).
+So a process that restarted is trusted only if the
 topology is attested: by the operator's word, or by the client tag TAG with the beginning of the topology's digest.
 Otherwise a Java member has to lead, and we learn from it; what was learned holds for the members that showed it.
 

@@ -1,5 +1,5 @@
-"""The last gate before bytes leave (DESIGN: one rebalance, step 6). It trusts nothing but the JoinGroup answer, the
-cluster view and the bytes themselves; an empty tuple means that they may leave."""
+"""The last gate before bytes leave (docs/reference/reliability.md#time-budget, step 4). It trusts nothing but the
+JoinGroup answer, the cluster view and the bytes themselves; an empty tuple means that they may leave."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -21,8 +21,9 @@ def inspect(
 ) -> tuple[str, ...]:
     """The findings on one decision for the round that `raw` describes.
 
-    A member left out would get zero bytes, which kills Java consumers; an oversized record fails the whole group
-    (reliability reference M10, M11).
+    A member left out would get zero bytes, which kills Java consumers
+    (docs/reference/broker-behaviour.md#syncgroup-and-heartbeats); an oversized record fails the whole group
+    (docs/reference/broker-behaviour.md#limits).
     """
     found = (*_ids(raw, decision.assignments), *oversized(raw, decision.assignments, message_bytes_max))
     if found:

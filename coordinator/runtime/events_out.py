@@ -1,20 +1,21 @@
-"""Puts the event publisher and the sampler together from the settings; nothing where they are off, not even imports:
-every start would pay for Avro.
-"""
+"""Puts the event publisher and the sampler together from the settings; nothing where they are off."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client import Counter as PrometheusCounter
 
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
 from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver
-
-if TYPE_CHECKING:
-    from bellwether_kafka.coordinator.settings import Settings
-    from bellwether_kafka.coordinator.telemetry import EventPublisher, WeightReader
+from bellwether_kafka.coordinator.settings import Settings
+from bellwether_kafka.coordinator.telemetry import (
+    EventPublisher,
+    PublishConfig,
+    Sampler,
+    WeightConfig,
+    WeightReader,
+)
 
 
 def events_counter(registry: CollectorRegistry) -> PrometheusCounter:
@@ -33,19 +34,17 @@ def events_waiting(registry: CollectorRegistry) -> Gauge:
 class EventsOut:
     """Observers for the runtime, and what to close at the end."""
 
-    publisher: "EventPublisher | None" = None
+    publisher: EventPublisher | None = None
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
     beside: Sequence[Beside] = ()
 
     @classmethod
-    def of(cls, settings: "Settings", registry: CollectorRegistry) -> "EventsOut":
+    def of(cls, settings: Settings, registry: CollectorRegistry) -> "EventsOut":
         """Starts the publisher if a topic is named."""
         events = settings.events
         if events is None:
             return cls()
-        from bellwether_kafka.coordinator.telemetry import EventPublisher, PublishConfig, Sampler
-
         counter = events_counter(registry)
         publisher = EventPublisher(
             settings.properties,
@@ -67,13 +66,11 @@ class EventsOut:
             self.publisher.close()
 
 
-def weight_reader(settings: "Settings") -> "WeightReader | None":
+def weight_reader(settings: Settings) -> WeightReader | None:
     """Starts reading weights if a topic is named."""
     weights = settings.weights
     if weights is None:
         return None
-    from bellwether_kafka.coordinator.telemetry import WeightConfig, WeightReader
-
     reader = WeightReader(settings.properties, WeightConfig(weights.topic, weights.age_ms_max, weights.create_topic))
     reader.start()
     return reader

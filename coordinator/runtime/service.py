@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import GroupPlan, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.control import ControlDesk, ControlSettings, OnControl
+from bellwether_kafka.coordinator.control import Controller, ControlSettings, OnControl
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.kafka import (
     ClientConfigError,
@@ -97,6 +97,7 @@ class Service:
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         connect_timeout_ms: int = 10_000,
+        new_transport: Callable[[Mapping[str, str]], Transport] = Transport,
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
         self.observed: dict[str, GroupObserver] = {}  # groups that we only look at
@@ -110,19 +111,20 @@ class Service:
         self._observers = observers
         self._weights = weights
         self._control = control
-        self._desk: ControlDesk | None = None
+        self._controller: Controller | None = None
         self._solvers = Solvers()
         self._stop_task: asyncio.Task[None] | None = None
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
         self._connect_timeout_ms = connect_timeout_ms
+        self._new_transport = new_transport
 
     async def run(self, *, handle_signals: bool = True) -> Outcome:
         troubles = [trouble for config in self._groups if (trouble := check_timing(config))]
         if troubles:
             return Outcome(EXIT_CONFIG, tuple(troubles))
         try:
-            transport = Transport(self._properties)
+            transport = self._new_transport(self._properties)
         except ClientConfigError as error:
             return Outcome(EXIT_CONFIG, (str(error),))
         try:
@@ -136,14 +138,14 @@ class Service:
     def stop(self) -> None:
         """What SIGTERM does: every group goes to a standby, leaves, or falls silent, and `run` returns. The second time
         without waiting for a standby."""
-        if self._desk is not None and self._stop_task is None:
-            self._stop_task = asyncio.create_task(self._hand_over_and_stop(self._desk))
+        if self._controller is not None and self._stop_task is None:
+            self._stop_task = asyncio.create_task(self._hand_over_and_stop(self._controller))
         else:
             self._stop_now()
 
-    async def _hand_over_and_stop(self, desk: ControlDesk) -> None:
+    async def _hand_over_and_stop(self, controller: Controller) -> None:
         try:
-            await desk.hand_all_over()
+            await controller.hand_all_over()
         finally:
             self._stop_now()
 
@@ -163,9 +165,14 @@ class Service:
             application = self._applications.get(config.group_id)
             if config.mode != "lead":
                 sources, policy = Sources(transport, reader, offsets), self._policies.get(config.group_id, self._policy)
-                told, seen = self._observers.on_observation, self._observers.on_seen
                 self.observed[config.group_id] = GroupObserver(
-                    config, sources, policy, application, told, on_seen=seen, weights=self._weights
+                    config,
+                    sources,
+                    policy,
+                    application,
+                    self._observers.on_observation,
+                    on_seen=self._observers.on_seen,
+                    weights=self._weights,
                 )
             elif application is None:
                 self._add_group(config, transport, reader, watch)
@@ -175,8 +182,9 @@ class Service:
         self._watches = ghost_watches(self._ghosts, transport, led, self._observers)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None:
-            self._desk = ControlDesk.open(self._properties, self._control, self.runners, self._observers.on_control)
-            watching.append(asyncio.create_task(self._desk.run()))
+            observers = self._observers.on_control
+            self._controller = Controller.open(self._properties, self._control, self.runners, observers)
+            watching.append(asyncio.create_task(self._controller.run()))
         if handle_signals:
             self._listen()
         try:
@@ -186,8 +194,8 @@ class Service:
         finally:
             for task in watching:
                 task.cancel()
-            if self._desk is not None:
-                await self._desk.close()
+            if self._controller is not None:
+                await self._controller.close()
             await self._solvers.close()
             offsets.close()
             reader.close()
@@ -241,11 +249,11 @@ class Service:
     def _on_note(self, group_id: str, note: Note) -> None:
         if group_id in self._watches:
             self._watches[group_id].stir()
-        if self._desk is not None:
-            self._desk.on_note(group_id, note)
+        if self._controller is not None:
+            self._controller.on_note(group_id, note)
 
     async def _relieve(self, group_id: str, reason: str) -> bool:
-        return self._desk is not None and await self._desk.relieve(group_id, reason)
+        return self._controller is not None and await self._controller.relieve(group_id, reason)
 
     def rebalance_wanted(self, group_id: str, reason: str) -> None:
         """A group has reason to plan anew; whether it does is its membership's decision."""

@@ -26,6 +26,7 @@ weighed by the capacity that members tell, and what concerns Java applications o
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -89,11 +90,10 @@ class StreamsSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _takes_kafka_names(cls, value: Any) -> Any:
-        """TOML reads a name with dots and without quotes as tables inside tables."""
         if not isinstance(value, dict):
             return value
         own = {name: table for name, table in value.items() if name in cls.model_fields}  # some are tables by right
-        return own | _flat({name: table for name, table in value.items() if name not in own})
+        return own | flattened({name: table for name, table in value.items() if name not in own})
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
@@ -114,7 +114,8 @@ class StreamsSettings(BaseModel):
         return AssignmentConfigs(**{name: getattr(self, name) for name in CONFIG_FIELDS})
 
     def takeover_guard(self) -> str:
-        """Why no leader of this application may be removed, "" if one may (streams-protocol reference §6.3)."""
+        """Why no leader of this application may be removed, "" if one may
+        (docs/reference/reliability.md#ways-to-become-leader)."""
         if self.kind != "streams" or self.takeover_forced:
             return ""
         if "processing_guarantee" not in self.model_fields_set:
@@ -195,8 +196,9 @@ def _shown(field_name: str) -> str:
     return StreamsSettings.model_fields[field_name].alias or field_name
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """TOML reads a name with dots and without quotes as tables inside tables."""
     found: dict[str, Any] = {}
     for name, value in table.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+        found |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return found

@@ -6,7 +6,7 @@ from bellwether_kafka.coordinator.control import ControlReport
 
 
 class ControlMetrics:
-    """Takes what the desk reports each second: its observer."""
+    """Observes what the controller reports each second."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.orders = Gauge("bellwether_orders", "Operators' orders that stand.", ["group", "kind"], registry=registry)

@@ -1,8 +1,9 @@
 """Publishes events to Kafka: decisions, assignments, membership changes, samples. Owns one thread and one producer.
 
-Nothing here may delay a decision (promise P5): observers put a reference into a bounded queue and return; projection,
-encoding and producing happen in the thread. What does not fit is dropped and counted: a full queue, a full producer, an
-absent broker, an event larger than the topic takes. Each of these is logged once until it ends.
+Nothing here may delay a decision (P5 of docs/reference/reliability.md#promises): observers put a reference into a
+bounded queue and return; projection, encoding and producing happen in the thread. What does not fit is dropped and
+counted: a full queue, a full producer, an absent broker, an event larger than the topic takes. Each of these is logged
+once until it ends.
 """
 
 import queue
@@ -19,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.assignors.shared import GroupPlan
-from bellwether_kafka.coordinator.kafka import DENIED, Renewed, grant, librdkafka_properties, told
+from bellwether_kafka.coordinator.kafka import DENIED, Renewed, grant, librdkafka_properties, with_remedy
 from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.telemetry.event_records import Event, decision_events
 from bellwether_kafka.pipeline.records import EventSchema, RegistryError, SchemaSet, confluent, register
@@ -141,7 +142,7 @@ class EventPublisher:
                     producer = renewed.client
             producer.flush(FLUSH_S)
         except KafkaException as died:
-            self._trouble("the producer has died", told(died.args[0], "WRITE", self._config.topic))
+            self._trouble("the producer has died", with_remedy(died.args[0], "WRITE", self._config.topic))
             producer.purge()
             with suppress(KafkaException):
                 producer.flush(FLUSH_S)  # counts what it held
@@ -213,7 +214,7 @@ class EventPublisher:
     def _refused(self, event: str, error: KafkaError) -> None:
         large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
         self._count(event, TOO_LARGE if large else FAILED)
-        self._trouble(f"{event} refused", told(error, "WRITE", self._config.topic))
+        self._trouble(f"{event} refused", with_remedy(error, "WRITE", self._config.topic))
 
     def _delivered(self, event: str, error: KafkaError | None) -> None:
         if error is None:
@@ -222,7 +223,7 @@ class EventPublisher:
             return
         large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
         self._count(event, TOO_LARGE if large else FAILED)
-        self._trouble("events are not delivered", told(error, "WRITE", self._config.topic))
+        self._trouble("events are not delivered", with_remedy(error, "WRITE", self._config.topic))
 
     def _trouble(self, what: str, reason: str) -> None:
         if what not in self._troubles:

@@ -1,8 +1,8 @@
 """Reads the compacted topic of partition weights that the pipeline writes. Owns one thread and one consumer.
 
-Nothing waits for it (promise P5): whoever plans takes what is here at that moment. Old weights fall out, absurd ones
-are refused or clamped, records that are no weights are counted. Offsets are never committed and no group is joined: a
-restart reads the topic from its beginning, which compaction keeps short.
+Nothing waits for it (P5 of docs/reference/reliability.md#promises): a plan uses what is here at that moment. Old
+weights fall out, absurd ones are refused or clamped, records that are no weights are counted. Offsets are never
+committed and no group is joined: a restart reads the topic from its beginning, which compaction keeps short.
 """
 
 import json
@@ -17,7 +17,12 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
-from bellwether_kafka.coordinator.kafka import NO_READERS_BUSINESS, CertificateFiles, librdkafka_properties, told
+from bellwether_kafka.coordinator.kafka import (
+    IRRELEVANT_TO_READERS,
+    CertificateFiles,
+    librdkafka_properties,
+    with_remedy,
+)
 from bellwether_kafka.coordinator.telemetry.publish import create_topic
 from bellwether_kafka.pipeline.records import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition as Partition
@@ -134,7 +139,9 @@ class WeightReader:
                 self._consume()
             except KafkaException as error:
                 log.warning(
-                    "weights_unread", topic=self.config.topic, reason=told(error.args[0], "READ", self.config.topic)
+                    "weights_unread",
+                    topic=self.config.topic,
+                    reason=with_remedy(error.args[0], "READ", self.config.topic),
                 )
             self._closing.wait(RETRY_S)
 
@@ -156,7 +163,7 @@ class WeightReader:
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
-            if error.code() in NO_READERS_BUSINESS:
+            if error.code() in IRRELEVANT_TO_READERS:
                 return
             if error.fatal() or not error.retriable():
                 raise KafkaException(error)

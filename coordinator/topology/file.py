@@ -50,7 +50,7 @@ def load_topology(path: Path) -> Topology:
 
 def read_topology(text: str) -> Topology:
     """Reads the text of a file. Raises TopologyError."""
-    import yaml  # most groups have no topology file, and it costs a fiftieth of the start
+    import yaml  # noqa: PLC0415 - most groups have no topology file, and it costs a fiftieth of the start
 
     try:
         document = yaml.safe_load(text)
@@ -82,7 +82,7 @@ def write_topology(topology: Topology, notes: Sequence[str] = ()) -> str:
         SUBTOPOLOGIES: [_document(subtopology, topology) for subtopology in topology.subtopologies],
         UNDECIDED: list(topology.undecided),
     }
-    import yaml
+    import yaml  # noqa: PLC0415 - as above
 
     head = "".join(f"# {note}\n" for note in notes)
     return head + str(yaml.safe_dump(document, sort_keys=False, width=120))

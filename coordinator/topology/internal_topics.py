@@ -1,8 +1,8 @@
 """Creating the internal topics of a Streams application, with the configs that Streams itself would use.
 
 The plan is pure; `create_topics` executes it. Only topics that the topology describes are planned: where a missing
-changelog's kind is not known (plain, windowed, versioned), a Java leader has to create it (DESIGN: leadership).
-Configs: streams-protocol reference §2, "Internal topic configs".
+changelog's kind is not known (plain, windowed, versioned), a Java leader has to create it. The configs and the reason:
+docs/reference/streams.md#internal-topics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.assignors.streams.application import Topology, required_counts
-from bellwether_kafka.coordinator.kafka import told
+from bellwether_kafka.coordinator.kafka import with_remedy
 
 BROKER_DEFAULT = -1
 _TIMESTAMPS = ("message.timestamp.type", "CreateTime")
@@ -107,4 +107,4 @@ def create_topics(admin: AdminClient, plans: Sequence[TopicPlan], limit_s: float
 
 
 def _sentence(name: str, error: KafkaError) -> str:
-    return f"internal topic {name} could not be created: {told(error, 'CREATE', name)}"
+    return f"internal topic {name} could not be created: {with_remedy(error, 'CREATE', name)}"

@@ -2,8 +2,8 @@
 
 The assignments prove which source topics belong to which subtopology, and that nothing is left out; the offset sums say
 which subtopologies are stateful. Whose a changelog is, nobody says: it is concluded from names, partition counts and
-end offsets, and where that is not enough, the topology is left `undecided` and a person has to say it (streams-protocol
-reference §3). Pure.
+end offsets, and where that is not enough, the topology is left `undecided` and a person has to say it
+(docs/reference/streams.md#the-topology-is-not-on-the-wire). Pure.
 """
 
 from collections import defaultdict

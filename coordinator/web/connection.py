@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.web.app import Web
 HEAD_BYTES_MAX = 8_192
 
 
-class Connections:
+class HttpConnections:
     """Makes a protocol for each connection and knows those that are open, `most` at a time."""
 
     def __init__(self, web: Web, timeout_s: float, most: int) -> None:
@@ -48,7 +48,7 @@ class Connections:
 
 
 class _Connection(H11Protocol):
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: HttpConnections) -> None:
         super().__init__(connections.config, connections.state, {}, asyncio.get_running_loop())
         self._timeout_s = connections.timeout_s
         self._most = connections.most

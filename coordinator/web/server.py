@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bellwether_kafka.coordinator.web.app import Web
 
 if TYPE_CHECKING:
-    from bellwether_kafka.coordinator.web.connection import Connections
+    from bellwether_kafka.coordinator.web.connection import HttpConnections
 
 ANSWER_TIMEOUT_S = 15
 CONNECTIONS_MAX = 64
@@ -61,11 +61,10 @@ class HttpServer:
         connections.each(lambda transport: transport.abort())
 
 
-def _connections(web: Web) -> "Connections":
-    """uvicorn is imported while the first groups are joined: that takes as long as joining them does."""
-    from bellwether_kafka.coordinator.web.connection import Connections
+def _connections(web: Web) -> "HttpConnections":
+    from bellwether_kafka.coordinator.web.connection import HttpConnections  # noqa: PLC0415 - uvicorn, while groups are joined
 
-    return Connections(web, ANSWER_TIMEOUT_S, CONNECTIONS_MAX)
+    return HttpConnections(web, ANSWER_TIMEOUT_S, CONNECTIONS_MAX)
 
 
 def _listen(host: str, port: int) -> socket.socket:

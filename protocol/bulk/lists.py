@@ -60,8 +60,17 @@ class TopicLists:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stencil:
-    """A list in which partitions count for nothing. `words` are its bytes, `mask` those that must be equal; `size` is
-    its size. `topic`, `items_at` (from its begin) and `items` are as in TopicLists."""
+    """A list whose partition numbers count for nothing. For ("t": 5 and 9, "u": 3) it looks so:
+
+        count      "t"       items      partitions           "u"       items      partition   padding
+        00000002   0001 74   00000002   00000005 00000009    0001 75   00000001   00000003    ????     words
+        ffffffff   ffff ff   ffffffff   00000000 00000000    ffff ff   ffffffff   00000000    0000     mask
+        at byte:                        11                                        26
+
+    It fits every list whose bytes are equal to `words` where `mask` is set and that has room for its `size` (30): one
+    comparison then says where the partitions of each entry begin (`items_at`: 11 and 26) and how many there are
+    (`items`: 2 and 1). `topic` is as in TopicLists.
+    """
 
     words: WordArray
     mask: WordArray
@@ -72,7 +81,10 @@ class _Stencil:
 
 
 class _Reader:
-    """Lists while they are read: one slot per entry, those of a list side by side."""
+    """Lists while they are read: one slot per entry, those of a list side by side.
+
+    What the stencils fit is filled in at once (`_alike`); other lists are walked, many together and few one by one.
+    """
 
     def __init__(self, packed: Packed, at: LongArray, end: LongArray) -> None:
         self.packed, self.at, self.end = packed, at, end

@@ -1,7 +1,8 @@
 """The two blobs of every consumer: its subscription in JoinGroup and its assignment in SyncGroup, versions 0 to 3.
 
-Nothing negotiates these versions: the writer picks one, the reader copes (consumer-protocol reference §1). The
-dataclasses are the plain form; a leader of thousands reads and writes through `protocol.bulk`, which must agree.
+Nothing negotiates these versions: the writer picks one, the reader copes
+(docs/reference/wire-formats.md#embedded-consumer-protocol). The dataclasses are the plain form; a leader of thousands
+reads and writes through `protocol.bulk`, which must agree.
 """
 
 from collections.abc import Iterable
@@ -22,7 +23,7 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True)
 class ConsumerProtocolSubscription:
-    """What a member subscribes to and what it says it owns (reference §1.1).
+    """What a member subscribes to and what it says it owns (docs/reference/wire-formats.md#subscription).
 
     `version` is the number on the wire, also when it is above 3. `topics` and `owned_partitions` keep the order of the
     wire. `generation_id` is NO_GENERATION when absent or negative, `rack_id` is None when absent or "", as in Java.
@@ -37,7 +38,7 @@ class ConsumerProtocolSubscription:
 
     @classmethod
     def decode(cls, data: bytes) -> "ConsumerProtocolSubscription":
-        """Reads v0-v3, a higher version as v3; bytes after the known fields are ignored (reference §1.3).
+        """Reads v0-v3 and higher versions as v3, without trailing bytes (docs/reference/wire-formats.md#version-rules).
 
         A blob may end at any field that its version added after v0: kafka-go says 1 and writes no owned partitions.
         Raises RemoteProtocolError on anything else that is short, negative or not UTF-8.
@@ -78,7 +79,7 @@ class ConsumerProtocolSubscription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerProtocolAssignment:
-    """What the leader gives to one member (reference §1.2). v0-v3 have one layout; only the number changes."""
+    """What the leader gives to one member (docs/reference/wire-formats.md#assignment). v0-v3 have one layout."""
 
     version: int = 0
     partitions: tuple[TopicPartition, ...] = ()

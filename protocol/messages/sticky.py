@@ -1,14 +1,14 @@
-"""What the userData of sticky assignors says, in every dialect met in the wild (consumer-protocol reference §2).
+"""What the userData of sticky assignors says, in every dialect that clients write
+(docs/reference/wire-formats.md#userdata-of-sticky-assignors).
 
 Only hints are in here, so reading never fails: bytes that fit no dialect mean "no history", as in Java.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bellwether_kafka.protocol.messages.consumer import (
     NO_GENERATION,
-    ConsumerProtocolSubscription,
     group_by_topic,
     read_topic_partitions,
     write_topic_partitions,
@@ -22,21 +22,21 @@ _GENERATION_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class StickyUserData:
     """The partitions that a member says it had, and the one generation of them all (NO_GENERATION: unknown)."""
 
     partitions: tuple[TopicPartition, ...] = ()
     generation: int = NO_GENERATION
 
 
-def read_sticky_user_data(data: bytes | None) -> Claims:
+def read_sticky_user_data(data: bytes | None) -> StickyUserData:
     """The userData of the eager `sticky` protocol: V1, else V1 behind an int16 1 (kafka-python 3), else V0.
 
     Each must fit exactly. The prefixed form cannot be taken for a plain one: it would announce 65,536 topics or more.
     """
     if not data:
-        return Claims()
-    return _list_and_generation(data, 0) or _prefixed(data) or _list_alone(data) or Claims()
+        return StickyUserData()
+    return _list_and_generation(data, 0) or _prefixed(data) or _list_alone(data) or StickyUserData()
 
 
 def read_generation(data: bytes | None) -> int:
@@ -50,24 +50,9 @@ def read_generation(data: bytes | None) -> int:
     return found.generation if found else NO_GENERATION
 
 
-def read_claims(protocol: str, subscription: ConsumerProtocolSubscription) -> Claims:
-    """What a member claims under the protocol that the broker chose (reference §2.8, rules 1 to 3).
-
-    `sticky` members claim in userData only, all others in their owned list. Negative partitions, topics outside the
-    subscription and duplicates are dropped; which topics exist is for the caller to check.
-    """
-    if protocol == STICKY:
-        found = read_sticky_user_data(subscription.user_data)
-        partitions, generation = found.partitions, found.generation
-    else:
-        partitions, generation = subscription.owned_partitions, subscription.generation_id
-        if generation == NO_GENERATION:
-            generation = read_generation(subscription.user_data)
-    return Claims(_plausible(partitions, frozenset(subscription.topics)), generation)
-
-
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
-    """V1, for the echo to sarama members (reference §2.6): one entry per topic in the order in which they appear."""
+    """V1, for the echo to sarama members (docs/reference/client-quirks.md#sarama): one entry per topic in the order in
+    which they appear."""
     writer = Writer()
     write_topic_partitions(writer, group_by_topic(partitions))
     writer.int32(generation)
@@ -82,29 +67,24 @@ def read_rack_affinity(data: bytes | None) -> str | None:
         return None
 
 
-def _list_and_generation(data: bytes, start: int) -> Claims | None:
+def _list_and_generation(data: bytes, start: int) -> StickyUserData | None:
     reader = Reader(data, start)
     try:
         partitions = read_topic_partitions(reader)
         generation = reader.int32()
     except RemoteProtocolError:
         return None
-    return None if reader.remaining else Claims(partitions, max(generation, NO_GENERATION))
+    return None if reader.remaining else StickyUserData(partitions, max(generation, NO_GENERATION))
 
 
-def _prefixed(data: bytes) -> Claims | None:
+def _prefixed(data: bytes) -> StickyUserData | None:
     return _list_and_generation(data, len(_PREFIX)) if data.startswith(_PREFIX) else None
 
 
-def _list_alone(data: bytes) -> Claims | None:
+def _list_alone(data: bytes) -> StickyUserData | None:
     reader = Reader(data)
     try:
         partitions = read_topic_partitions(reader)
     except RemoteProtocolError:
         return None
-    return None if reader.remaining else Claims(partitions)
-
-
-def _plausible(partitions: Iterable[TopicPartition], subscribed: Collection[str]) -> tuple[TopicPartition, ...]:
-    kept = dict.fromkeys(tp for tp in partitions if tp.partition >= 0 and tp.topic in subscribed)
-    return tuple(kept)
+    return None if reader.remaining else StickyUserData(partitions)

@@ -1,7 +1,7 @@
 """What the leader tells a Kafka Streams thread: AssignmentInfo, the userData of its assignment, versions 1 to 11.
 
-Layout: streams-protocol reference §1.4. Java writes it by hand with DataOutputStream, hence modified UTF-8 and a second
-encoding of named topologies.
+Layout: docs/reference/wire-formats.md#assignmentinfo. Java writes it by hand with DataOutputStream, hence modified
+UTF-8 and a second encoding of named topologies.
 """
 
 from collections.abc import Callable, Iterable

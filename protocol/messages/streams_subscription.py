@@ -1,6 +1,6 @@
 """What a Kafka Streams thread tells the leader: SubscriptionInfo, the userData of its subscription, versions 1 to 11.
 
-Layout and rules: streams-protocol reference §1.3.
+Layout and rules: docs/reference/wire-formats.md#subscriptioninfo.
 """
 
 from dataclasses import dataclass

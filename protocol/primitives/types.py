@@ -29,8 +29,8 @@ class TaskId(NamedTuple):
 class ProcessId(NamedTuple):
     """The id of one KafkaStreams instance: a UUID as Java holds it, two *signed* 64-bit halves.
 
-    The signs matter: Java compares the halves as signed numbers, so 8000... sorts before 0000... (streams-protocol
-    reference §4.1).
+    The signs matter: Java compares the halves as signed numbers, so 8000... sorts before 0000...
+    (docs/reference/wire-formats.md#javas-orders).
     """
 
     most_significant: int

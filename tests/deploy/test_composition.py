@@ -12,11 +12,11 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.coordinator.topology.file import load_topology
 from tests.conftest import missing_tool
+from tests.deploy.smoke import smoke
 from tests.deploy.test_kubernetes import run
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.streams_app import Application
 from tests.interop.support.streams_stage import write_topology
-from tests.measure.dashboards import smoke
 from tests.paths import ROOT
 
 Rendered = dict[str, Any]

@@ -8,10 +8,29 @@ import numpy as np
 from bellwether_kafka.assignors.shared.model import IntArray
 from bellwether_kafka.assignors.streams.application.model import NO_STRATEGY, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing.placement import Standbys
-from bellwether_kafka.assignors.streams.placing.rack_aware import columns, exchange_standbys, remote_table
+from bellwether_kafka.assignors.streams.placing.rack_aware import (
+    RackOptimiser,
+    columns,
+    exchange_standbys,
+    remote_table,
+)
 
 Movable = Callable[[int, int, int, list[int]], bool]
 """Whether a standby may move: (source, destination, task, processes that now hold standbys of the task)."""
+
+
+def optimize_active(
+    view: StreamsView,
+    active: IntArray,
+    tasks: IntArray,
+    *,
+    traffic_cost: int,
+    non_overlap_cost: int,
+    strategy: str,
+    current: IntArray | None = None,
+) -> IntArray:
+    """The active owners of all tasks after exchanging these between their processes."""
+    return RackOptimiser(view, strategy, current).actives(active, tasks, traffic_cost, non_overlap_cost)
 
 
 def optimize_standby(

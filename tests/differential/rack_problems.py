@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NOBODY
 from bellwether_kafka.assignors.streams.application.model import (
     ProcessView,
@@ -48,8 +49,7 @@ class RackProblem:
         source_signature, source_remote = remote(self.sources, racks)
         changelog_signature, changelog_remote = remote(self.changelogs, racks)
         size = len(self.processes)
-        empty = np.zeros(0, dtype=np.int32)
-        none = np.zeros(size + 1, dtype=np.int64)
+        nothing = Ragged.of_rows([()] * size)
         table = TaskTable(
             subtopologies=tuple(Subtopology(s, (f"t{s}",), changelogs=(f"c{s}",)) for s in numbers),
             subtopology=np.array([s for s, _ in self.tasks], dtype=np.int32),
@@ -73,13 +73,10 @@ class RackProblem:
             ),
             capacity=np.ones(size, dtype=np.int32),
             rack=np.array([racks.index(r) if r in racks else FOREIGN_RACK for r in self.processes], dtype=np.int32),
-            report_first=none,
-            report_task=empty,
+            report=nothing,
             report_lag=np.zeros(0, dtype=np.int64),
-            previous_active_first=none,
-            previous_active=empty,
-            previous_standby_first=none,
-            previous_standby=empty,
+            previous_active=nothing,
+            previous_standby=nothing,
         )
 
     def plan(self) -> StreamsPlan:

@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY
 from bellwether_kafka.assignors.streams.application.model import (
     LATEST_OFFSET,
@@ -49,7 +50,6 @@ class ThreadProblem:
         ids = java_sorted([member for member, _ in self.members])
         said = dict(self.members)
         own = [sorted(t for t, _ in said[member] if table.stateful[t]) for member in ids]
-        none = np.zeros(0, dtype=np.int32)
         return StreamsView(
             group_id="app",
             generation=1,
@@ -57,15 +57,11 @@ class ThreadProblem:
             processes=(ProcessView(ProcessId(0, 1), tuple(ids)),),
             capacity=np.array([len(ids)], dtype=np.int32),
             rack=np.array([NO_RACK], dtype=np.int32),
-            report_first=np.array([0, len(reported)], dtype=np.int64),
-            report_task=reported,
+            report=Ragged.of_rows([reported]),
             report_lag=lags(totals, table.end_sum[reported], known=True),
-            previous_active_first=np.zeros(2, dtype=np.int64),
-            previous_active=none,
-            previous_standby_first=np.zeros(2, dtype=np.int64),
-            previous_standby=none,
-            thread_task_first=np.concatenate([[0], np.cumsum([len(row) for row in own])]).astype(np.int64),
-            thread_task=np.array([task for row in own for task in row], dtype=np.int32),
+            previous_active=Ragged.of_rows([()]),
+            previous_standby=Ragged.of_rows([()]),
+            thread_tasks=Ragged.of_rows(own),
         )
 
     def _table(self) -> TaskTable:
@@ -115,4 +111,4 @@ def _reports(random: Random, tasks: list[tuple[int, int, int | None]]) -> list[t
 def by_member(dealt: ThreadTasks, view: StreamsView) -> dict[str, tuple[list[int], list[int]]]:
     """Member id -> (active tasks, standby tasks)."""
     members = [member for process in view.processes for member in process.members]
-    return {m: (dealt.active_of(n).tolist(), dealt.standby_of(n).tolist()) for n, m in enumerate(members)}
+    return {m: (dealt.active[n].tolist(), dealt.standby[n].tolist()) for n, m in enumerate(members)}

@@ -7,14 +7,15 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import Adopt, MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import PATIENT, PATIENT_WITH_APPLICATIONS
 from tests.interop.support.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable
 from tests.interop.support.rounds import last_round
 from tests.interop.support.sidecar import Sidecar
 from tests.measure.takeover_streams import take_over_application
-from tests.measure.takeovers import COOPERATIVE, MIXED, PARTITIONS, PATIENT, PATIENT_WITH_APPLICATIONS, start, take_over
+from tests.measure.takeovers import COOPERATIVE, MIXED, PARTITIONS, start, take_over
 
 pytestmark = pytest.mark.broker
 
@@ -61,6 +62,7 @@ def test_who_may_only_succeed_leaves_a_running_group_alone(kafka: KafkaCluster, 
         assert last_round(kafka, group) == before
 
 
+@pytest.mark.smoke
 def test_a_leader_that_died_is_succeeded_in_the_round_that_waits_for_it(kafka: KafkaCluster, topic: str) -> None:
     """A newcomer opens a round before the session of the dead leader has expired: at its end we sort first. One in
     thirty-two newcomers stands where nobody can pass it, hence another try."""
@@ -100,6 +102,7 @@ def test_twelve_members_in_four_languages_are_taken_over(kafka: KafkaCluster, to
         assert not double_ownership(members)
 
 
+@pytest.mark.smoke
 def test_a_running_application_is_taken_over(kafka: KafkaCluster, tmp_path: Path) -> None:
     session_ms = 10_000
     taken = take_over_application(kafka, "adoption-streams", tmp_path, session_ms, PATIENT_WITH_APPLICATIONS)

@@ -46,6 +46,7 @@ def lives(kafka: KafkaCluster) -> Iterator[dict[str, Future[None]]]:
         yield {group.name: pool.submit(Life(kafka, flock, lead, group).run) for group in able}
 
 
+@pytest.mark.smoke
 @pytest.mark.timeout(LIFE_TIMEOUT_S + 60)
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_group_is_led_from_start_to_new_topic(

@@ -8,7 +8,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.service import Outcome
 from tests.interop.support.bellwether import run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
@@ -224,8 +224,9 @@ def test_a_wrong_password_is_a_sentence_without_the_password(secured_kafka: Kafk
 
 @pytest.mark.timeout(240)
 def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitions() -> None:
-    """Its own brokers, because one of them dies. A group is Stable, so the next node knows all of it (M15): by itself
-    that is no rebalance. But members with short sessions give up what they own while nobody answers, and come back."""
+    """Its own brokers, because one of them dies. A group is Stable, so the next node knows all of it and there is no
+    rebalance (docs/reference/broker-behaviour.md#coordinator-restart). Members with short sessions give up what they
+    own while nobody answers, and come back."""
     with KafkaCluster() as kafka, Flock(kafka.bootstrap) as flock:
         kafka.create_topic("membership-orders", PARTITIONS, rf=3)
         patient, hasty = groups_at_one_node(kafka, "membership-patient", "membership-hasty")

@@ -9,10 +9,10 @@ import confluent_kafka
 import pytest
 
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
-from bellwether_kafka.coordinator.kafka.client_config import EMBEDDED
+from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.service import Outcome
 from tests.interop.support.sidecar import Sidecar
 
@@ -85,8 +85,8 @@ def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
     group = f"group-{strategy}"
     with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
         cluster.create_topic("orders", PARTITIONS, 3)
-        properties = {"bootstrap.servers": cluster.bootstrap, EMBEDDED: "true", "log_level": "0"}
-        with Sidecar(properties, membership(group, strategy)) as led:
+        properties = {"bootstrap.servers": cluster.bootstrap, "log_level": "0"}
+        with Sidecar(properties, membership(group, strategy), new_transport=EmbeddedTransport) as led:
             led.wait_for(State.STABLE)
             first = Consumer(cluster.bootstrap, group, strategy)
             consumers = [first]

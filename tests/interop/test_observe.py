@@ -32,6 +32,7 @@ def owned(document: dict[str, Any]) -> list[tuple[str, int]]:
     return sorted((topic, partition) for m in document["members"] for topic, partition in m["owned"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_consumers_are_seen_with_a_shadow_plan(kafka: KafkaCluster, protocol: str) -> None:
     group = f"observed-{protocol}"

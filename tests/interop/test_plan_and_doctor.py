@@ -13,10 +13,10 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from bellwether_kafka.pipeline.records.codec import SchemaSet
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import without_rival
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.support.raw import describe
 from tests.interop.support.rounds import rounds
-from tests.measure.takeovers import without_rival
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.broker
@@ -45,6 +45,7 @@ def placed(picture: Mapping[str, Any]) -> dict[tuple[str, int], str]:
     }
 
 
+@pytest.mark.smoke
 @pytest.mark.timeout(180)
 def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Path) -> None:
     """Three members in three racks, led by one of them, round robin; the plan is for racks first and moves some."""

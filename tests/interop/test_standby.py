@@ -55,6 +55,7 @@ def operator(kafka: KafkaCluster) -> Operator:
     return Operator(kafka)
 
 
+@pytest.mark.smoke
 def test_the_lead_passes_when_the_leader_is_killed_and_nobody_notices(stage: Stage) -> None:
     trials = Trials("killed", OPTIONS["session_timeout_ms"] / 1000 + 1)
     stage.killed_at_rest(trials)

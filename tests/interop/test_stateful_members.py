@@ -138,6 +138,7 @@ def settled(members: Sequence[Counting], loads: Sequence[int]) -> bool:
     return done and sorted(map(len, active)) == sorted(loads) and everything == list(range(TASKS))
 
 
+@pytest.mark.smoke
 def test_a_cold_member_warms_up_first_and_a_standby_takes_over(kafka: KafkaCluster, tmp_path: Path) -> None:
     group, topic = "stateful-counts", "stateful-orders"
     kafka.create_topic(topic, TASKS)

@@ -5,7 +5,6 @@ What is provoked: growth with warm-ups, a dead instance and its ghosts, a plug-i
 nobody can read (refused, then left to it), an operator's order, a group that is only observed.
 """
 
-import importlib.util
 import json
 import math
 import os
@@ -21,7 +20,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 from typing import Any, Self
 
 import yaml
@@ -31,6 +29,7 @@ from rich.table import Table
 
 from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
 from bellwether_kafka.pipeline.records.codec import SchemaSet
+from tests.deploy.smoke import smoke
 from tests.interop.support.bellwether import COMMAND, clean_environment, run_to_end, toml
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
@@ -183,16 +182,6 @@ class Prometheus:
         url = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
         with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 - our own loopback address
             return json.load(answer)["data"]
-
-
-def smoke() -> ModuleType:
-    """The composition's smoke script."""
-    spec = importlib.util.spec_from_file_location("smoke", ROOT / "deploy" / "compose" / "smoke.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def missing_to_smoke(bellwether_url: str, prometheus_url: str) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from bellwether_kafka.coordinator.cli import main as cli
 from bellwether_kafka.coordinator.membership.commands import Command, Decide, Heartbeat, Join, Leave, Request, Sync
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 
 POINTS = (

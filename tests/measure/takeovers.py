@@ -9,28 +9,25 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table as Grid
 
-from bellwether_kafka.coordinator.membership.broker_order import Order, Table, buckets_for, unavoidable
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS, without_rival
 from tests.interop.support.members import (
     Flock,
     Member,
-    TopicPartition,
     partitions_of,
     wait_settled,
-    wait_until,
     why_unavailable,
 )
-from tests.interop.support.raw import GroupMember, describe
 from tests.interop.support.rounds import last_round
 from tests.interop.support.sidecar import Sidecar
 from tests.measure.takeover_streams import take_over_application
@@ -39,16 +36,6 @@ MIXED = ("java", "confluent", "franz-go", "kafka-python")
 PARTITIONS = 26  # two for each of thirteen members
 BACK_MS_MAX = 1_000  # promised: the removed leader's partitions under a cooperative protocol
 COOPERATIVE = "cooperative-sticky"
-# For tests, which must hold on slow machines: ids come slowly there, and so do removed leaders.
-PATIENT: Mapping[str, int] = {
-    "session_timeout_ms": 30_000,
-    "roll_ms_max": 10_000,
-    "hold_ms_max": 10_000,
-    "takeover_attempts_max": 20,
-}
-# Sessions of applications end early, and so does the time for all this; but one may try again.
-PATIENT_WITH_APPLICATIONS = {"takeover_attempts_max": PATIENT["takeover_attempts_max"]}
-CHANGES_MAX = 60  # members that are restarted until the leader is of the wished kind
 
 
 def start(
@@ -68,43 +55,6 @@ def start(
     members = [flock.member(kind, group, [topic], [assignor], heartbeat_ms=str(heartbeat_ms)) for kind in kinds]
     without_rival(kafka, members, group, partitions_of({topic: PARTITIONS}), leader_kind)
     return members
-
-
-def unpassed(kafka: KafkaCluster, group: str) -> tuple[str, list[GroupMember]]:
-    """The leader's member id, and the other members that stand where nobody can pass them.
-
-    Member ids are the broker's, and one in sixteen stands there (see `succession`).
-    """
-    members = {m.member_id: m for m in describe(kafka.bootstrap, group).members}
-    leader = last_round(kafka, group).leader
-    table = Table(Order.JAVA, buckets_for(len(members) + 1, Order.JAVA))
-    return leader, [members[member_id] for member_id in unavoidable(members, table) if member_id != leader]
-
-
-def without_rival(
-    kafka: KafkaCluster,
-    members: Sequence[Member],
-    group: str,
-    expected: frozenset[TopicPartition],
-    leader_kind: str = "",
-) -> None:
-    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it."""
-    for _ in range(CHANGES_MAX):
-        wait_until(
-            lambda: len(describe(kafka.bootstrap, group).members) == len(members), 60, lambda: f"{group} is incomplete"
-        )
-        wait_settled(members, expected)
-        leader, ahead = unpassed(kafka, group)
-        names = {m.client_id for m in ahead}
-        if f"-{leader_kind}-" not in leader and leader_kind:
-            names |= {m.name for m in members if leader.startswith(f"{m.name}-")}
-        if not names:
-            return
-        for member in members:
-            if member.name in names:
-                member.stop()
-                member.start()
-    raise AssertionError("no group with such a leader and without a rival")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, random_process_id
@@ -55,7 +56,7 @@ WAKES_MAX = 200
 
 class Membership(RuleBasedStateMachine):
     """A broker that answers what it likes, when it likes. Nothing it does may raise, make us send a plan that was not
-    made for the generation, or two plans, or keep us busy without time passing."""
+    made for the generation, or two plans, keep us busy without time passing, or take an edge that is not declared."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,8 +150,8 @@ class Membership(RuleBasedStateMachine):
                 e.OrdersStand("", ""),
                 e.OrdersStand("leave", ""),
                 e.OrdersStand("", "pause"),
-                e.TurnChanged(True, ""),
-                e.TurnChanged(False, "drawn"),
+                e.ActiveRoleChanged(True, ""),
+                e.ActiveRoleChanged(False, "drawn"),
             )
         )
     )
@@ -206,6 +207,8 @@ class Membership(RuleBasedStateMachine):
                     self.open.clear()
                 case c.Sync():
                     self._check_sync(command)
+                case c.Note():
+                    assert not command.reason.startswith(INTERNAL_ERROR), command.reason
             if isinstance(command, c.Request):
                 assert command.request_id not in self.used, "a request id was used twice"
                 self.used.add(command.request_id)

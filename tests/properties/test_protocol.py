@@ -6,10 +6,11 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bellwether_kafka.assignors.consumer.views import read_group
+from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.protocol.describe import KINDS, blob_to_json
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.sticky import (
-    read_claims,
     read_generation,
     read_rack_affinity,
     read_sticky_user_data,
@@ -27,8 +28,11 @@ from tests.properties.protocol_strategies import (
     mutated,
     subscription_infos,
 )
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.consumer.wire import raw_group
 from tests.vectors import VECTORS
 
+CLUSTER = cluster_of({"t": 4, "u": 2, "v": 3})
 VECTOR_BLOBS = st.sampled_from([(v["kind"], bytes.fromhex(v["hex"])) for v in VECTORS])
 
 
@@ -95,6 +99,6 @@ def test_any_user_data_is_a_claim_or_none(user_data: bytes, protocol: str) -> No
     assert read_generation(user_data) >= -1
     assert read_sticky_user_data(user_data).generation >= -1
     read_rack_affinity(user_data)
-    claims = read_claims(protocol, ConsumerProtocolSubscription(1, ("t", "u"), user_data))
-    assert all(tp.partition >= 0 and tp.topic in {"t", "u"} for tp in claims.partitions)
-    assert len(set(claims.partitions)) == len(claims.partitions)
+    subscription = ConsumerProtocolSubscription(1, ("t", "u"), user_data)
+    claims = read_group(raw_group({"m": subscription.encode()}, protocol=protocol), CLUSTER, Memory.empty()).claims
+    assert claims.tolist() == sorted({flat for flat in claims.tolist() if CLUSTER.name(flat).topic in {"t", "u"}})

@@ -1,29 +1,23 @@
 """The columnar codec agrees with the plain one in every value and every error, on blobs of any quality."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.protocol.bulk.columns import IntArray
 from bellwether_kafka.protocol.bulk.consumer import (
     SubscriptionColumns,
     owner_of,
-    read_assignments,
-    read_claims,
     read_many,
     read_subscriptions,
     write_assignments,
 )
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.sticky import read_generation, read_sticky_user_data
-from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.properties.protocol_strategies import ASSIGNMENTS, SUBSCRIPTIONS, TOPICS, mutated
+from tests.unit.protocol.bulk.agreement import assignments_agree, claims_agree, subscriptions_agree
 
-Message = TypeVar("Message")
 # Few lists are walked one by one, many in lock step: both ways are to be met.
 COPIES = st.sampled_from([1, 40])
 # Few bytes and equal ones have shorter ways, which must agree too.
@@ -33,30 +27,9 @@ SUBSCRIPTION_BLOBS = st.lists(mutated(SUBSCRIPTIONS.map(ConsumerProtocolSubscrip
 ASSIGNMENT_BLOBS = st.lists(mutated(ASSIGNMENTS.map(ConsumerProtocolAssignment.encode)), max_size=6)
 
 
-def rows(names: tuple[str, ...], size: int, *columns: IntArray) -> list[tuple[TopicPartition, ...]]:
-    """The partitions of each member in order, from (member, topic, partition) columns."""
-    found: list[list[TopicPartition]] = [[] for _ in range(size)]
-    for member, topic, partition in zip(*(column.tolist() for column in columns), strict=True):
-        found[member].append(TopicPartition(names[topic], partition))
-    assert (np.diff(columns[0]) >= 0).all()
-    return [tuple(partitions) for partitions in found]
-
-
-def plain(decode: Callable[[bytes], Message], blobs: list[bytes]) -> tuple[dict[int, Message], dict[int, str]]:
-    """What the plain decoder makes of each blob, and what it says of the others."""
-    found: dict[int, Message] = {}
-    errors: dict[int, str] = {}
-    for m, blob in enumerate(blobs):
-        try:
-            found[m] = decode(blob)
-        except RemoteProtocolError as error:
-            errors[m] = str(error)
-    return found, errors
-
-
 @given(SUBSCRIPTION_BLOBS, COPIES, READERS)
 def test_subscriptions(blobs: list[bytes], copies: int, reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
-    agrees(blobs * copies, reader)
+    subscriptions_agree(blobs * copies, reader)
 
 
 @given(st.data(), st.lists(st.tuples(TOPICS, st.integers(0, 3)), min_size=1, max_size=4), st.integers(0, 4))
@@ -88,61 +61,19 @@ def test_lists_that_differ_in_partitions_only_and_some_that_do_not(
         blobs.append(member(strange))
     blobs += [blob[: data.draw(st.integers(0, len(blob)))] for blob in blobs[-3:]]
     seeded.shuffle(blobs)
-    agrees(blobs, read_many)
-
-
-def agrees(blobs: list[bytes], reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
-    """The columns say what the plain decoder says of each blob."""
-    columns = reader(blobs)
-    messages, errors = plain(ConsumerProtocolSubscription.decode, blobs)
-    assert columns.errors == errors
-    owned = rows(columns.topic_names, len(blobs), columns.owned_member, columns.owned_topic, columns.owned_partition)
-    for m in range(len(blobs)):
-        if m not in messages:
-            assert (columns.topic_list[m], columns.version[m], columns.generation[m]) == (-1, -1, -1)
-            assert (columns.user_data[m], columns.rack[m], owned[m]) == (None, None, ())
-            continue
-        assert messages[m] == ConsumerProtocolSubscription(
-            int(columns.version[m]),
-            columns.topic_lists[columns.topic_list[m]],
-            columns.user_data[m],
-            owned[m],
-            int(columns.generation[m]),
-            columns.rack[m],
-        )
-    names = {t for s in messages.values() for t in (*s.topics, *(tp.topic for tp in s.owned_partitions))}
-    assert columns.topic_names == tuple(sorted(names))
-    assert len(columns.topic_lists) == len(set(columns.topic_lists)) == len({s.topics for s in messages.values()})
+    subscriptions_agree(blobs, read_many)
 
 
 @given(SUBSCRIPTION_BLOBS, COPIES, PROTOCOLS, READERS)
 def test_claims(
     blobs: list[bytes], copies: int, protocol: str, reader: Callable[[list[bytes]], SubscriptionColumns]
 ) -> None:
-    blobs = blobs * copies
-    claims = read_claims(protocol, reader(blobs))
-    partitions = rows(claims.topic_names, len(blobs), claims.member, claims.topic, claims.partition)
-    for m, message in plain(ConsumerProtocolSubscription.decode, blobs)[0].items():
-        if protocol == "sticky":
-            expected = read_sticky_user_data(message.user_data)
-            assert (partitions[m], claims.generation[m]) == (expected.partitions, expected.generation)
-            continue
-        known = message.generation_id >= 0
-        assert partitions[m] == message.owned_partitions
-        assert claims.generation[m] == (message.generation_id if known else read_generation(message.user_data))
+    claims_agree(blobs * copies, protocol, reader)
 
 
 @given(ASSIGNMENT_BLOBS, COPIES)
 def test_assignments(blobs: list[bytes], copies: int) -> None:
-    blobs = blobs * copies
-    columns = read_assignments(blobs)
-    partitions = rows(columns.topic_names, len(blobs), columns.member, columns.topic, columns.partition)
-    messages, errors = plain(ConsumerProtocolAssignment.decode, blobs)
-    assert columns.errors == errors
-    for m in errors:
-        assert (columns.version[m], columns.user_data[m], partitions[m]) == (-1, None, ())
-    for m, message in messages.items():
-        assert message == ConsumerProtocolAssignment(int(columns.version[m]), partitions[m], columns.user_data[m])
+    assignments_agree(blobs * copies)
 
 
 @given(st.data(), st.lists(TOPICS, unique=True, max_size=6), st.integers(1, 40), st.integers(0, 3))

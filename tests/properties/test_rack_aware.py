@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.streams.application.model import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, StreamsPlan
-from bellwether_kafka.assignors.streams.placing.rack_aware import optimize_active
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
-from tests.differential.rack_costs import active_cost, optimize_standby, standby_cost
+from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, random_problem
 from tests.differential.thread_problems import ThreadProblem, by_member, random_threads
 
@@ -137,9 +136,9 @@ def _racks(problem: RackProblem, plan: StreamsPlan, task: int) -> set[str]:
 @given(THREADS)
 def test_threads_get_every_task_once_and_evenly(problem: ThreadProblem) -> None:
     dealt = assign_threads(problem.view(), problem.plan())
-    assert sorted(dealt.active.tolist()) == problem.active
-    assert sorted(dealt.standby.tolist()) == problem.standby
-    loads = np.diff(dealt.active_first) + np.diff(dealt.standby_first)
+    assert sorted(dealt.active.values.tolist()) == problem.active
+    assert sorted(dealt.standby.values.tolist()) == problem.standby
+    loads = np.diff(dealt.active.first) + np.diff(dealt.standby.first)
     assert loads.max() - loads.min() <= 1
 
 

@@ -17,13 +17,12 @@ from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.bridge import from_view
 from bellwether_kafka.assignors.streams.api.errors import TaskAssignmentError
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
-from bellwether_kafka.assignors.streams.api.validation import validate_task_assignment
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
 from bellwether_kafka.assignors.streams.policies.previous import keep_previous
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.protocol.primitives.types import TaskId
-from tests.unit.assignors.streams.api.api_scenes import Application, Process, process_id
+from tests.unit.assignors.streams.api.api_scenes import Application, Process, process_id, validate_task_assignment
 
 ANYTHING: st.SearchStrategy[Any] = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2)
 
@@ -133,12 +132,12 @@ def test_the_plan_is_valid_whatever_a_plug_in_does(
 
     configs = AssignmentConfigs(num_standby_replicas=standbys)
     health = PluginHealth(failures=failures, rounds=failures)
-    before = view.previous_active.copy()
+    before = view.previous_active.values.copy()
     plugin = Answering(behaviour)
     run = run_plugin(plugin, view, configs, None, health, now_ms=1000)
     assert validate_plan(view, run.plan) == ()
     assert all(0 <= process < view.size and at_ms >= 0 for process, at_ms in run.plan.deadlines)
-    assert np.array_equal(view.previous_active, before)
+    assert np.array_equal(view.previous_active.values, before)
     if health.disabled:
         assert run.health.disabled
         return
@@ -148,9 +147,7 @@ def test_the_plan_is_valid_whatever_a_plug_in_does(
         assert run.plan.deadlines == ((0, run.health.retry_at_ms),)
         owned = [set() for _ in range(view.tasks.size)]
         for process in range(view.size):
-            for task in view.previous_active[
-                view.previous_active_first[process] : view.previous_active_first[process + 1]
-            ]:
+            for task in view.previous_active[process]:
                 owned[task].add(process)
         assert all(int(p) in found for p, found in zip(run.plan.active, owned, strict=True) if found)
 

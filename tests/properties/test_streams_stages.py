@@ -90,9 +90,9 @@ def on_the_move(view: StreamsView, plan: StreamsPlan) -> int:
     """Tasks that a process runs, whole, and that another gets or warms up for."""
     warming = set(plan.standby_task[plan.warmup].tolist())
     runs = previous_owners(view)
-    process = np.repeat(np.arange(view.size), np.diff(view.report_first))
-    running = (view.report_lag == LATEST_OFFSET) & (runs[view.report_task] == process)
-    whole = set(view.report_task[running].tolist())
+    process = view.report.row
+    running = (view.report_lag == LATEST_OFFSET) & (runs[view.report.values] == process)
+    whole = set(view.report.values[running].tolist())
     whole |= {int(t) for t in np.flatnonzero(~view.tasks.stateful & (runs != NOBODY))}
     return sum(1 for task in whole if plan.active[task] != runs[task] or task in warming)
 

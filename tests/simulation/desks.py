@@ -1,14 +1,14 @@
-"""Sidecars that stand by for each other: the product's own desk and fold of beats, over a model of the control topic.
+"""Sidecars that stand by for each other: the product's own controller over a model of the control topic.
 
 The topic is one log that everybody reads in the same order, each at its own pace; what is written while it is silent is
-lost, as beats that cannot be delivered at once are. The loop around the desk is `ControlDesk.run`'s.
+lost, as beats that cannot be delivered at once are. The loop around the controller is `Controller.run`'s.
 """
 
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.control.controller import BEAT_S, STOP_POLL_S, ControlDesk
+from bellwether_kafka.coordinator.control.controller import BEAT_S, STOP_POLL_S, Controller
 from bellwether_kafka.coordinator.control.records import ControlSettings, Record
 from bellwether_kafka.coordinator.control.topic import OnRecord
 
@@ -40,7 +40,7 @@ class ControlLog:
 
 
 class Reader:
-    """One process' end of the topic: what `orders_topic.ControlTopic` is to the desk."""
+    """One process' end of the topic: what `control.topic.ControlTopic` is to the controller."""
 
     topic = "control"
 
@@ -78,15 +78,15 @@ class Reader:
 
 
 class Desk:
-    """The desk of one process, from its start to its end."""
+    """The controller of one process, from its start to its end."""
 
     def __init__(self, sidecar: "Sidecar", log: ControlLog) -> None:
         self._sidecar = sidecar
         self._reader = Reader(sidecar, log)
         settings = ControlSettings("control", sidecar.name, standby=True)
         wall = log.world.our_wall_ms
-        self.real = ControlDesk(
-            self._reader,  # type: ignore[arg-type]  # it does what the desk asks of a topic, without Kafka
+        self.real = Controller(
+            self._reader,  # type: ignore[arg-type]  # it does what the controller asks of a topic, without Kafka
             settings,
             {"g": sidecar},
             clock=sidecar.now,
@@ -114,7 +114,7 @@ class Desk:
         self._wait(then)
 
     def _wait(self, then: Callable[[], None]) -> None:
-        if not any(post.hands_over_until for post in self.real._posts.values()):
+        if not any(post.hands_over_until for post in self.real._groups.values()):
             then()
             return
         self.real.review()

@@ -1,6 +1,6 @@
 """A model of the broker's classic group: one group in the memory of its coordinator node.
 
-Written from the consumer-protocol reference §4 and reliability reference M1-M19. States and timers only; `broker` has
+Written from docs/reference/broker-behaviour.md. States and timers only; `broker` has
 the nodes and what is persisted.
 """
 

@@ -6,10 +6,19 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
 from bellwether_kafka.coordinator.membership.broker_order import spread_hash
+from bellwether_kafka.coordinator.membership.transitions import (
+    MEMBERSHIP,
+    TAKEOVER,
+    Edge,
+    Transitions,
+    edges,
+    trigger_name,
+)
 from tests.simulation.applications import INPUT, OTHER, PROBING_MS
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults
@@ -39,6 +48,7 @@ class Result:
     injected: Counter[str] = field(default_factory=Counter)
     plans: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
+    edges: Counter[Edge[Any]] = field(default_factory=Counter)
     longest: dict[str, float] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
@@ -53,6 +63,7 @@ class Result:
         self.injected += world.injected
         self.plans += world.checks.plans
         self.notes += world.notes
+        self.edges += world.edges
         self.flocks[world.flock] += 1
         self.flocks.update(f"streams, {name}" for name in world.application.names if world.streams)
         self.flocks["with a sidecar that stands by"] += world.config.standby
@@ -231,6 +242,17 @@ def run_seeds(first: int, count: int) -> Result:
     return result
 
 
+def covered(machine: str, transitions: Transitions[Any], taken: Counter[Edge[Any]]) -> list[str]:
+    """How many of a machine's declared edges have been taken, and which have not."""
+    declared = list(edges(transitions))
+    never: dict[str, list[str]] = {}
+    for edge in (edge for edge in declared if edge not in taken):
+        never.setdefault(edge.state.name, []).append(f"{trigger_name(edge.on)} {edge.to.name}")
+    missing = sum(map(len, never.values()))
+    lines = [f"edges of the {machine}: {len(declared) - missing} of {len(declared)}"]
+    return [*lines, *(f"  never from {state}: {', '.join(which)}" for state, which in never.items())]
+
+
 def table(result: Result) -> str:
     lines = [
         f"seeds                 {result.seeds:>10}",
@@ -250,6 +272,8 @@ def table(result: Result) -> str:
         f"longest wait for us in {state:<20} {seconds:6.2f} s of {result.bounds[state]:.1f} s"
         for state, seconds in sorted(result.longest.items())
     ]
+    lines += covered("membership", MEMBERSHIP, result.edges)
+    lines += covered("take-over", TAKEOVER, result.edges)
     lines += [f"violations            {len(result.failed):>10}", *result.failed]
     return "\n".join(lines)
 

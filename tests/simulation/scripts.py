@@ -26,7 +26,7 @@ RELEASES = {"4.3": (CURRENT, Order.JAVA), "3.9": (BROKER_39, Order.SCALA)}
 
 
 def metadata(version: int) -> bytes:
-    """A well-formed subscription; others wedge a broker (M14)."""
+    """A valid subscription; others wedge a broker (docs/reference/broker-behaviour.md#malformed-subscriptions)."""
     return ConsumerProtocolSubscription(1, ("t",), struct.pack(">i", version)).encode()
 
 
@@ -35,7 +35,7 @@ def ranged(version: int = 0) -> Protocols:
 
 
 class ByHand:
-    """One group through the situations that the reliability reference measured (M1-M10)."""
+    """One group through the situations of docs/reference/broker-behaviour.md."""
 
     def __init__(self, duel: Duel) -> None:
         self.duel = duel
@@ -92,8 +92,8 @@ class ByHand:
         duel.heartbeat(a)
         duel.join(a, ranged())
         duel.sync(b)
-        duel.sync(a, self.plan(a))  # b is left out: zero bytes (M10)
-        duel.join(a, ranged())  # the leader starts a round by coming back (M9)
+        duel.sync(a, self.plan(a))  # b is left out: zero bytes
+        duel.join(a, ranged())  # the leader starts a round by joining again
         duel.heartbeat(b)
         duel.join(b, ranged(1))
         duel.sync(b)
@@ -112,7 +112,7 @@ class ByHand:
         duel.sync(s)
         duel.sync(b)
         former, s.member_id = Person("former", "static", s.member_id, s.generation), ""
-        duel.join(s, ranged())  # the same instance in a new process: no round (M6)
+        duel.join(s, ranged())  # the same instance in a new process: no round
         duel.sync(s)
         duel.heartbeat(s)
         duel.heartbeat(former)
@@ -125,7 +125,7 @@ class ByHand:
 
     def goodbye(self) -> None:
         duel, a, b, s = self.duel, self.a, self.b, self.s
-        duel.leave(b, member_id=a.member_id)  # whoever may read may remove (M19)
+        duel.leave(b, member_id=a.member_id)  # READ on the group is enough to remove a member
         duel.heartbeat(a)
         duel.heartbeat(b)
         duel.join(b, ranged(2))
@@ -233,7 +233,8 @@ def late_members(duel: Duel) -> None:
 
 
 def leader_that_never_syncs(duel: Duel) -> None:
-    """M3: after the largest rebalance timeout whoever has not synced is removed."""
+    """After the largest rebalance timeout members that have not synced are removed
+    (docs/reference/broker-behaviour.md#states)."""
     a, b, s = _rested(duel, rebalance_ms=4_000)
     duel.join(b, ranged(1), rebalance_ms=4_000)
     duel.join(a, ranged(), rebalance_ms=4_000)
@@ -246,7 +247,7 @@ def leader_that_never_syncs(duel: Duel) -> None:
 
 
 def silent_member(duel: Duel) -> None:
-    """M4: a session runs out in Stable."""
+    """A session runs out in Stable (docs/reference/broker-behaviour.md#dead-and-hung-leaders)."""
     a, b, _ = _rested(duel, session_ms=6_000)
     duel.until(lambda: duel.group.state != STABLE)
     duel.heartbeat(b)

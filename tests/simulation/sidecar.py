@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
 from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
 from tests.simulation.broker import addressed
@@ -72,7 +72,7 @@ class Sidecar:
 
     @property
     def membership(self) -> GroupMembership:
-        """What a desk calls it."""
+        """What a controller calls it."""
         assert self.machine is not None
         return self.machine
 
@@ -97,7 +97,7 @@ class Sidecar:
     @property
     def obstacle(self) -> str:
         """Why it takes the group over from nobody."""
-        return self.machine._ambition.obstacle if self.machine is not None else ""
+        return self.machine._takeovers.obstacle if self.machine is not None else ""
 
     @property
     def holds_open(self) -> bool:
@@ -119,12 +119,15 @@ class Sidecar:
         self.paused_until = 0.0
         self.offset_s = self.world.rng.uniform(1.0, 1e6)
         self.world.tell(f"{self.name} starts")
-        self.machine = GroupMembership(self.config)
+        self.machine = GroupMembership(self.config, self._moved)
         machine = self.machine
         self._guarded(lambda: self._execute(machine.start(self.now())))
         if self.config.standby:
             self.desk = Desk(self, self.world.control)
         self._look()
+
+    def _moved(self, edge: Edge[Any]) -> None:
+        self.world.edges[edge] += 1
 
     def crash(self, why: str = "dies") -> None:
         if self.machine is not None:
@@ -254,6 +257,8 @@ class Sidecar:
             case c.Note():
                 self.world.tell(f"{self.name}: {command.kind.name} {command.reason}")
                 self.world.notes[command.kind.name] += 1
+                if command.reason.startswith(INTERNAL_ERROR):
+                    self.world.violate(f"{self.name}: {command.reason}")
                 if self.desk is not None:
                     self.desk.real.on_note("g", command)
             case c.Fatal():

@@ -2,8 +2,9 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.control.active_role import Succession
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.control.active_role import ActiveRole
+from bellwether_kafka.coordinator.membership.adoption import Adoption
+from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation import planners
@@ -42,7 +43,7 @@ def test_a_partition_that_nobody_consumes_is_noticed() -> None:
 def test_a_leader_that_stalls_its_group_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heartbeats go on and no plan comes: the deadline that gives the group away is taken out."""
     world = settled()
-    monkeypatch.setattr(GroupMembership, "_refuse", lambda self, reason: None)
+    monkeypatch.setattr(Leading, "_refuse", lambda self, reason: None)
     world.sidecars[0].slow_plan_s = 100.0
     world.members[0].crash()
     world.members[0].start()
@@ -104,16 +105,16 @@ def test_a_round_that_ends_an_application_is_noticed(monkeypatch: pytest.MonkeyP
 def test_a_standby_that_takes_nothing_over_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a group that nobody has for its own, and none of a sidecar that has fallen silent."""
 
-    def our_turn(self: Succession, group: str) -> str:
+    def reason_to_take_over(self: ActiveRole, group: str) -> str:
         return "no sidecar leads it" if self.holder(group) is None and self._own > 2 else ""
 
-    monkeypatch.setattr(Succession, "our_turn", our_turn)
+    monkeypatch.setattr(ActiveRole, "reason_to_take_over", reason_to_take_over)
     world = next(w for w in map(World, range(200)) if w.config.standby and not w.streams)
     with pytest.raises(ViolationError, match="lead"):
         live(world)
 
 
 def test_who_never_leads_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GroupMembership, "_watched", lambda self, answer: None)
+    monkeypatch.setattr(Adoption, "described", lambda self, answer: None)
     with pytest.raises(ViolationError, match="do not lead"):
         live(World(1))

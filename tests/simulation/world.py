@@ -9,6 +9,7 @@ from typing import Any
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, MembershipConfig, check_timing
 from bellwether_kafka.coordinator.membership.events import Failure
+from bellwether_kafka.coordinator.membership.transitions import Edge
 from tests.simulation.applications import Application
 from tests.simulation.broker import Broker
 from tests.simulation.checks import Checks, ViolationError
@@ -46,6 +47,7 @@ class World:
         self.clock = clock or Clock()
         self.told: list[str] = []
         self.notes = Counter[str]()
+        self.edges = Counter[Edge[Any]]()  # that the machines have taken
         self.injected = Counter[str]()
         self.metadata = True
         self.skew_ms = 0  # of our machines' time of day

@@ -7,7 +7,7 @@ import pytest
 from tests.paths import DOCS
 
 
-@pytest.mark.parametrize("page", ["metrics.md", "configuration.md", "commands.md"])
+@pytest.mark.parametrize("page", ["metrics.md", "configuration.md", "commands.md", "states.md"])
 def test_generated_pages_are_fresh(page: str) -> None:
     spec = importlib.util.spec_from_file_location("generate_docs", DOCS / "generate.py")
     assert spec is not None

@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.paths import ROOT
 
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(bellwether [^`]+)`|^ {4}(bellwether .+)$", re.MULTILINE)
@@ -66,6 +66,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         if known is None:
             assert words[0].startswith("--"), f"there is no command {words[0]}"
             continue
+        known = getattr(known, "loaded", known)
         options = {name for parameter in known.params for name in parameter.opts} | {"--help"}
         used = {word.split("=")[0].strip("[]") for word in words if word.strip("[").startswith("-")}
         assert used <= options, (known.name, used - options)

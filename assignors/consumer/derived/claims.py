@@ -1,6 +1,6 @@
 """Turns what members claim and what the leader remembers into one current owner per partition (KIP-792).
 
-Rules (consumer-protocol reference §2.8 and §3.4): the leader's memory beats claims of its generation and older ones;
+Rules (docs/reference/assignors.md#stickiness-whose-claim-counts): memory beats claims of its generation and older ones;
 among claims the highest generation wins; two claims of the same highest generation void each other; a stale claim that
 nobody contests is honoured; a claim to a topic that its member does not subscribe to is ignored. Every member has one
 generation, used whichever side of a comparison it is on.

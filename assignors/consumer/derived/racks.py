@@ -11,8 +11,8 @@ from bellwether_kafka.assignors.shared import NO_RACK, BoolArray, ClusterView, I
 def rack_matters(cluster: ClusterView, racks: IntArray, flats: IntArray | LongArray | slice) -> bool:
     """Whether placing these partitions (flat numbers) on members in these racks can gain anything from racks.
 
-    Consumer-protocol reference §3.2: some member has a rack, some member rack holds a replica, and the partitions do
-    not all have the same set of replica racks. Offline replicas count.
+    They can if some member has a rack, some member rack holds a replica, and the partitions do not all have the same
+    set of replica racks. Offline replicas count (docs/reference/assignors.md#range).
     """
     known = np.unique(racks[racks >= 0])
     if not len(known):

@@ -6,36 +6,34 @@ so what moves waits a round (`cooperative.withhold`).
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.derived import Component, components, current_owner
+from bellwether_kafka.assignors.consumer.derived import components, current_owner
 from bellwether_kafka.assignors.consumer.sticky.constrained import spread
 from bellwether_kafka.assignors.consumer.sticky.general import balance
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray
 
 
 def place(group: GroupView, cluster: ClusterView) -> IntArray:
-    """An owner per flat partition, NOBODY where no member subscribes. Component by component."""
+    """An owner per flat partition, NOBODY where no member subscribes."""
+    # Who owns what now, by the members' claims and what the leader delivered.
     before = current_owner(group, cluster)
     owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
-    for component in components(group, len(cluster.topics)):
-        _place_component(group, cluster, component, before, owner)
-    return owner
-
-
-def _place_component(
-    group: GroupView, cluster: ClusterView, component: Component, before: IntArray, owner: IntArray
-) -> None:
-    flats = component.flats(cluster)
-    if not len(flats):
-        return
     position = np.full(group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
-    position[component.members] = np.arange(len(component.members), dtype=np.int32)
-    mine = position[before[flats]]
-    racks = group.rack[component.members]
-    if component.uniform:
-        placed = spread(cluster, flats, mine, racks)
-    else:
-        placed = balance(group, cluster, component, flats, mine)
-    owner[flats] = component.members[placed]
+    for component in components(group, len(cluster.topics)):
+        flats = component.flats(cluster)
+        if not len(flats):
+            continue
+        # From here on a member is its position in the component, and what others own is free.
+        position[:] = NOBODY
+        position[component.members] = np.arange(len(component.members), dtype=np.int32)
+        mine = position[before[flats]]
+        if component.uniform:
+            # Everybody may have everything: keep up to a quota, deal the rest.
+            placed = spread(cluster, flats, mine, group.rack[component.members])
+        else:
+            # Keep, pour, level and steal on counts; then exchange for racks and fewer moves.
+            placed = balance(group, cluster, component, flats, mine)
+        owner[flats] = component.members[placed]
+    return owner
 
 
 class StickyAssignor:

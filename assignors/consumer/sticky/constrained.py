@@ -1,7 +1,7 @@
 """Levels partitions over members that all subscribe to the same topics (KIP-615), rack-aware as in KIP-881.
 
-Source: AbstractStickyAssignor's constrained builder as told in consumer-protocol reference §3.5, with three
-differences: members are visited in member id order instead of hash order, the rack pass places as many partitions
+Follows AbstractStickyAssignor's constrained builder (docs/reference/assignors.md#sticky-with-equal-subscriptions) with
+three differences: members are visited in member id order instead of hash order, the rack pass places as many partitions
 locally as can be placed, and a partition that no rack can improve goes back to its owner, so a settled group stays put.
 """
 
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.derived import mismatched, rack_matters
-from bellwether_kafka.assignors.consumer.sticky.maxflow import rack_quotas
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray, Network, ordinals
 
 
 def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntArray) -> IntArray:
@@ -24,10 +23,12 @@ def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntAr
     members = len(racks)
     least, extras = divmod(len(flats), members)
     kept = owner.copy()
+    # Where racks matter, what its owner reads from another rack is free.
     aware = rack_matters(cluster, racks, flats)
     if aware:
         held = np.flatnonzero(kept >= 0)
         kept[held[mismatched(cluster, racks[kept[held]], flats[held])]] = NOBODY
+    # The higher quota goes to those that have more than the lower one; what is over a quota is free.
     load = np.bincount(kept[kept >= 0], minlength=members)
     quota = np.full(members, least, dtype=np.int64)
     quota[np.flatnonzero(load > least)[:extras]] += 1
@@ -35,9 +36,11 @@ def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntAr
     load = np.minimum(load, quota)
     takes_extra = quota == least
     seats = _Seats(least - np.minimum(load, least), takes_extra, extras - int(members - takes_extra.sum()))
+    # As much as possible goes to racks that hold it, and back to its owner what no rack can have nearer.
     if aware:
         _place_local(cluster, flats, kept, racks, seats)
         _give_back(kept, owner, seats)
+    # The rest goes around.
     pool = np.flatnonzero(kept == NOBODY)
     kept[pool] = seats.take(np.ones(members, dtype=np.bool_), len(pool))
     return kept
@@ -45,12 +48,11 @@ def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntAr
 
 @dataclass(slots=True, eq=False)
 class _Seats:
-    """What members may still take: `room` up to the lower quota, then one more for `spare` of those that
-    `takes_extra`."""
+    """What members may still take."""
 
-    room: LongArray
-    takes_extra: BoolArray
-    spare: int
+    room: LongArray  # of each member, up to the lower quota
+    takes_extra: BoolArray  # whether the member may have one more than that
+    spare: int  # so many members may
 
     def take(self, among: BoolArray, count: int) -> IntArray:
         """The next `count` places of these members: round by round in member order, then the extras, first those who
@@ -80,8 +82,7 @@ def _rounds(room: LongArray, count: int) -> LongArray:
         return np.zeros(0, dtype=np.int64)
     if free.min() == free.max():
         return np.tile(members, int(free[0]))[:count]
-    round_of = np.arange(free.sum()) - np.repeat(np.cumsum(free) - free, free)
-    return np.asarray(np.sort(round_of * len(room) + np.repeat(members, free))[:count] % len(room))
+    return np.asarray(np.sort(ordinals(free) * len(room) + np.repeat(members, free))[:count] % len(room))
 
 
 def _cut(cluster: ClusterView, flats: LongArray, kept: IntArray, load: LongArray, quota: LongArray) -> None:
@@ -119,11 +120,33 @@ def _place_local(cluster: ClusterView, flats: LongArray, kept: IntArray, racks: 
         kept[chosen] = seats.take(racks == rack, len(chosen))
 
 
+def rack_quotas(supply: LongArray, held: BoolArray, room: LongArray, extra: LongArray, spare: int) -> LongArray:
+    """How many partitions of each signature (row) go to each rack (column), in total as many as possible: a maximum
+    flow, of which KIP-881's greedy pass may fall short.
+
+    `supply` counts partitions per signature, `held` says which racks hold it, `room` counts places up to the lower
+    quota per rack, `extra` members per rack that may take one more, of which the whole group has only `spare`.
+    """
+    rows, racks = len(supply), len(room)
+    sink, extras = rows + racks, rows + racks + 1
+    network = Network(rows + racks + 2)
+    network.excess[:rows] = supply.tolist()
+    network.excess[sink] = -int(supply.sum())
+    row, rack = np.nonzero(held & (supply > 0)[:, None])
+    arcs = network.add(row.tolist(), (rows + rack).tolist(), supply[row].tolist(), [0] * len(row))
+    for r in range(racks):
+        network.add([rows + r] * 2, [sink, extras], [int(room[r]), int(extra[r])], [0, 0])
+    network.add([extras], [sink], [spare], [0])
+    network.saturate()
+    flow = np.zeros((rows, racks), dtype=np.int64)
+    flow[row, rack] = network.flow(arcs)
+    return flow
+
+
 def _interleaved(counts: LongArray) -> LongArray:
     """Each index as often as its count, spread evenly, so every topic is spread evenly over the racks."""
     index = np.repeat(np.arange(len(counts)), counts)
-    nth = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return index[np.argsort((nth + 0.5) / counts[index], kind="stable")]
+    return index[np.argsort((ordinals(counts) + 0.5) / counts[index], kind="stable")]
 
 
 def _give_back(kept: IntArray, owner: IntArray, seats: _Seats) -> None:

@@ -8,7 +8,7 @@ anything proves the plan cheapest among all equally balanced ones (negative cycl
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts
-from bellwether_kafka.assignors.shared import BoolArray, IntArray, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, loops, relaxations
 
 FAR = 1 << 28
 RACK = 1 << 14
@@ -49,29 +49,26 @@ class _Rings:
         self.looked_at = 0
 
     def find(self, budget: int) -> list[list[tuple[int, int, int]]]:
-        """Rings of (receiver, row, giver) that save something, no class in two of them (Bellman and Ford)."""
-        rows, classes = self.taking.shape
-        cost = np.zeros(classes, dtype=np.int32)
-        receiver_of = np.full(classes, -1, dtype=np.int64)
-        row_of = np.full(classes, -1, dtype=np.int64)
-        while self.looked_at < budget:
-            self.looked_at += 2 * rows * classes
-            through = self.taking + cost
-            receiver = through.argmin(axis=1)
-            arrival = self.giving + through[np.arange(rows), receiver][:, None]
-            row = arrival.argmin(axis=0)
-            reached = arrival[row, np.arange(classes)]
-            better = reached < cost
-            if not better.any():
-                return []
-            cost = np.where(better, reached, cost)
-            receiver_of = np.where(better, receiver[row], receiver_of)
-            row_of = np.where(better, row, row_of)
-            rings = [[(int(receiver_of[g]), int(row_of[g]), g) for g in ring] for ring in _loops(receiver_of)]
+        """Rings of (receiver, row, giver) that save something, no class in two of them."""
+        classes = self.taking.shape[1]
+        for last, _ in relaxations(self._relax, np.zeros(classes, dtype=np.int32)):
+            row_of, receiver_of = np.divmod(last, classes)
+            receiver_of[last == NOBODY] = NOBODY
+            rings = [[(int(receiver_of[g]), int(row_of[g]), g) for g in ring] for ring in loops(receiver_of)]
             saving = [ring for ring in rings if self._cost(ring) < 0]
-            if saving:
+            if saving or self.looked_at >= budget:
                 return saving
         return []
+
+    def _relax(self, cost: IntArray | LongArray) -> tuple[IntArray | LongArray, LongArray]:
+        """To each giver through the row and from the receiver that cost least; the arc is row * classes + receiver."""
+        rows, classes = self.taking.shape
+        self.looked_at += 2 * rows * classes
+        through = self.taking + cost
+        receiver = through.argmin(axis=1)
+        arrival = self.giving + through[np.arange(rows), receiver][:, None]
+        row = arrival.argmin(axis=0)
+        return arrival[row, np.arange(classes)], row * classes + receiver[row]
 
     def _cost(self, ring: list[tuple[int, int, int]]) -> int:
         return sum(int(self.taking[row, receiver]) + int(self.giving[row, giver]) for receiver, row, giver in ring)
@@ -98,21 +95,3 @@ class _Rings:
         room = held[giver] - stuck[giver] if held[giver] > stuck[giver] else held[giver]
         missing = stuck[receiver] - held[receiver]
         return int(min(room, missing) if missing > 0 else room)
-
-
-def _loops(following: IntArray | LongArray) -> list[list[int]]:
-    """The loops of a map from nodes to nodes (-1: to nothing)."""
-    after = following.tolist()
-    seen = [-1] * len(after)
-    loops = []
-    for start in range(len(after)):
-        node = start
-        while node >= 0 and seen[node] < 0:
-            seen[node] = start
-            node = after[node]
-        if node >= 0 and seen[node] == start:
-            loop = [node]
-            while after[loop[-1]] != node:
-                loop.append(after[loop[-1]])
-            loops.append(loop)
-    return loops

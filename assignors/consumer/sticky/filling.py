@@ -14,18 +14,14 @@ from bellwether_kafka.assignors.shared import BoolArray, LongArray
 
 @dataclass(slots=True, eq=False)
 class ClassCounts:
-    """The state that levelling works on: `held[row, class]` partitions, with `allowed` saying who subscribes.
+    """The state that levelling works on, as arrays over rows and classes."""
 
-    `stuck[row, class]` is how many partitions there would stay where they were (the stickiness goal); `size` counts
-    the members of a class, `load` is the sum of a column of `held`, `supply` the partitions of a row.
-    """
-
-    held: LongArray
-    allowed: BoolArray
-    stuck: LongArray
-    size: LongArray
-    supply: LongArray
-    load: LongArray
+    held: LongArray  # [row, class]: partitions, what is changed until it is level
+    allowed: BoolArray  # [row, class]: whether the class subscribes to the topic of the row
+    stuck: LongArray  # [row, class]: how many of these were there before; up to so many do not move
+    size: LongArray  # [class]: its members
+    supply: LongArray  # [row]: its partitions
+    load: LongArray  # [class]: what its members have together, the sum of a column of `held`
 
     @property
     def level(self) -> LongArray:

@@ -15,7 +15,17 @@ from bellwether_kafka.assignors.consumer.sticky.constrained import spread
 from bellwether_kafka.assignors.consumer.sticky.cycles import cheapen
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, pour, pour_within
 from bellwether_kafka.assignors.consumer.sticky.steal import StealGraph
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    NOBODY,
+    BoolArray,
+    ClusterView,
+    GroupView,
+    IntArray,
+    LongArray,
+    offsets,
+    ordinals,
+)
 
 COARSE_PASSES = 6
 # Above this many (row, class) cells rows are not split by racks: memory and time would grow with their product.
@@ -24,15 +34,14 @@ CELLS = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Frame:
-    """Coordinates of one component: the row of each partition (in `flats` order), the class of each member, which
-    class subscribes to which row, and where a class would be in a foreign rack."""
+    """Coordinates of one component: partitions in rows, members in classes."""
 
-    row: LongArray
-    supply: LongArray
-    of_class: LongArray
-    size: LongArray
-    allowed: BoolArray
-    foreign: BoolArray
+    row: LongArray  # of each partition, in the order of `flats`: its topic, or topic and replica racks
+    supply: LongArray  # [row]: its partitions
+    of_class: LongArray  # of each member: those with the same subscription, or subscription and rack, are alike
+    size: LongArray  # [class]: its members
+    allowed: BoolArray  # [row, class]: whether the class subscribes
+    foreign: BoolArray  # [row, class]: whether no replica is in the rack of the class
 
     def tally(self, owner: IntArray) -> LongArray:
         """Partitions per (row, class) for owners given as member positions."""
@@ -49,16 +58,20 @@ def balance(
     Max-min optimal: no chain of moves could give a member more without leaving one that is better off by two.
     """
     racks = group.rack[component.members]
+    # Count what is owned, per topic and class of members.
     plain = _frame(group, cluster, component, flats, racked=False)
     before = plain.tally(owner)
     counts = ClassCounts(before.copy(), plain.allowed, before, plain.size, plain.supply, before.sum(axis=0))
+    # Level the counts, whatever partitions they are.
     _level(counts, plain.foreign)
+    # Name partitions: owners keep theirs as far as the counts allow.
+    placed = _realise(cluster, plain, flats, owner, counts.held)
+    # Racks decide among plans that are equally balanced: rows and classes are split by them, and all is done again.
     if rack_matters(cluster, racks, flats):
         framed = _frame(group, cluster, component, flats, racked=True)
         if framed.allowed.size <= CELLS:
-            placed = _realise(cluster, plain, flats, owner, counts.held)
             return _with_racks(cluster, framed, flats, owner, placed, racks)
-    return _realise(cluster, plain, flats, owner, counts.held)
+    return placed
 
 
 def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: LongArray, *, racked: bool) -> _Frame:
@@ -84,9 +97,13 @@ def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: 
 
 
 def _level(counts: ClassCounts, foreign: BoolArray) -> None:
+    # What nobody owns goes to the lowest.
     pour(counts, counts.stuck)
+    # Whole rows at once, until the rest is chains of single partitions.
     level_rows(counts, COARSE_PASSES)
+    # Max-min optimal from here on.
     StealGraph(counts, foreign).settle()
+    # As balanced as before, but nearer and with fewer moves.
     if foreign.any() or (counts.held < counts.stuck).any():
         cheapen(counts, foreign)
 
@@ -159,15 +176,15 @@ def _within_classes(
 ) -> IntArray:
     """Levels each class over its members, who are alike."""
     members = np.argsort(frame.of_class, kind="stable")
-    start = np.cumsum(frame.size) - frame.size
+    start = offsets(frame.size)
     owner: IntArray = members[start[to_class]].astype(np.int32)
     position = np.empty(len(members), dtype=np.int32)
-    position[members] = np.arange(len(members)) - np.repeat(start, frame.size)
+    position[members] = ordinals(frame.size)
     for c in np.flatnonzero(frame.size > 1):
         mine = np.flatnonzero(to_class == c)
         if not len(mine):
             continue
-        alike = members[start[c] : start[c] + frame.size[c]]
+        alike = members[start[c] : start[c + 1]]
         was = np.where(kept[mine] >= 0, position[kept[mine]], NOBODY).astype(np.int32)
         owner[mine] = alike[spread(cluster, flats[mine], was, np.full(len(alike), NO_RACK, dtype=np.int32))]
     return owner

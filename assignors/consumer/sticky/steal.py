@@ -3,8 +3,9 @@
 The least loaded class asks who owns a partition of a topic that it subscribes to, and so on through the owners'
 topics, until it finds a class whose members have at least two more; then every link of the chain passes on a
 partition. If there is no such chain, the class and everything it reached are final. The result is max-min optimal,
-chains of several members included, which a sweep that moves one partition at a time misses (consumer-protocol
-reference §3.9). Chains are searched cheapest first: a partition that moves back home or has moved already is free.
+chains of several members included, which a sweep that moves one partition at a time misses
+(docs/reference/assignors.md#steal-graph). Chains are searched cheapest first: a partition that moves back home or has
+moved already is free.
 """
 
 import numpy as np
@@ -78,9 +79,9 @@ class _Search:
     def __init__(self, graph: StealGraph, start: int) -> None:
         rows, classes = graph.counts.held.shape
         self.graph, self.start = graph, start
-        self.class_cost = np.full(classes, FAR, dtype=np.int32)
+        self.class_cost = np.full(classes, FAR, dtype=np.int32)  # of the cheapest chain from the start to it
         self.row_cost = np.full(rows, FAR, dtype=np.int32)
-        self.class_turn = np.full(classes, UNSEEN, dtype=np.int32)
+        self.class_turn = np.full(classes, UNSEEN, dtype=np.int32)  # when it was reached: a chain goes back in turns
         self.row_turn = np.full(rows, UNSEEN, dtype=np.int32)
         self.class_cost[start] = 0
         self.turn = 0

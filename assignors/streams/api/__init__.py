@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.streams.api.assignor import (
     GroupSubscription,
     TaskAssignor,
 )
-from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of, to_plan
+from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of
 from bellwether_kafka.assignors.streams.api.errors import LagsNotComputedError, TaskAssignmentError, UnknownTaskError
 from bellwether_kafka.assignors.streams.api.state import (
     ApplicationState,
@@ -29,10 +29,8 @@ from bellwether_kafka.assignors.streams.api.state import (
 )
 from bellwether_kafka.assignors.streams.api.validation import (
     InvalidAssignmentError,
-    MalformedAssignmentError,
     check,
     snapshot,
-    validate_task_assignment,
 )
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
@@ -50,7 +48,6 @@ __all__ = [
     "KafkaStreamsAssignment",
     "KafkaStreamsState",
     "LagsNotComputedError",
-    "MalformedAssignmentError",
     "ProcessId",
     "TaskAssignment",
     "TaskAssignmentError",
@@ -64,6 +61,4 @@ __all__ = [
     "from_view",
     "plan_of",
     "snapshot",
-    "to_plan",
-    "validate_task_assignment",
 ]

@@ -6,20 +6,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, Ragged
 from bellwether_kafka.assignors.streams.api.assignment import (
     AssignedTask,
     KafkaStreamsAssignment,
-    TaskAssignment,
     TaskType,
 )
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
-from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssignmentError, check, snapshot
+from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssignmentError
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskTable
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
-_Table = TypeVar("_Table", StreamsView, TaskTable)
+_Table = TypeVar("_Table", bound=StreamsView | TaskTable | Ragged)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +39,7 @@ def from_view(
     `cluster` knows racks and partition counts; without it no rack of a partition is known, and every source topic of a
     subtopology counts as having a partition for each of its tasks.
     """
-    frozen = _read_only(view)
-    return ApplicationState(replace(frozen, tasks=_read_only(frozen.tasks)), configs, now_ms=now_ms, cluster=cluster)
+    return ApplicationState(_read_only(view), configs, now_ms=now_ms, cluster=cluster)
 
 
 def _read_only(table: _Table) -> _Table:
@@ -51,18 +49,9 @@ def _read_only(table: _Table) -> _Table:
         if isinstance(value, np.ndarray):
             arrays[field.name] = value.view()
             arrays[field.name].flags.writeable = False  # type: ignore[attr-defined]  # an array, see the line before
+        elif isinstance(value, Ragged | TaskTable):
+            arrays[field.name] = _read_only(value)
     return replace(table, **arrays)  # type: ignore[arg-type]  # each of these fields with its own type
-
-
-def to_plan(view: StreamsView, assignment: TaskAssignment) -> StreamsPlan:
-    """The plan that an assignment describes. Nothing in it is a warm-up: the API has no word for that.
-
-    Raises InvalidAssignmentError where it breaks a rule, MalformedAssignmentError where it is no assignment at all.
-    """
-    state = ApplicationState(view, AssignmentConfigs())
-    entries = snapshot(assignment)
-    check(state, entries)
-    return plan_of(state, entries)
 
 
 def plan_of(state: ApplicationState, entries: Sequence[Entry]) -> StreamsPlan:

@@ -92,13 +92,11 @@ class KafkaStreamsState:
 
     @property
     def previous_active_tasks(self) -> tuple[TaskId, ...]:
-        view = self._tasks.view
-        return self._named(_row(view.previous_active_first, view.previous_active, self._row))
+        return self._named(self._tasks.view.previous_active[self._row])
 
     @property
     def previous_standby_tasks(self) -> tuple[TaskId, ...]:
-        view = self._tasks.view
-        return self._named(_row(view.previous_standby_first, view.previous_standby, self._row))
+        return self._named(self._tasks.view.previous_standby[self._row])
 
     @property
     def host_info(self) -> HostInfo | None:
@@ -120,10 +118,10 @@ class KafkaStreamsState:
         view = self._tasks.view
         if index is None or not view.tasks.stateful[index]:
             raise UnknownTaskError(f"task {task} is not a stateful task of {view.group_id}")
-        reported = _row(view.report_first, view.report_task, self._row)
+        reported = view.report[self._row]
         at = int(np.searchsorted(reported, index))
         if at < len(reported) and reported[at] == index:
-            return int(_row(view.report_first, view.report_lag, self._row)[at])
+            return int(view.report_lag[view.report.span(self._row)][at])
         return int(view.tasks.end_sum[index])
 
     def prev_tasks_by_lag(self, consumer_client_id: str) -> tuple[TaskId, ...]:
@@ -143,7 +141,7 @@ class KafkaStreamsState:
         self._check_lags()
         view = self._tasks.view
         lag = view.tasks.end_sum.copy()
-        lag[_row(view.report_first, view.report_task, self._row)] = _row(view.report_first, view.report_lag, self._row)
+        lag[view.report[self._row]] = view.report_lag[view.report.span(self._row)]
         stateful = np.flatnonzero(view.tasks.stateful)
         return dict(zip(self._named(stateful), lag[stateful].tolist(), strict=True))
 
@@ -237,7 +235,3 @@ class ApplicationState:
             states[process.process_id] = state
             thread += process.capacity
         return states
-
-
-def _row(first: LongArray, values: IntArray | LongArray, row: int) -> IntArray | LongArray:
-    return values[first[row] : first[row + 1]]

@@ -76,15 +76,12 @@ class RackAwareOptimizationParams:
     def costs(self) -> tuple[int, int]:
         """(traffic cost, non-overlap cost) that apply."""
         infos, configs = self.application_state.all_tasks, self.application_state.assignment_configs
-        traffic, stay = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
-        fallback = (STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
-        if not any(infos[task].is_stateful for task in self.tasks_to_optimize):
-            traffic, stay = None, None  # the settings are about stateful tasks only, reference §4.6
-            fallback = (STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST)
-        return (
-            _first(self.traffic_cost_override, traffic, fallback[0]),
-            _first(self.non_overlap_cost_override, stay, fallback[1]),
-        )
+        if any(infos[task].is_stateful for task in self.tasks_to_optimize):
+            traffic, stay = configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
+        else:  # the settings are about stateful tasks only
+            traffic, stay = STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST
+        overrides = self.traffic_cost_override, self.non_overlap_cost_override
+        return (traffic if overrides[0] is None else overrides[0], stay if overrides[1] is None else overrides[1])
 
 
 def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
@@ -170,12 +167,6 @@ def _cost(name: str, value: int) -> int:
     if value < 0:
         raise ValueError(f"a {name} must not be negative, but it is {value}")
     return value
-
-
-def _first(override: int | None, configured: int | None, stock: int) -> int:
-    if override is not None:
-        return override
-    return stock if configured is None else configured
 
 
 def _numbers(params: RackAwareOptimizationParams) -> IntArray:

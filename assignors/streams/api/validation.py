@@ -65,21 +65,12 @@ def _pair(task: object) -> tuple[TaskId, TaskType]:
     return name, role
 
 
-def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-    """The first error of the assignment, NONE if it is valid.
+def check(state: ApplicationState, entries: Sequence[Entry]) -> None:
+    """Raises InvalidAssignmentError for the first error.
 
     Java's checks come first and in Java's order, so what Java refuses is refused for the same reason; then those that
-    it lacks. How many standbys there are is the assignor's own affair. Raises MalformedAssignmentError.
+    it lacks. How many standbys there are is the assignor's own affair.
     """
-    try:
-        check(application_state, snapshot(task_assignment))
-    except InvalidAssignmentError as invalid:
-        return invalid.error
-    return AssignmentError.NONE
-
-
-def check(state: ApplicationState, entries: Sequence[Entry]) -> None:
-    """Raises InvalidAssignmentError for the first error."""
     owner = _check_tasks(state, entries)
     processes = {process.process_id for process in state.view.processes}
     listed = {entry.process_id for entry in entries}

@@ -3,7 +3,8 @@
 Reports are sparse: a process that said nothing about a task restores all of it, so its lag is the task's end sum. The
 questions that the assignors ask (who has caught up, who lags least, who comes before whom) are answered from the
 reports plus that one value per task. Orders are those of HighAvailabilityTaskAssignor: by raw lag, then process, so
-that an unknown lag (-3) sorts first although it never counts as caught up (streams-protocol reference §4.2).
+that an unknown lag (-3) sorts first although it never counts as caught up
+(docs/reference/streams.md#highavailabilitytaskassignor).
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, Ragged, starts, task_code
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, PINNED, StreamsView
 
 # Up to so many reports of one task are looked through one after the other, which is faster than a search among all.
@@ -37,9 +38,9 @@ def has_state(lag: LongArray, end_sum: LongArray) -> BoolArray:
 class TaskLags:
     """The lags of one view, by task.
 
-    `caught_process[caught_first[t]:caught_first[t + 1]]` are the processes that reported task t and have caught up,
-    ascending; where `silent_caught[t]`, so has every process that did not report it. `caught_count[t]` counts both.
-    `least[t]` is the smallest raw lag of t on any process. `home` is the view's.
+    `reporters[t]` are the processes that reported task t, and `reporter_lag` has their lags beside. `caught[t]` are
+    those of them that have caught up, ascending; where `silent_caught[t]`, so has every process that did not report it.
+    `caught_count[t]` counts both. `least[t]` is the smallest raw lag of t on any process. `home` is the view's.
     """
 
     processes: int
@@ -47,11 +48,9 @@ class TaskLags:
     end_sum: LongArray
     keys: LongArray
     lag: LongArray
-    by_task_first: LongArray
-    by_task_process: IntArray
-    by_task_lag: LongArray
-    caught_first: LongArray
-    caught_process: IntArray
+    reporters: Ragged
+    reporter_lag: LongArray
+    caught: Ragged
     caught_count: LongArray
     silent_caught: BoolArray
     least: LongArray
@@ -62,31 +61,28 @@ class TaskLags:
     def of(cls, view: StreamsView, acceptable_lag: int) -> "TaskLags":
         total, size = view.tasks.size, view.size
         end = view.tasks.end_sum
-        process = np.repeat(np.arange(size, dtype=np.int64), np.diff(view.report_first))
-        order = np.argsort(view.report_task, kind="stable")
-        task, by_process, by_lag = view.report_task[order], process[order].astype(np.int32), view.report_lag[order]
-        reporters = np.bincount(task, minlength=total).astype(np.int64)
-        first = _offsets(reporters)
-        caught = is_caught_up(by_lag, acceptable_lag)
-        caught_by_report = np.bincount(task[caught], minlength=total).astype(np.int64)
-        silent = (size - reporters) > 0
+        order = np.argsort(view.report.values, kind="stable")
+        task, by_lag = view.report.values[order], view.report_lag[order]
+        reporters = Ragged.of(task, view.report.row[order], total)
+        reported = np.diff(reporters.first)
+        is_caught = is_caught_up(by_lag, acceptable_lag)
+        caught = Ragged.of(task[is_caught], reporters.values[is_caught], total)
+        silent = (size - reported) > 0
         silent_caught = is_caught_up(end, acceptable_lag) & silent
         least = np.where(silent, end, np.iinfo(np.int64).max)
         if len(task):
-            some = np.flatnonzero(reporters)
-            least[some] = np.minimum(least[some], np.minimum.reduceat(by_lag, first[some]))
+            some = np.flatnonzero(reported)
+            least[some] = np.minimum(least[some], np.minimum.reduceat(by_lag, reporters.first[some]))
         return cls(
             processes=size,
             tasks=total,
             end_sum=end,
-            keys=process * total + view.report_task,
+            keys=view.report.codes(total),
             lag=view.report_lag,
-            by_task_first=first,
-            by_task_process=by_process,
-            by_task_lag=by_lag,
-            caught_first=_offsets(caught_by_report),
-            caught_process=by_process[caught],
-            caught_count=caught_by_report + np.where(silent_caught, size - reporters, 0),
+            reporters=reporters,
+            reporter_lag=by_lag,
+            caught=caught,
+            caught_count=np.diff(caught.first) + np.where(silent_caught, size - reported, 0),
             silent_caught=silent_caught,
             least=least,
             acceptable_lag=acceptable_lag,
@@ -97,15 +93,17 @@ class TaskLags:
         """The raw lag of each (task, process) pair."""
         if not len(self.keys):
             return self.end_sum[task]
-        begin = self.by_task_first[task]
-        count = self.by_task_first[task + 1] - begin
+        begin = self.reporters.first[task]
+        count = self.reporters.first[task + 1] - begin
         if (most := int(count.max(initial=0))) <= _FEW_REPORTS:
             found = self.end_sum[task]
             for n in range(most):
                 place = np.minimum(begin + n, len(self.keys) - 1)
-                found = np.where((n < count) & (self.by_task_process[place] == process), self.by_task_lag[place], found)
+                found = np.where(
+                    (n < count) & (self.reporters.values[place] == process), self.reporter_lag[place], found
+                )
             return found
-        wanted = process.astype(np.int64) * self.tasks + task
+        wanted = task_code(process, task, self.tasks)
         place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         return np.where(self.keys[place] == wanted, self.lag[place], self.end_sum[task])
 
@@ -116,8 +114,8 @@ class TaskLags:
 
     def reports(self, task: int) -> list[tuple[int, int]]:
         """What was reported about the task: (lag, process), unsorted."""
-        start, stop = int(self.by_task_first[task]), int(self.by_task_first[task + 1])
-        return list(zip(self.by_task_lag[start:stop].tolist(), self.by_task_process[start:stop].tolist(), strict=True))
+        mine = self.reporters.span(task)
+        return list(zip(self.reporter_lag[mine].tolist(), self.reporters.values[mine].tolist(), strict=True))
 
     def first_before(
         self, task: int, destination: int, allowed: Callable[[int], bool], *, closer: bool = False
@@ -184,12 +182,11 @@ class TaskLags:
 
     @cached_property
     def _holder_lists(self) -> tuple[list[int], list[tuple[int, int]]]:
-        task = np.repeat(np.arange(self.tasks), np.diff(self.by_task_first))
-        usable = has_state(self.by_task_lag, self.end_sum[task])
-        task, lag, process = task[usable], self.by_task_lag[usable], self.by_task_process[usable]
+        task = self.reporters.row
+        usable = has_state(self.reporter_lag, self.end_sum[task])
+        task, lag, process = task[usable], self.reporter_lag[usable], self.reporters.values[usable]
         order = np.lexsort((process, lag, task))
-        first = _offsets(np.bincount(task, minlength=self.tasks).astype(np.int64))
-        return first.tolist(), list(zip(lag[order].tolist(), process[order].tolist(), strict=True))
+        return starts(task, self.tasks).tolist(), list(zip(lag[order].tolist(), process[order].tolist(), strict=True))
 
     @cached_property
     def _states(self) -> dict[int, dict[int, int]]:
@@ -198,10 +195,4 @@ class TaskLags:
     @cached_property
     def _caught_lists(self) -> tuple[list[int], list[int], list[bool]]:
         """As lists: movements ask task by task, for which arrays are slow."""
-        return self.caught_first.tolist(), self.caught_process.tolist(), self.silent_caught.tolist()
-
-
-def _offsets(counts: LongArray) -> LongArray:
-    first = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=first[1:])
-    return first
+        return self.caught.first.tolist(), self.caught.values.tolist(), self.silent_caught.tolist()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray, StageReport
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray, Ragged, StageReport
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId
 
 LATEST_OFFSET = -2
@@ -88,21 +88,21 @@ class ProcessView:
 class StreamsView:
     """The application in one join round.
 
-    What processes reported is sparse and in CSR form by process, tasks ascending: process p reported the tasks
-    `report_task[report_first[p]:report_first[p + 1]]` with the lags beside them in `report_lag` (already turned from
-    offset sums into lags: LATEST_OFFSET, UNKNOWN_OFFSET_SUM or >= 0). A task that p did not report has lag
-    `tasks.end_sum[t]` there (restores everything), UNKNOWN_OFFSET_SUM after a failed fetch. `previous_active` and
-    `previous_standby` (CSR with their `_first`) are the tasks that p ran or kept.
+    What processes reported is sparse: `report[p]` are the tasks that process p reported, ascending, and `report_lag`
+    has the lags beside `report.values` (already turned from offset sums into lags: LATEST_OFFSET, UNKNOWN_OFFSET_SUM or
+    >= 0). A task that p did not report has lag `tasks.end_sum[t]` there (restores everything), UNKNOWN_OFFSET_SUM after
+    a failed fetch. `previous_active[p]` and `previous_standby[p]` are the tasks that p ran or kept.
 
     Threads are numbered through: first all members of process 0 in their order, then those of process 1, and so on.
-    `thread_task` (CSR with `thread_task_first`) are the stateful tasks that a thread itself reported, ascending: what
-    step 4 of the reference calls the previous tasks of a member. Views made by hand may leave them out.
+    `thread_tasks[n]` are the stateful tasks that thread n itself reported, ascending: the previous tasks of
+    docs/reference/streams.md#tasks-to-threads. Views made by hand may leave them out.
 
     `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () where nobody knows.
 
     `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions. `home[t]` is the
-    process that ran task t before it went away, and that is back in time with its state; NOBODY for none. `recalled`
-    marks reports that nobody made: what a restarted process hides, as far as is remembered; () for none.
+    process that ran task t before it went away, and that is back in time with its state; NOBODY for none.
+    `report_hidden` marks reports that nobody made (`hidden_state`): what a restarted process has on its disk and does
+    not say, as far as is remembered; () for none.
     """
 
     group_id: str
@@ -111,21 +111,17 @@ class StreamsView:
     processes: tuple[ProcessView, ...]
     capacity: IntArray
     rack: IntArray
-    report_first: LongArray
-    report_task: IntArray
+    report: Ragged
     report_lag: LongArray
-    previous_active_first: LongArray
-    previous_active: IntArray
-    previous_standby_first: LongArray
-    previous_standby: IntArray
+    previous_active: Ragged
+    previous_standby: Ragged
     lags_known: bool = True
-    thread_task_first: LongArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    thread_task: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    thread_tasks: Ragged = field(default_factory=lambda: Ragged.of_rows(()))
     running_on: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     now_ms: int = 0
     cluster: ClusterView | None = None
     home: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    recalled: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    report_hidden: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     @property
     def size(self) -> int:
@@ -133,8 +129,8 @@ class StreamsView:
 
     def tasks_of_thread(self, thread: int) -> IntArray:
         """The stateful tasks in the thread's own report."""
-        first = self.thread_task_first
-        return self.thread_task[first[thread] : first[thread + 1]] if thread + 1 < len(first) else self.thread_task[:0]
+        own = self.thread_tasks
+        return own[thread] if thread + 1 < len(own.first) else own.values[:0]
 
 
 NO_STRATEGY, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY = "none", "min_traffic", "balance_subtopology"
@@ -164,6 +160,12 @@ class AssignmentConfigs:
     rack_aware_traffic_cost: int | None = None
     rack_aware_non_overlap_cost: int | None = None
     rack_aware_assignment_strategy: str = NO_STRATEGY
+
+    def rack_costs(self, traffic: int, non_overlap: int) -> tuple[int, int]:
+        """(traffic cost, non-overlap cost) as configured, else these."""
+        costs = (self.rack_aware_traffic_cost, traffic), (self.rack_aware_non_overlap_cost, non_overlap)
+        configured, stay = (stock if cost is None else cost for cost, stock in costs)
+        return configured, stay
 
     def __post_init__(self) -> None:
         _check_integer("acceptable.recovery.lag", self.acceptable_recovery_lag, 0, PINNED)

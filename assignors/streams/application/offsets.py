@@ -1,6 +1,6 @@
 """End offsets of changelogs, the sums that tasks have to reach, and how far each report is behind them.
 
-Streams-protocol reference §2, steps 2.3 and 2.5. Overflow is pinned to 2^63-1, as in Java.
+docs/reference/streams.md#lags has the rules. Overflow is pinned to 2^63-1, as in Java.
 """
 
 from collections.abc import Mapping

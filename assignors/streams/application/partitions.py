@@ -1,6 +1,6 @@
 """Partition counts of an application's topics: what repartition topics need, and what is wrong with those that exist.
 
-Streams-protocol reference §2, step 1. Pure: counts in, counts or sentence parts out.
+docs/reference/streams.md#repartition-topics has the rules. Pure: counts in, counts or sentence parts out.
 """
 
 from collections.abc import Iterable, Mapping

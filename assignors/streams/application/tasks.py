@@ -1,6 +1,6 @@
 """From a topology and a cluster to the tables of tasks: which partitions a task reads, which racks hold them.
 
-Streams-protocol reference §2, steps 2.1 and 2.2.
+docs/reference/streams.md#tasks has the rules.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, LongArray, numbered
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, LongArray, numbered, offsets, ordinals
 from bellwether_kafka.assignors.streams.application.model import UNKNOWN_OFFSET_SUM, Subtopology, TaskTable
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets, end_sums
 from bellwether_kafka.assignors.streams.application.partitions import task_count
@@ -48,7 +48,7 @@ def build_tasks(topology: Topology, cluster: ClusterView, ends: EndOffsets) -> t
     """
     counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
     sizes = [task_count(s, counts) for s in topology.subtopologies]
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    first = offsets(sizes)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     ids = np.array([s.id for s in topology.subtopologies], dtype=np.int32)
     stateful = np.array([s.stateful for s in topology.subtopologies], dtype=np.bool_)[rows]
@@ -58,7 +58,7 @@ def build_tasks(topology: Topology, cluster: ClusterView, ends: EndOffsets) -> t
     table = TaskTable(
         subtopologies=topology.subtopologies,
         subtopology=ids[rows],
-        partition=(np.arange(len(rows)) - first[rows]).astype(np.int32),
+        partition=ordinals(np.array(sizes, dtype=np.int64)).astype(np.int32),
         stateful=stateful,
         end_sum=end_sum,
         racks=cluster.racks,

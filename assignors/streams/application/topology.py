@@ -1,7 +1,7 @@
 """The shape of a Streams application that the wire does not carry: subtopologies, their topics and their stores.
 
-A leader without the application's classes gets it from a file, a description or a live group (streams-protocol
-reference §3). What must be known before a group is led with it:
+A leader without the application's classes gets it from a file, a description or a live group
+(docs/reference/streams.md#the-topology-is-not-on-the-wire). What must be known before a group is led with it:
 
 * every subtopology that has tasks, with every source topic (a pattern needs the topics that members see now);
 * every changelog, each with its subtopology. A client sums the offsets of all stores of a task, so a changelog too few

@@ -1,4 +1,4 @@
-"""Reading the text of `Topology.describe()` (streams-protocol reference §3).
+"""Reading the text of `Topology.describe()` (docs/reference/streams.md#the-topology-is-not-on-the-wire).
 
 The text has no application id, no logging flags and no sizes: internal topics are prefixed here, and where the topics
 of the cluster are given they tell which stores are logged. The subtopology numbers are those of the tasks only if the

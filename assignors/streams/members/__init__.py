@@ -10,12 +10,10 @@ from bellwether_kafka.assignors.streams.members.checks import (
 )
 from bellwether_kafka.assignors.streams.members.claims import ThreadClaims, read_claims, withheld
 from bellwether_kafka.assignors.streams.members.hidden_state import (
-    Recalled,
+    HiddenState,
     asks_again_at_ms,
     held_after,
-    keep_promises,
-    recall,
-    with_recalled,
+    use_hidden_state,
 )
 from bellwether_kafka.assignors.streams.members.homes import Homes, home_of, known_homes
 from bellwether_kafka.assignors.streams.members.memory import (
@@ -35,20 +33,20 @@ from bellwether_kafka.assignors.streams.members.process_map import (
     end_point,
     gather,
 )
-from bellwether_kafka.assignors.streams.members.views import DatedView, contradictions, read_reports, streams_view
+from bellwether_kafka.assignors.streams.members.views import TimestampedView, contradictions, read_reports, streams_view
 
 __all__ = [
     "SHUTDOWN_REQUESTED",
-    "DatedView",
     "DecodedStreams",
     "Held",
+    "HiddenState",
     "Home",
     "Homes",
     "ProcessMap",
-    "Recalled",
     "StreamsMemory",
     "ThreadClaims",
     "ThreadRecord",
+    "TimestampedView",
     "asks_again_at_ms",
     "assignment_info",
     "check_members",
@@ -62,16 +60,14 @@ __all__ = [
     "gather",
     "held_after",
     "home_of",
-    "keep_promises",
     "known_cluster",
     "known_homes",
     "member_warnings",
     "read_claims",
     "read_reports",
-    "recall",
     "recall_streams",
     "state_warnings",
     "streams_view",
-    "with_recalled",
+    "use_hidden_state",
     "withheld",
 ]

@@ -1,7 +1,7 @@
 """What must hold before a Streams group is led; each check names the subtopology, topic or member that is wrong.
 
 Where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning), we step aside
-instead: an error code of ours would only be another way to fail it (streams-protocol reference §2, §6.4).
+instead: an error code of ours would only be another way to fail it (docs/reference/streams.md#leader-steps).
 """
 
 from collections.abc import Iterable
@@ -100,7 +100,7 @@ def fatal_to_java(topology: Topology, cluster: ClusterView) -> str:
     """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing.
 
     A source topic that is gone, sources that are no longer copartitioned, internal topics of another size than the
-    sources now ask for (reference §2, step 1). While nobody rebalances the application goes on with what it has.
+    sources now ask for (docs/reference/streams.md#repartition-topics). While nobody rebalances the application goes on.
     """
     if cluster.unreadable:
         return ""

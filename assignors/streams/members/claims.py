@@ -6,7 +6,8 @@ delivered to it, memory is right: such a claim would only keep tasks from everyb
 
 Unless it owned that already when the plan of this generation was made. A consumer counts itself to a generation from
 its JoinGroup on; where the next rebalance begins before it gets that plan, it joins again with what it had before, and
-runs it (the Java leader believes such claims, too: it ignores generations, streams-protocol reference §1.2).
+runs it (the Java leader believes such claims too, because it ignores generations:
+docs/reference/streams.md#reading-the-members).
 """
 
 from dataclasses import dataclass
@@ -45,9 +46,9 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
     generation = columns.generation.copy()
     silent = _silent(decoded, memory)
     known = np.array([m.key in memory.plan.index for m in decoded.members], dtype=np.bool_)
-    dated = known & (generation == memory.generation) & (memory.generation >= 0)
+    timely = known & (generation == memory.generation) & (memory.generation >= 0)
     had = memory.owned.owner_in(cluster, [m.key for m in decoded.members])
-    false_claim = dated[member] & (remembered[flat] != member) & (had[flat] != member)
+    false_claim = timely[member] & (remembered[flat] != member) & (had[flat] != member)
     refused = distinct(member[false_claim & ~silent[member]])
     kept = ~false_claim & ~silent[member]
     given: LongArray = np.flatnonzero((remembered != NOBODY) & silent[remembered] if silent.any() else False)
@@ -60,7 +61,8 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
 
 
 def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
-    """Tasks that must not be sent yet: another member still owns one of their partitions (reference §2, step 5).
+    """Tasks that must not be sent yet: another member still owns one of their partitions
+    (docs/reference/streams.md#withholding).
 
     `holder[task]` is the row of the member that gets it. Its own claim of a partition wins unless somebody else's is of
     a later generation.

@@ -58,7 +58,8 @@ class StreamsMemory:
 
     `led` tells whether that plan was ours; otherwise it was read from the group, and `standbys` counts the processes
     that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology used. `homes`
-    are the tasks of processes that went not long ago (host affinity); `held` is the state of all of them (`recalled`).
+    are the tasks of processes that went not long ago (host affinity); `held` is the state of all of them (see
+    `hidden_state`).
     """
 
     plan: Memory

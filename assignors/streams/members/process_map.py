@@ -2,7 +2,7 @@
 
 One member that cannot be read is one degraded member. If memory knows it, it stays the thread that it was; otherwise it
 is an outsider: it gets no tasks and a valid empty assignment, because without one it would die and take its instance
-along (streams-protocol reference §6.1). Nothing here raises for what members sent.
+along (docs/reference/client-quirks.md#java-streams-threads). Nothing here raises for what members sent.
 """
 
 import re

@@ -1,13 +1,13 @@
 """From a decoded Streams group to a StreamsView, in bulk: 2,000 processes and 100,000 tasks are array work.
 
-Streams-protocol reference §2, steps 0 and 2.4-2.5.
+The rules: docs/reference/streams.md#reading-the-members and docs/reference/streams.md#previous-tasks.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, among, distinct, starts
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, among, distinct, look_up, task_code
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, StreamsView, TaskMap, beyond_end, lags
 from bellwether_kafka.assignors.streams.members.claims import ThreadClaims
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
@@ -28,7 +28,7 @@ class Reports:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DatedView:
+class TimestampedView:
     """A view, and when each report in it was read: `report_at_ms` is parallel to `view.report_task` (epoch ms)."""
 
     view: StreamsView
@@ -54,7 +54,7 @@ def streams_view(
     now_ms: int,
     *,
     lags_known: bool,
-) -> DatedView:
+) -> TimestampedView:
     """The application in the coordinates of `tasks` and `process_map`."""
     table = tasks.table
     usable = (reports.task != NOBODY) & (process_map.thread[reports.member] >= 0)
@@ -69,7 +69,7 @@ def streams_view(
     active, standby = _previous(process_map, tasks, claims, process, task_of, sums)
     size = len(process_map.processes)
     own_thread, own_task = thread[stateful], task[stateful]
-    pairs = distinct(own_thread.astype(np.int64) * max(1, table.size) + own_task)
+    pairs = distinct(task_code(own_thread, own_task, table.size))
     view = StreamsView(
         group_id=decoded.raw.group_id,
         generation=decoded.raw.generation,
@@ -77,23 +77,19 @@ def streams_view(
         processes=process_map.processes,
         capacity=np.array([p.capacity for p in process_map.processes], dtype=np.int32),
         rack=np.array([tasks.cluster.rack_code(p.rack) for p in process_map.processes], dtype=np.int32),
-        report_first=starts(process[kept], size),
-        report_task=task_of[kept].astype(np.int32),
+        report=Ragged.of(process[kept], task_of[kept], size),
         report_lag=lags(sums[kept], end, known=lags_known),
-        previous_active_first=starts(active // max(1, table.size), size),
-        previous_active=(active % max(1, table.size)).astype(np.int32),
-        previous_standby_first=starts(standby // max(1, table.size), size),
-        previous_standby=(standby % max(1, table.size)).astype(np.int32),
+        previous_active=Ragged.of_codes(active, table.size, size),
+        previous_standby=Ragged.of_codes(standby, table.size, size),
         lags_known=lags_known,
-        thread_task_first=starts(pairs // max(1, table.size), len(process_map.member)),
-        thread_task=(pairs % max(1, table.size)).astype(np.int32),
+        thread_tasks=Ragged.of_codes(pairs, table.size, len(process_map.member)),
         running_on=_running_on(process_map, tasks, claims),
         now_ms=now_ms,
         cluster=tasks.cluster,
     )
     far = beyond_end(sums[kept], end) if lags_known else np.zeros(0, dtype=np.int32)
     said_by = process_map.member[thread][latest][kept]
-    return DatedView(view, joined[said_by], _beyond(view, far))
+    return TimestampedView(view, joined[said_by], _beyond(view, far))
 
 
 def contradictions(
@@ -113,9 +109,11 @@ def contradictions(
     infos, table = decoded.infos, tasks.table
     ids = np.stack([infos.sum_subtopology[running], infos.sum_partition[running]], axis=1)
     unknown = task == NOBODY
-    stateless = ~unknown & ~_at(table.stateful, task)
-    owned = _pairs(claims.member, claims.tasks(tasks), table.size)
-    owns = among(member * max(1, table.size) + task, distinct(owned))
+    stateless = ~unknown & ~look_up(table.stateful, task, False)
+    claimed = claims.tasks(tasks)
+    inside = claimed != NOBODY
+    owned = task_code(claims.member[inside], claimed[inside], table.size)
+    owns = among(task_code(member, task, table.size), distinct(owned))
     claimant = np.zeros(len(decoded.members), dtype=np.bool_)
     claimant[claims.member] = True
     foreign = ~unknown & ~stateless & ~owns & claimant[member]
@@ -131,19 +129,9 @@ def contradictions(
     )
 
 
-def _at(values: BoolArray, index: LongArray) -> BoolArray:
-    return values[np.maximum(index, 0)] if len(values) else np.zeros(len(index), dtype=np.bool_)
-
-
-def _pairs(row: LongArray, task: IntArray, total: int) -> LongArray:
-    inside = task != NOBODY
-    pairs: LongArray = row[inside].astype(np.int64) * max(1, total) + task[inside]
-    return pairs
-
-
 def _latest(process: IntArray, task: LongArray, total: int) -> LongArray:
     """Positions of the last report on each (process, task), ordered by process, then task."""
-    key = process.astype(np.int64) * max(1, total) + task
+    key = task_code(process, task, total)
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     last = np.ones(len(order), dtype=np.bool_)
@@ -156,12 +144,12 @@ def _previous(
     process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims, process: IntArray, task: LongArray, sums: LongArray
 ) -> tuple[LongArray, LongArray]:
     """Codes (process * tasks + task), ascending, of what each process ran and of what it only kept."""
-    total = max(1, tasks.table.size)
+    total = tasks.table.size
     thread = process_map.thread[claims.member]
     owned = claims.tasks(tasks)
     inside = (thread >= 0) & (owned != NOBODY)
-    of_claims = process_map.process[thread[inside]].astype(np.int64) * total + owned[inside]
-    reported = process.astype(np.int64) * total + task
+    of_claims = task_code(process_map.process[thread[inside]], owned[inside], total)
+    reported = task_code(process, task, total)
     runs = sums == LATEST_OFFSET
     active, others = distinct(np.concatenate([of_claims, reported[runs]])), reported[~runs]
     return active, others[~among(others, active)]
@@ -180,8 +168,8 @@ def _running_on(process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims) -
 def _beyond(view: StreamsView, far: IntArray) -> tuple[str, ...]:
     if not len(far):
         return ()
-    process = np.searchsorted(view.report_first, far, side="right") - 1
-    first = f"task {view.tasks.task_id(int(view.report_task[far[0]]))} on {view.processes[process[0]].process_id}"
+    process = view.processes[view.report.row[far[0]]].process_id
+    first = f"task {view.tasks.task_id(int(view.report.values[far[0]]))} on {process}"
     return (
         f"{len(far)} reports are beyond the end of the changelogs, {first} for one: the topology may lack a changelog",
     )

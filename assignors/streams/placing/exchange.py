@@ -1,4 +1,4 @@
-"""Exchanging standbys between pairs of processes in different racks (KIP-925, streams-protocol reference §4.6).
+"""Exchanging standbys between pairs of processes in different racks (docs/reference/streams.md#rackawaretaskassignor).
 
 Java builds a graph of two processes and the standbys that either could take, and cancels its negative cycles.
 In such a graph every cycle swaps two tasks; which ones is worked out here without a graph, exactly as Java's

@@ -1,4 +1,4 @@
-"""HighAvailabilityTaskAssignor (KIP-441), as shipped: streams-protocol reference §4.2.
+"""HighAvailabilityTaskAssignor (KIP-441), as shipped: docs/reference/streams.md#highavailabilitytaskassignor.
 
 Stateful actives round robin and balanced, standbys, movements back to where the state is, then stateless tasks on the
 least loaded processes. The racks of KIP-925 come in as a hook at the three places where Kafka optimises them.
@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from bellwether_kafka.assignors.java import uuid_hash
-from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.shared import IntArray, LongArray, ordinals
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
 from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
@@ -24,7 +24,8 @@ STATELESS_NON_OVERLAP_COST = 0
 
 
 class RackStage(Protocol):
-    """What the assignors ask of the rack optimisation; built only where racks are complete (reference §4.6)."""
+    """What the assignors ask of the rack optimisation; built only where racks are complete
+    (docs/reference/streams.md#rackawaretaskassignor)."""
 
     def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
         """The active owners of all tasks after exchanging these tasks between their processes."""
@@ -103,11 +104,7 @@ class HighAvailability:
 
     @property
     def stateful_costs(self) -> tuple[int, int]:
-        traffic, non_overlap = self.configs.rack_aware_traffic_cost, self.configs.rack_aware_non_overlap_cost
-        return (
-            STATEFUL_TRAFFIC_COST if traffic is None else traffic,
-            STATEFUL_NON_OVERLAP_COST if non_overlap is None else non_overlap,
-        )
+        return self.configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
 
     def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
         if self.racks is None or not len(tasks):
@@ -133,8 +130,7 @@ def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
             low = level + 1
     requests = np.maximum(low * capacity - counts, 0)
     process = np.repeat(np.arange(len(counts), dtype=np.int32), requests)
-    served = np.arange(len(process)) - np.repeat(np.cumsum(requests) - requests, requests)
-    load = (counts[process] + served) / capacity[process]
+    load = (counts[process] + ordinals(requests)) / capacity[process]
     dealt: IntArray = process[np.lexsort((process, load))[:tasks]]
     return dealt
 

@@ -1,8 +1,8 @@
 """Task movements: tasks stay where their state is until the process they were meant for has caught up.
 
-The port of TaskMovement (streams-protocol reference §4.3). The placement says where everything should end up; a
-movement takes an active task or a standby back to a process that has its state now, and lets the intended process warm
-up, as long as the budget of warm-up replicas lasts.
+The port of TaskMovement (docs/reference/streams.md#task-movements). The placement says where everything should end up;
+a movement takes an active task or a standby back to a process that has its state now, and lets the intended process
+warm up, as long as the budget of warm-up replicas lasts.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,11 +10,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bellwether_kafka.assignors.java import drain_order
+from bellwether_kafka.assignors.java import PrioritySet, drain_order
 from bellwether_kafka.assignors.shared import BoolArray, IntArray
 from bellwether_kafka.assignors.streams.application import TaskLags
 from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.assignors.streams.placing.priority_set import PrioritySet
 
 Hashes = Callable[[], Sequence[int]]
 NOWHERE: Mapping[int, int] = MappingProxyType({})

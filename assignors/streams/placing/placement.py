@@ -1,7 +1,7 @@
 """The placement under construction: who runs each task, who keeps copies of it, and how loaded everybody is.
 
-Also the balancing sweep of HighAvailabilityTaskAssignor (streams-protocol reference §4.2 step 2), which works on either
-kind of copy.
+Also the balancing sweep of HighAvailabilityTaskAssignor (docs/reference/streams.md#highavailabilitytaskassignor, step
+2), which works on either kind of copy.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Rack-aware optimisation of placed tasks (KIP-925; RackAwareTaskAssignor, streams-protocol reference §4.6).
+"""Rack-aware optimisation of placed tasks (KIP-925, docs/reference/streams.md#rackawaretaskassignor).
 
 Active tasks cost their source partitions without a replica in the process's rack, standbys their changelog partitions;
 a task that leaves the placement just made costs the non-overlap cost on top. Actives are placed at the least possible
@@ -42,40 +42,6 @@ def is_pointless(view: StreamsView) -> bool:
     return all(bool((table[:, racks] == table[:, racks[:1]]).all()) for table in tables)
 
 
-def optimize_active(
-    view: StreamsView,
-    active: IntArray,
-    tasks: IntArray,
-    *,
-    traffic_cost: int,
-    non_overlap_cost: int,
-    strategy: str,
-    current: IntArray | None = None,
-) -> IntArray:
-    """The active owners of all tasks after exchanging `tasks`, which must be placed, between their processes.
-
-    Every process keeps its number of these tasks. `current` (process per task, NOBODY: unknown) are the owners right
-    now: among placements of equal cost they win.
-    """
-    if strategy == NO_STRATEGY or not len(tasks):
-        return active
-    rows, group = np.unique(view.tasks.subtopology[tasks], return_inverse=True)
-    holder = active[tasks]
-    problem = FlowProblem(
-        kind=view.tasks.source_signature[tasks],
-        group=group.reshape(-1).astype(np.int32),
-        holder=holder,
-        cost=remote_table(view, view.tasks.source_remote) * traffic_cost,
-        rack=columns(view),
-        leaving=non_overlap_cost,
-        limit=_limits(group, holder, len(rows), view.size) if strategy == BALANCE_SUBTOPOLOGY else None,
-        owner=None if current is None else current[tasks],
-    )
-    owners = active.copy()
-    owners[tasks] = optimise(problem)
-    return owners
-
-
 def _limits(group: LongArray, holder: IntArray, groups: int, size: int) -> LongArray:
     """How many tasks of a subtopology a process may get: its share, rounded up (in Java's order of operations)."""
     held = np.bincount(holder, minlength=size)
@@ -115,7 +81,8 @@ def remote_table(view: StreamsView, remote: IntArray) -> LongArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RackOptimiser:
-    """The rack stage of the assignors for one view. `current` are the active owners right now, if known."""
+    """The rack stage of the assignors for one view. `current` are the active owners right now (process per task,
+    NOBODY: unknown), None where that does not matter."""
 
     view: StreamsView
     strategy: str
@@ -132,15 +99,28 @@ class RackOptimiser:
         return reason or cls(view, configs.rack_aware_assignment_strategy, current)
 
     def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
-        return optimize_active(
-            self.view,
-            active,
-            tasks,
-            traffic_cost=traffic_cost,
-            non_overlap_cost=non_overlap_cost,
-            strategy=self.strategy,
-            current=self.current,
+        """The active owners of all tasks after exchanging `tasks`, which must be placed, between their processes.
+
+        Every process keeps its number of these tasks. Among placements of equal cost `current` wins.
+        """
+        view, holder = self.view, active[tasks]
+        if self.strategy == NO_STRATEGY or not len(tasks):
+            return active
+        rows, group = np.unique(view.tasks.subtopology[tasks], return_inverse=True)
+        limited = self.strategy == BALANCE_SUBTOPOLOGY
+        problem = FlowProblem(
+            kind=view.tasks.source_signature[tasks],
+            group=group.reshape(-1).astype(np.int32),
+            holder=holder,
+            cost=remote_table(view, view.tasks.source_remote) * traffic_cost,
+            rack=columns(view),
+            leaving=non_overlap_cost,
+            limit=_limits(group, holder, len(rows), view.size) if limited else None,
+            owner=None if self.current is None else self.current[tasks],
         )
+        owners = active.copy()
+        owners[tasks] = optimise(problem)
+        return owners
 
     def standbys(self, place: Placement, rule: StandbyRule, traffic_cost: int, non_overlap_cost: int) -> None:
         """Exchanges standbys in the placement itself, because the rule looks at it."""

@@ -2,7 +2,7 @@
 
 Every rule takes the lightest process, by (load / capacity, process), among those that qualify. Priorities are current
 whenever Kafka asks its ConstrainedPrioritySet here, so heaps of (load, process) give the same answers
-(streams-protocol reference §4.4, §4.5).
+(docs/reference/streams.md#standbys, docs/reference/streams.md#tagged-standbys).
 """
 
 from collections import defaultdict

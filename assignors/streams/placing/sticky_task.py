@@ -1,4 +1,5 @@
-"""StickyTaskAssignor: tasks stay where they were, as far as threads are evenly used (streams-protocol reference §4.7).
+"""StickyTaskAssignor: tasks stay where they were, as far as threads are evenly used
+(docs/reference/streams.md#stickytaskassignor).
 
 The same rules as LegacyStickyTaskAssignor, whose public twin differs in one test (see `StickyTask`). Java iterates hash
 maps in several places; here tasks and processes are taken in their order.
@@ -188,25 +189,20 @@ class StickyTask:
 
     @property
     def _stateful_costs(self) -> tuple[int, int]:
-        traffic, non_overlap = self._configs.rack_aware_traffic_cost, self._configs.rack_aware_non_overlap_cost
-        return (
-            STATEFUL_TRAFFIC_COST if traffic is None else traffic,
-            STATEFUL_NON_OVERLAP_COST if non_overlap is None else non_overlap,
-        )
+        return self._configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
 
 
 def previous_owners(view: StreamsView) -> IntArray:
     """The process that ran each task, the last one where several say so; NOBODY."""
     owners = np.full(view.tasks.size, NOBODY, dtype=np.int32)
-    process = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.previous_active_first))
-    owners[view.previous_active] = process
+    owners[view.previous_active.values] = view.previous_active.row
     return owners
 
 
 def _previous_standbys(view: StreamsView) -> dict[int, list[int]]:
-    process = np.repeat(np.arange(view.size), np.diff(view.previous_standby_first))
+    previous = view.previous_standby
     kept: dict[int, list[int]] = {}
-    for task, keeper in zip(view.previous_standby.tolist(), process.tolist(), strict=True):
+    for task, keeper in zip(previous.values.tolist(), previous.row.tolist(), strict=True):
         kept.setdefault(task, []).append(keeper)
     return kept
 

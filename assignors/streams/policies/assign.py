@@ -50,7 +50,7 @@ def assign_streams(
 ) -> StreamsPlan:
     """The plan of a stock policy; `stages` are for `streams-ha`, `load` for `load-aware`. Raises UnknownPolicyError.
 
-    While lags are unknown every policy is FallbackPrior, as in Kafka (streams-protocol reference §2, step 2.6).
+    While lags are unknown every policy is FallbackPrior, as in Kafka (docs/reference/streams.md#lags).
     Without processes nothing is placed.
     """
     policies: dict[str, _Assign] = {

@@ -1,4 +1,5 @@
-"""FallbackPriorTaskAssignor: what to do while nobody knows the lags (streams-protocol reference §4.7).
+"""FallbackPriorTaskAssignor: what to do while nobody knows the lags
+(docs/reference/streams.md#fallbackpriortaskassignor).
 
 Whoever ran a task goes on running it, whatever the load; the rest is placed by StickyTaskAssignor, and a probing
 rebalance is asked for in the hope of lags.

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, Ragged, distinct, task_code
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing import previous_owners
 from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
@@ -69,21 +69,17 @@ def _fitting(view: StreamsView, plan: StreamsPlan) -> StreamsPlan:
 
 def _as_reported(view: StreamsView, plan: StreamsPlan) -> StreamsView:
     """The view in which the processes report exactly this plan as what they had."""
-    placed = np.flatnonzero(plan.active != NOBODY).astype(np.int32)
-    active_first, active = _csr(plan.active[placed], placed, view.size)
+    total, size = view.tasks.size, view.size
+    placed = np.flatnonzero(plan.active != NOBODY)
+    active = task_code(plan.active[placed], placed, total)
     # a copy on disk helps a task that nobody runs, whether the plan knew of it or not
-    owned = _rows(view.previous_standby_first)
-    process = np.concatenate([plan.standby_process, owned])
-    task = np.concatenate([plan.standby_task, view.previous_standby])
-    codes = np.unique(process.astype(np.int64) * max(1, view.tasks.size) + task)
-    process, task = np.divmod(codes, max(1, view.tasks.size))
-    standby_first, standby = _csr(process, task, view.size)
+    standby = np.concatenate(
+        [task_code(plan.standby_process, plan.standby_task, total), view.previous_standby.codes(total)]
+    )
     return replace(
         view,
-        previous_active_first=active_first,
-        previous_active=active,
-        previous_standby_first=standby_first,
-        previous_standby=standby,
+        previous_active=Ragged.of_codes(distinct(active), total, size),
+        previous_standby=Ragged.of_codes(distinct(standby), total, size),
     )
 
 
@@ -91,10 +87,8 @@ def _missing(
     fallback: StreamsPlan, kept: tuple[IntArray, IntArray], view: StreamsView, replicas: int
 ) -> tuple[IntArray, IntArray]:
     """The fallback's standbys (task, process) that bring tasks with too few of them up to `replicas`."""
-    size = max(1, view.size)
-    offered = fallback.standby_task.astype(np.int64) * size + fallback.standby_process
-    have = kept[0].astype(np.int64) * size + kept[1]
-    new = ~np.isin(offered, have)
+    offered = task_code(fallback.standby_process, fallback.standby_task, view.tasks.size)
+    new = ~np.isin(offered, task_code(kept[1], kept[0], view.tasks.size))
     task, process = fallback.standby_task[new], fallback.standby_process[new]
     room = replicas - np.bincount(kept[0], minlength=view.tasks.size)
     first = np.searchsorted(task, task)
@@ -107,16 +101,6 @@ def _first_of_each(plan: StreamsPlan, size: int) -> BoolArray:
     first = np.zeros(len(codes), dtype=np.bool_)
     first[np.unique(codes, return_index=True)[1]] = True
     return first
-
-
-def _csr(row: IntArray | LongArray, value: IntArray | LongArray, rows: int) -> tuple[LongArray, IntArray]:
-    order = np.lexsort((value, row))
-    first = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int64)
-    return first, value[order].astype(np.int32)
-
-
-def _rows(first: LongArray) -> IntArray:
-    return np.repeat(np.arange(len(first) - 1, dtype=np.int32), np.diff(first))
 
 
 def _ids(view: StreamsView) -> list[TaskId]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, task_code
 from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
     AssignmentConfigs,
@@ -77,9 +77,8 @@ class StreamsHighAvailability(HighAvailability):
 
     def _running(self, owner: IntArray) -> IntArray:
         """Who runs each task now and could go on with it."""
-        view, total = self.view, max(1, self.view.tasks.size)
-        process = np.repeat(np.arange(view.size, dtype=np.int64), np.diff(view.previous_active_first))
-        runs = np.isin(owner.astype(np.int64) * total + np.arange(len(owner)), process * total + view.previous_active)
+        view, total = self.view, self.view.tasks.size
+        runs = np.isin(task_code(owner, np.arange(len(owner)), total), view.previous_active.codes(total))
         live = previous_owners(view)
         live[self.stateful] = np.where(runs, owner, NOBODY)[self.stateful]
         return live
@@ -165,14 +164,13 @@ def current_owners(view: StreamsView, lags: TaskLags) -> IntArray:
     In this order: whoever runs it; whoever ran it, before a restart too, and has caught up; whoever lags least.
     """
     table = view.tasks
-    process = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.report_first))
-    usable = has_state(view.report_lag, table.end_sum[view.report_task]) & table.stateful[view.report_task]
-    owning = np.repeat(np.arange(view.size, dtype=np.int32), np.diff(view.previous_active_first))
-    owned = table.stateful[view.previous_active]
+    report, previous = view.report, view.previous_active
+    usable = has_state(view.report_lag, table.end_sum[report.values]) & table.stateful[report.values]
+    owned = table.stateful[previous.values]
     at_home = np.flatnonzero((lags.home != NOBODY) & table.stateful[: len(lags.home)]).astype(np.int32)
     at_home = at_home[is_caught_up(lags.at(at_home, lags.home[at_home]), lags.acceptable_lag)]
-    task = np.concatenate([view.report_task[usable], view.previous_active[owned], at_home])
-    holder = np.concatenate([process[usable], owning[owned], lags.home[at_home]])
+    task = np.concatenate([report.values[usable], previous.values[owned], at_home])
+    holder = np.concatenate([report.row[usable], previous.row[owned], lags.home[at_home]])
     lag = lags.at(task, holder)
     ran = np.arange(len(task)) >= np.count_nonzero(usable)
     rank = np.where(lag == LATEST_OFFSET, 0, np.where(ran & is_caught_up(lag, lags.acceptable_lag), 1, 2))
@@ -184,9 +182,8 @@ def current_owners(view: StreamsView, lags: TaskLags) -> IntArray:
 
 def running_processes(view: StreamsView) -> dict[int, int]:
     """The process where each stateful task runs, of those that run anywhere."""
-    process = np.repeat(np.arange(view.size), np.diff(view.report_first))
     runs = view.report_lag == LATEST_OFFSET
-    return dict(zip(view.report_task[runs].tolist(), process[runs].tolist(), strict=True))
+    return dict(zip(view.report.values[runs].tolist(), view.report.row[runs].tolist(), strict=True))
 
 
 def assign_streams_ha(

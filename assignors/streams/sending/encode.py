@@ -1,8 +1,8 @@
 """From a plan on threads to the bytes of a SyncGroup request: AssignmentInfo inside ConsumerProtocolAssignment.
 
 The list of active tasks has one entry per partition, parallel to the partitions sorted by (topic, partition), which is
-how the receiver pairs them (streams-protocol reference §1.5). Topic names are ASCII on every broker, so the cluster's
-order of names is Java's.
+how the receiver pairs them (docs/reference/wire-formats.md#content-of-a-streams-assignment). Topic names are ASCII on
+every broker, so the cluster's order of names is Java's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, distinct, look_up
 from bellwether_kafka.assignors.streams.application import TaskMap
 from bellwether_kafka.assignors.streams.sending.hosts import HostMaps, tail
 from bellwether_kafka.protocol.bulk import write_assignments
@@ -44,8 +44,7 @@ class Outgoing:
 
     def owner(self, tasks: TaskMap) -> IntArray:
         """The row that gets each flat partition, NOBODY where none does."""
-        # The last entry answers for partitions that no task reads.
-        return np.append(self.holder, NOBODY)[tasks.task_of].astype(np.int32)
+        return look_up(self.holder, tasks.task_of, NOBODY)
 
 
 def own_assignment() -> bytes:
@@ -78,9 +77,9 @@ def _infos(tasks: TaskMap, maps: HostMaps, out: Outgoing) -> list[bytes]:
     tails = {blind: tail(HostMaps.none() if blind else maps, tasks, out.version) for blind in set(out.blind.tolist())}
     active = _active(tasks, out)
     standby = _standby(tasks, out)
-    dated = out.version >= _DEADLINE_FROM
+    timed = out.version >= _DEADLINE_FROM
     return [
-        b"".join((head, mine, kept, tails[blind], deadline.to_bytes(8, signed=True) if dated else b""))
+        b"".join((head, mine, kept, tails[blind], deadline.to_bytes(8, signed=True) if timed else b""))
         for mine, kept, blind, deadline in zip(
             active, standby, out.blind.tolist(), out.next_rebalance_ms.tolist(), strict=True
         )

@@ -1,7 +1,8 @@
 """Where everything will run, told to every thread: the end of an AssignmentInfo behind its lists of tasks.
 
 The maps say for each process with an endpoint which source partitions its active and its standby tasks read, in the
-*target*, so tasks that are still withheld are included (streams-protocol reference §1.5). The bytes are the same for
+*target*, so tasks that are still withheld are included
+(docs/reference/wire-formats.md#content-of-a-streams-assignment). The bytes are the same for
 all members but for the time of the next rebalance.
 """
 
@@ -9,14 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, starts
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, ordinals
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap
 from bellwether_kafka.protocol.messages import AssignmentInfo
 from bellwether_kafka.protocol.primitives import HostInfo, TopicPartition, Writer
 
 _DICTIONARY_FROM = 5
 _STANDBY_HOSTS_FROM = 6
-_ERROR_FROM = 4
 _HOSTS_FROM = 2
 
 
@@ -43,11 +43,11 @@ def host_maps(view: StreamsView, plan: StreamsPlan, tasks: TaskMap) -> HostMaps:
             host_of[p] = number.setdefault(process.endpoint, len(number))
     if not number:
         return HostMaps.none()
-    task_first, flats = _by_task(tasks)
+    flats = _by_task(tasks)
     all_tasks = np.arange(tasks.table.size, dtype=np.int32)
     hosts = tuple(number)
-    active = _grouped(host_of[plan.active], all_tasks, task_first, flats, len(hosts))
-    standby = _grouped(host_of[plan.standby_process], plan.standby_task, task_first, flats, len(hosts))
+    active = _grouped(host_of[plan.active], all_tasks, flats, len(hosts))
+    standby = _grouped(host_of[plan.standby_process], plan.standby_task, flats, len(hosts))
     return HostMaps(hosts, active, standby)
 
 
@@ -78,7 +78,7 @@ def _indexed(
     writer: Writer, hosts: tuple[HostInfo, ...], held: tuple[IntArray, ...], tasks: TaskMap, number: IntArray
 ) -> None:
     writer.int32(len(hosts))
-    partition = _partition_numbers(tasks)
+    partition = ordinals(tasks.cluster.counts)
     for host, flats in zip(hosts, held, strict=True):
         writer.utf(host.host)
         writer.int32(host.port)
@@ -99,28 +99,20 @@ def _plain_tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int) -
     return info.encode()[lists:]
 
 
-def _partition_numbers(tasks: TaskMap) -> LongArray:
-    cluster = tasks.cluster
-    return np.arange(cluster.partition_total) - np.repeat(cluster.first[:-1], cluster.counts)
-
-
-def _by_task(tasks: TaskMap) -> tuple[LongArray, LongArray]:
-    """The source partitions of every task in CSR form, ascending within a task."""
+def _by_task(tasks: TaskMap) -> Ragged:
+    """The source partitions of every task, ascending."""
     flats: LongArray = np.flatnonzero(tasks.task_of != NOBODY)
     task = tasks.task_of[flats]
-    return starts(task, tasks.table.size), flats[np.argsort(task, kind="stable")]
+    return Ragged.of(task, flats[np.argsort(task, kind="stable")], tasks.table.size)
 
 
-def _grouped(
-    host: IntArray, task: IntArray, task_first: LongArray, flats: LongArray, hosts: int
-) -> tuple[IntArray, ...]:
+def _grouped(host: IntArray, task: IntArray, flats: Ragged, hosts: int) -> tuple[IntArray, ...]:
     """Flat partitions per host of the (host, task) pairs."""
     told = host != NOBODY
     host, task = host[told], task[told]
-    sizes = task_first[task + 1] - task_first[task]
-    begin = np.repeat(task_first[task] - (np.cumsum(sizes) - sizes), sizes)
-    found = flats[begin + np.arange(len(begin))]
+    sizes = np.diff(flats.first)[task]
+    found = flats.values[np.repeat(flats.first[task], sizes) + ordinals(sizes)]
     owner = np.repeat(host, sizes)
     order = np.lexsort((found, owner))
     bounds = np.cumsum(np.bincount(owner, minlength=hosts))[:-1]
-    return tuple(part.astype(np.int32) for part in np.split(found[order], bounds))
+    return tuple(np.split(found[order], bounds))

@@ -1,4 +1,4 @@
-"""From tasks of a process to tasks of its threads (streams-protocol reference §2, step 4).
+"""From tasks of a process to tasks of its threads (docs/reference/streams.md#tasks-to-threads).
 
 StreamsPartitionAssignor.assignTasksToThreads, with the same result: three calls per process that share the loads, for
 stateful actives, standbys and stateless actives. The order of the leftovers is that of the array inside a Java priority
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bellwether_kafka.assignors.java import task_set_order
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, starts
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, offsets, task_code
 from bellwether_kafka.assignors.streams.application import UNKNOWN_OFFSET_SUM, StreamsPlan, StreamsView
 
 Tasks = Sequence[int]
@@ -22,18 +22,10 @@ Tasks = Sequence[int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreadTasks:
-    """What each thread gets, in CSR form by thread as numbered in StreamsView; tasks ascending."""
+    """What each thread gets, threads as numbered in StreamsView; tasks ascending."""
 
-    active_first: LongArray
-    active: IntArray
-    standby_first: LongArray
-    standby: IntArray
-
-    def active_of(self, thread: int) -> IntArray:
-        return self.active[self.active_first[thread] : self.active_first[thread + 1]]
-
-    def standby_of(self, thread: int) -> IntArray:
-        return self.standby[self.standby_first[thread] : self.standby_first[thread + 1]]
+    active: Ragged
+    standby: Ragged
 
 
 def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
@@ -42,7 +34,7 @@ def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
         return _alone(view, plan)
     kinds = _by_process(view, plan)
     previous = _previous(view)
-    first = np.concatenate([[0], np.cumsum(view.capacity)]).tolist()
+    first = offsets(view.capacity).tolist()
     subtopology, partition = view.tasks.subtopology.tolist(), view.tasks.partition.tolist()
 
     def hashed(tasks: Tasks) -> list[int]:
@@ -57,7 +49,7 @@ def assign_threads(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
         actives, copies = deal_process(stateful, standbys, stateless, mine, hashed)
         active += actives
         standby += copies
-    return ThreadTasks(*_csr(active), *_csr(standby))
+    return ThreadTasks(_ascending(active), _ascending(standby))
 
 
 def _alone(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
@@ -65,10 +57,8 @@ def _alone(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
     placed = np.flatnonzero(plan.active != NOBODY).astype(np.int32)
     actives, standbys = plan.active[placed], plan.standby_process
     return ThreadTasks(
-        starts(actives, view.size),
-        placed[_by_row(actives, view.size)],
-        starts(standbys, view.size),
-        plan.standby_task[_by_row(standbys, view.size)],
+        Ragged.of(actives, placed[_by_row(actives, view.size)], view.size),
+        Ragged.of(standbys, plan.standby_task[_by_row(standbys, view.size)], view.size),
     )
 
 
@@ -218,23 +208,21 @@ def _by_row(row: IntArray, rows: int) -> LongArray:
 def _previous(view: StreamsView) -> list[list[int]]:
     """What each thread reported itself, by the process's lag, then task."""
     threads = int(view.capacity.sum())
-    task = view.thread_task
+    task, thread = view.thread_tasks.values, view.thread_tasks.row
     if not len(task):
         return [[] for _ in range(threads)]
-    thread = np.repeat(np.arange(threads), np.diff(view.thread_task_first))
     process = np.repeat(np.arange(view.size), view.capacity)[thread]
-    known = np.repeat(np.arange(view.size), np.diff(view.report_first)) * np.int64(view.tasks.size) + view.report_task
+    known = view.report.codes(view.tasks.size)
     lag = view.tasks.end_sum[task] if view.lags_known else np.full(len(task), UNKNOWN_OFFSET_SUM, dtype=np.int64)
     if len(known):
-        wanted = process * np.int64(view.tasks.size) + task
+        wanted = task_code(process, task, view.tasks.size)
         at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         lag = np.where(known[at] == wanted, view.report_lag[at], lag)
     order = np.lexsort((task, lag, thread))
-    return _split(task[order], thread[order].astype(np.int32), threads)
+    return _split(task[order], thread[order], threads)
 
 
-def _csr(rows: list[list[int]]) -> tuple[LongArray, IntArray]:
-    sizes = np.array([len(row) for row in rows], dtype=np.int64)
-    row = np.repeat(np.arange(len(rows)), sizes)
-    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(sizes.sum()))
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), flat[np.lexsort((flat, row))]
+def _ascending(rows: list[list[int]]) -> Ragged:
+    row = np.repeat(np.arange(len(rows)), [len(tasks) for tasks in rows])
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=len(row))
+    return Ragged.of(row, flat[np.lexsort((flat, row))], len(rows))

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, look_up, offsets
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView
 
 
@@ -19,14 +19,14 @@ def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray) -> IntArray:
 
     Stateful tasks are even on their own and all together, as in Kafka. Where nothing would stay, nothing changes.
     """
-    process_of = np.append(np.repeat(np.arange(view.size), view.capacity), NOBODY)
-    here = (process_of[view.running_on] == plan.active) & (plan.active != NOBODY)
+    process_of = np.repeat(np.arange(view.size), view.capacity)
+    here = (look_up(process_of, view.running_on, NOBODY) == plan.active) & (plan.active != NOBODY)
     if (dealt[here] == view.running_on[here]).all():
         return dealt
     threads = np.where(here, view.running_on, dealt).astype(np.int32)
     touched = np.zeros(view.size, dtype=np.bool_)
     touched[plan.active[here]] = True
-    mine: BoolArray = (plan.active != NOBODY) & np.append(touched, False)[plan.active]
+    mine: BoolArray = (plan.active != NOBODY) & look_up(touched, plan.active, False)
     stateful = view.tasks.stateful
     _Threads(view, plan, threads, here, mine & stateful, counted=stateful).even()
     _Threads(view, plan, threads, here, mine & ~stateful, counted=np.ones_like(stateful)).deal()
@@ -47,7 +47,7 @@ class _Threads:
         counted: BoolArray,
     ) -> None:
         self._threads = threads
-        self._first = np.cumsum([0, *view.capacity.tolist()]).tolist()
+        self._first = offsets(view.capacity).tolist()
         self._process = plan.active
         self._free = np.flatnonzero(movable & ~here).tolist()
         self._running = np.flatnonzero(movable & here).tolist()

@@ -16,12 +16,12 @@ from bellwether_kafka.coordinator.topology.file import write_topology
 from tests.conftest import missing_tool
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import PATIENT
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.rounds import last_round, rounds
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import topology_of
-from tests.measure.takeovers import PATIENT
 
 # A minute and more on a calm machine, so not in every run.
 pytestmark = [pytest.mark.broker, pytest.mark.proof, pytest.mark.timeout(600)]

@@ -9,7 +9,7 @@ import pytest
 
 from bellwether_kafka.coordinator.kafka.kerberos import KerberosError, check_packages
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.conftest import missing_tool
 from tests.interop.security.test_lead_refusals import refused, run
 from tests.interop.security.test_lead_secured import renewals

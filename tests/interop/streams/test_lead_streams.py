@@ -35,6 +35,7 @@ SETTLE_S = 200
 pytestmark = pytest.mark.timeout(LIFE_S)
 
 
+@pytest.mark.smoke
 def test_an_application_is_led_from_empty_brokers_through_growth(kafka: KafkaCluster, tmp_path: Path) -> None:
     common, events = application(kafka, "lead-streams-grow", standbys=1), "lead-streams-grow-events"
     with (

@@ -7,12 +7,12 @@ import pytest
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS, unpassed
 from tests.interop.support.members import wait_until
 from tests.interop.support.rounds import last_round
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import application, failures, led, telling
 from tests.interop.support.streams_load import Load
-from tests.measure.takeovers import PATIENT_WITH_APPLICATIONS, unpassed
 
 pytestmark = pytest.mark.timeout(300)
 TURNS = 5

@@ -10,6 +10,7 @@ import pytest
 from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
 from tests.interop.support.jvm import CURRENT, KAFKA_VERSION, STREAMS_39, STREAMS_39_VERSION
 from tests.interop.support.members import wait_until
 from tests.interop.support.rounds import last_round
@@ -27,7 +28,6 @@ from tests.interop.support.streams_led import (
     topology_of,
 )
 from tests.interop.support.streams_load import Load
-from tests.measure.takeovers import PATIENT_WITH_APPLICATIONS
 
 pytestmark = pytest.mark.timeout(600)
 SESSION_MS = 6_000

@@ -1,10 +1,13 @@
-"""The groups that the lead tests run: clients, assignors and topics, and how a plan is judged."""
+"""The groups that the lead tests run: clients, assignors, topics, how a plan is judged, and who can be taken over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bellwether_kafka.coordinator.membership.broker_order import Order, Table, buckets_for, unavoidable
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.members import Flock, Member, TopicPartition
+from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
+from tests.interop.support.raw import GroupMember, describe
+from tests.interop.support.rounds import last_round
 
 RACKS = ("az1", "az2", "az3")
 # Clients that send client.rack.
@@ -14,6 +17,16 @@ IMPATIENT = frozenset({"aiokafka", "sarama"})
 SESSION_MS = 6_000
 # librdkafka and franz-go join with the topics that they have seen: how soon they see a new one is up to them.
 METADATA_MS = "10000"
+# For tests, which must hold on slow machines: ids come slowly there, and so do removed leaders.
+PATIENT: Mapping[str, int] = {
+    "session_timeout_ms": 30_000,
+    "roll_ms_max": 10_000,
+    "hold_ms_max": 10_000,
+    "takeover_attempts_max": 20,
+}
+# Sessions of applications end early, and so does the time for all this; but one may try again.
+PATIENT_WITH_APPLICATIONS = {"takeover_attempts_max": PATIENT["takeover_attempts_max"]}
+CHANGES_MAX = 60  # members that are restarted until the leader is of the wished kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +86,40 @@ def create_local_topic(cluster: KafkaCluster, name: str, partitions: int) -> Non
 def foreign(owners: Mapping[TopicPartition, Member]) -> list[TopicPartition]:
     """Partitions of local topics whose owner stands in another rack."""
     return [tp for tp, owner in owners.items() if owner.fields.get("rack") != RACKS[tp[1] % len(RACKS)]]
+
+
+def unpassed(kafka: KafkaCluster, group: str) -> tuple[str, list[GroupMember]]:
+    """The leader's member id, and the other members that stand where nobody can pass them.
+
+    Member ids are the broker's, and one in sixteen stands there (see `succession`).
+    """
+    members = {m.member_id: m for m in describe(kafka.bootstrap, group).members}
+    leader = last_round(kafka, group).leader
+    table = Table(Order.JAVA, buckets_for(len(members) + 1, Order.JAVA))
+    return leader, [members[member_id] for member_id in unavoidable(members, table) if member_id != leader]
+
+
+def without_rival(
+    kafka: KafkaCluster,
+    members: Sequence[Member],
+    group: str,
+    expected: frozenset[TopicPartition],
+    leader_kind: str = "",
+) -> None:
+    """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it."""
+    for _ in range(CHANGES_MAX):
+        wait_until(
+            lambda: len(describe(kafka.bootstrap, group).members) == len(members), 60, lambda: f"{group} is incomplete"
+        )
+        wait_settled(members, expected)
+        leader, ahead = unpassed(kafka, group)
+        names = {m.client_id for m in ahead}
+        if f"-{leader_kind}-" not in leader and leader_kind:
+            names |= {m.name for m in members if leader.startswith(f"{m.name}-")}
+        if not names:
+            return
+        for member in members:
+            if member.name in names:
+                member.stop()
+                member.start()
+    raise AssertionError("no group with such a leader and without a rival")

@@ -46,17 +46,14 @@ def problem(assignor: str, view: StreamsView, configs: AssignmentConfigs) -> dic
     processes = []
     for p, process in enumerate(view.processes):
         lags = tasks.end_sum.copy()
-        report = slice(view.report_first[p], view.report_first[p + 1])
-        lags[view.report_task[report]] = view.report_lag[report]
-        active = slice(view.previous_active_first[p], view.previous_active_first[p + 1])
-        standby = slice(view.previous_standby_first[p], view.previous_standby_first[p + 1])
+        lags[view.report[p]] = view.report_lag[view.report.span(p)]
         processes.append(
             {
                 "id": str(UUID(bytes=bytes(process.process_id))),
                 "capacity": process.capacity,
                 "tags": dict(process.tags),
-                "active": view.previous_active[active].tolist(),
-                "standby": view.previous_standby[standby].tolist(),
+                "active": view.previous_active[p].tolist(),
+                "standby": view.previous_standby[p].tolist(),
                 "lags": lags[stateful].tolist(),
             }
         )

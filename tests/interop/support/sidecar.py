@@ -5,13 +5,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.planning.planned import PlannedRound
 from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
 from tests.patience import PATIENCE
@@ -22,7 +22,7 @@ LIMIT_S = 40.0
 class Sidecar:
     """Starts at once; `stop` is SIGTERM. As a context manager it stops at the end."""
 
-    def __init__(self, properties: Mapping[str, str], *groups: MembershipConfig, **options: int) -> None:
+    def __init__(self, properties: Mapping[str, str], *groups: MembershipConfig, **options: Any) -> None:
         self.decisions: list[PlannedRound[PartitionPlan]] = []
         self.notes: list[tuple[str, Note]] = []
         self.outcome: Outcome | None = None

@@ -31,7 +31,8 @@ def run_ours(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
     raw = RawGroup("bench", SETTLED_GENERATION + 1, scenario.shape.protocol, members)
     kafka = policy("kafka")
     cluster, memory = scenario.cluster, Memory.empty()
-    gc.collect()
+    if measure_s:
+        gc.collect()
     first, decision = _timed(lambda: decide(raw, cluster, memory, kafka, 0))
     _repeat(lambda: decide(raw, cluster, memory, kafka, 0), LEAST_WARM_RUNS - 1, warm_s)
     runs: list[Phases] = []

@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import IntArray
 from bellwether_kafka.assignors.streams.application.model import (
     BALANCE_SUBTOPOLOGY,
@@ -29,9 +30,8 @@ from bellwether_kafka.assignors.streams.application.model import (
     StreamsView,
 )
 from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
-from bellwether_kafka.assignors.streams.placing.rack_aware import optimize_active
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
-from tests.differential.rack_costs import active_cost, optimize_standby, standby_cost
+from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, as_active
 from tests.differential.thread_problems import ThreadProblem
 from tests.interop.support.jvm import MissingToolError, java
@@ -165,7 +165,7 @@ def thread_row(processes: int, each: int, patience_s: float) -> Row:
         return Row(name, patience_s * 1e3, True, ours, "")
     for p, answer in enumerate(theirs[:processes]):
         for n, member in enumerate(view.processes[p].members):
-            got = [t - p * each for t in dealt.active_of(p * THREADS + n).tolist()]
+            got = [t - p * each for t in dealt.active[p * THREADS + n].tolist()]
             assert got == sorted(answer["active"][member])
     rounds = [
         sum(t["nanos"] for t in theirs[at : at + processes]) for at in range(0, len(theirs) - processes + 1, processes)
@@ -260,8 +260,8 @@ def together(problems: Sequence[ThreadProblem]) -> tuple[StreamsView, StreamsPla
     columns = ("subtopology", "partition", "stateful", "end_sum", "source_signature", "changelog_signature")
     joined: dict[str, Any] = {c: np.concatenate([getattr(v.tasks, c) for v in views]) for c in columns}
     shifted = {
-        name: np.concatenate([getattr(v, name) + p * each for p, v in enumerate(views)]).astype(np.int32)
-        for name in ("report_task", "thread_task")
+        name: Ragged.of_rows([getattr(v, name)[row] + p * each for p, v in enumerate(views) for row in range(rows)])
+        for name, rows in (("report", 1), ("thread_tasks", THREADS))
     }
     view = replace(
         views[0],
@@ -269,17 +269,10 @@ def together(problems: Sequence[ThreadProblem]) -> tuple[StreamsView, StreamsPla
         processes=tuple(v.processes[0] for v in views),
         capacity=np.concatenate([v.capacity for v in views]),
         rack=np.concatenate([v.rack for v in views]),
-        report_first=_chained([v.report_first for v in views]),
         report_lag=np.concatenate([v.report_lag for v in views]),
-        thread_task_first=_chained([v.thread_task_first for v in views]),
         **shifted,
     )
     return view, StreamsPlan.of_active(np.repeat(np.arange(len(views), dtype=np.int32), each))
-
-
-def _chained(firsts: Sequence[np.ndarray]) -> np.ndarray:
-    sizes = np.concatenate([np.diff(first) for first in firsts])
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def best(work: Callable[[], T]) -> tuple[float, T]:

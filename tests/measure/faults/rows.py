@@ -70,7 +70,7 @@ KINDS = {
         "`make fuzz`; Streams: `tests/interop/streams/test_streams_bad_input.py`",
     ),
     "wedge": Kind(
-        "A broker up to 4.3 is wedged by somebody's subscription (M14, KAFKA-20570)",
+        "A broker up to 4.3 is wedged by somebody's subscription (KAFKA-20570)",
         "named with the evidence, ended only where the operator has said so",
         "`test_a_wedged_round_is_named_and_ended_only_on_request`",
     ),

@@ -1,4 +1,5 @@
-"""Small worlds for assignor tests: clusters with the rack fixture of the reference (§8), groups, and readable plans."""
+"""Small worlds for assignor tests: groups, readable plans, and clusters with the rack fixture of
+docs/reference/assignors.md#scenarios-of-other-clients-tests."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,6 +22,12 @@ def members_of(topics: Sequence[Sequence[str]], racks: Sequence[str | None] | No
     """Dynamic members consumer1, consumer2, ... in this order."""
     rack = racks or [None] * len(topics)
     return [MemberView(f"consumer{i + 1}", None, tuple(t), rack[i]) for i, t in enumerate(topics)]
+
+
+def racked() -> tuple[GroupView, ClusterView]:
+    """Two lists of topics over three racks, one replica each."""
+    cluster = cluster_of({"t": 9, "u": 6}, racks=("a", "b", "c"))
+    return GroupView.of(cluster, members_of([["t", "u"], ["t"], ["t", "u"], ["u"]], ["a", "b", "c", "b"])), cluster
 
 
 def plan_of(group: GroupView, cluster: ClusterView, owner: IntArray) -> dict[str, str]:

@@ -69,6 +69,12 @@ def test_a_soft_stage_that_spoils_something_is_not(stage: Wants, reason: str) ->
     assert reason in reports[-1].reason
 
 
+def test_a_soft_stage_that_finds_nothing_is_content() -> None:
+    plain, _ = run([PLACED], PROBLEM)
+    _, reports = run([PLACED, Balance(), Wants(tuple(plain.owner.tolist()))], PROBLEM)
+    assert [(r.taken, r.reason) for r in reports[1:]] == [(True, "It found nothing to improve.")] * 2
+
+
 def test_a_soft_stage_that_worsens_itself_is_not_taken() -> None:
     wanted = run([PLACED, Balance()], PROBLEM)[0].owner
 

@@ -1,4 +1,4 @@
-"""What the cooperative step withholds (consumer-protocol reference §3.6)."""
+"""What the cooperative step withholds (docs/reference/assignors.md#cooperative-rebalancing)."""
 
 import numpy as np
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.consumer import cost
 from bellwether_kafka.assignors.consumer.cost import Score, score, topic_spread
 from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, MemberView
 from bellwether_kafka.assignors.shared.moves import Moves, moves
-from tests.unit.assignors.consumer.scenes import cluster_of, members_of
+from tests.unit.assignors.consumer.scenes import cluster_of, members_of, racked
 
 
 def test_racks_are_counted_against_replicas_and_leaders() -> None:
@@ -51,3 +52,11 @@ def test_nothing_costs_nothing() -> None:
     unwanted = cluster_of({"t": 2})
     idle = GroupView.of(unwanted, [MemberView("a")])
     assert score(idle, unwanted, np.array([-1, -1], dtype=np.int32)) == Score(0, 0, 0, 0, 0, 0, 0.0, 0)
+
+
+def test_the_spread_of_a_topic_is_the_same_where_no_table_holds_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, cluster = racked()
+    owner = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 0, 2, 3, 3, 3, 3], dtype=np.int32)
+    short = topic_spread(group, cluster, owner)
+    monkeypatch.setattr(cost, "_TABLE_CELLS", 0)
+    assert topic_spread(group, cluster, owner) == short == 3

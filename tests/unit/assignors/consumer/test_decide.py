@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.decide import Decision, decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.validate import validate
-from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray
-from bellwether_kafka.assignors.shared.refusal import Refusal
+from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause
 from bellwether_kafka.protocol.bulk.consumer import owner_of
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of
 from tests.unit.assignors.consumer.wire import (
@@ -42,9 +42,9 @@ def tps(topic: str, *partitions: int) -> list[TopicPartition]:
 
 def settle(
     members: Sequence[LiveMember], cluster: ClusterView, memory: Memory, policy: Policy = KAFKA, generation: int = 1
-) -> tuple[Sequence[LiveMember], Decision, list[Decision[PartitionPlan]]]:
+) -> tuple[Sequence[LiveMember], Decision, list[Decision]]:
     """Rounds until nothing is withheld; checks on the way that no partition has two consumers."""
-    rounds: list[Decision[PartitionPlan]] = []
+    rounds: list[Decision] = []
     while not rounds or rounds[-1].followup:
         assert len(rounds) < 4
         decision = decide(live_group(members, generation + len(rounds)), cluster, memory, policy, now_ms=0)
@@ -344,3 +344,12 @@ def test_two_hundred_members_settle_on_twenty_thousand_partitions() -> None:
     )
     assert last.plan.score_after.spread <= 1
     assert len(rounds) <= 2
+
+
+def test_no_plan_that_is_valid_is_an_error_with_the_group_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("bellwether_kafka.assignors.consumer.decide")  # not the function of that name
+    monkeypatch.setattr(module, "_findings", lambda *_: ("t-0 is nobody's",))
+    blob = ConsumerProtocolSubscription(version=3, topics=("t",)).encode()
+    raw = RawGroup("orders", 1, "range", (RawMember("m", None, blob),), frozenset())
+    refused = decide(raw, cluster_of({"t": 2}), Memory.empty(), Policy("kafka"), 0)
+    assert refused == Refusal(RefusalCause.PLAN, "no valid plan for group orders: t-0 is nobody's")

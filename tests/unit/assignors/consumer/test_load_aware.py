@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts
+from bellwether_kafka.assignors.shared import load_balance
 from bellwether_kafka.assignors.shared.load_balance import Rules
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
 from bellwether_kafka.assignors.shared.moves import moves
 from bellwether_kafka.assignors.shared.weights import RATIO_MAX, SKEW_MS_MAX, Weight, Weights
 from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.consumer.scenes import members_of
 
 RACKS = ("az1", "az2", "az3")
 
@@ -130,6 +132,18 @@ def test_members_only_get_what_they_subscribe_to() -> None:
     assert sorted(np.bincount(owner[:4], minlength=2).tolist()) == [2, 2]
 
 
+def test_topics_with_little_load_are_levelled_among_those_who_read_them() -> None:
+    cluster = ClusterView.of({"heavy": [[None]] * 4, "light": [[None]] * 6})
+    members = [MemberView("a", None, ("heavy",)), MemberView("b", None, ("light",)), MemberView("c", None, ("light",))]
+    before = np.array([0] * 4 + [1] * 6, dtype=np.int32)
+    group = GroupView.of(cluster, members, remembered=before, remembered_generation=0)
+    weights = Weights(
+        {TopicPartition(t, p): 1_000.0 if t == "heavy" else 5.0 for t in cluster.topics for p in range(6)}
+    )
+    owner = LoadAware(weights, rules=Rules(moves_max=9)).place(group, cluster)
+    assert np.bincount(owner[4:]).tolist() == [0, 3, 3]
+
+
 @pytest.mark.parametrize("absurd", [float("nan"), float("inf"), -1.0])
 def test_estimates_that_are_no_rates_old_or_early_are_refused_by_name(absurd: float) -> None:
     now = 10_000_000
@@ -154,3 +168,27 @@ def test_huge_and_tiny_estimates_are_clamped_and_missing_ones_are_their_topic_s_
     assert dense[3] / dense[1] == pytest.approx(1 / RATIO_MAX)
     assert dense[4] == pytest.approx(np.median(dense[:4]))
     assert dense.mean() == pytest.approx(1.0)
+
+
+def test_what_weighs_nothing_is_balanced() -> None:
+    cluster = ClusterView.of({"t": [[None]] * 4, "empty": []})
+    group = GroupView.of(cluster, members_of([["t"], ["t"], ["empty"]]))
+    weights = Weights({TopicPartition("t", p): 1.0 for p in range(4)} | {TopicPartition("gone", 0): 5.0})
+    policy = LoadAware(weights)
+    load = Load.of(group, cluster, policy.weights, policy.capacity, policy.rules)
+    owner = np.array([0, 0, 1, 1], dtype=np.int32)
+    assert load.imbalance(np.full(4, NOBODY, dtype=np.int32)) == 1.0
+    assert load.balanced(owner).tolist() == owner.tolist()
+
+
+def test_evening_out_that_is_cut_short_has_moved_something_in_the_right_direction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = ClusterView.of({"t": [[None]] * 30})
+    held = np.zeros(30, dtype=np.int32)
+    group = GroupView.of(cluster, members_of([["t"]] * 3), remembered=held, remembered_generation=0)
+    policy = LoadAware(Weights({TopicPartition("t", p): 100.0 for p in range(30)}), rules=Rules(moves_max=30))
+    load = Load.of(group, cluster, policy.weights, policy.capacity, policy.rules)
+    monkeypatch.setattr(load_balance, "_ATTEMPTS_MAX", 1)
+    cut = load.balanced(held)
+    assert 1.0 < load.imbalance(cut) < load.imbalance(held)

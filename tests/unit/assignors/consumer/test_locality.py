@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.consumer import locality
 from bellwether_kafka.assignors.consumer.cost import crossing
 from bellwether_kafka.assignors.consumer.locality import improve
-from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, MemberView
-from tests.unit.assignors.consumer.scenes import cluster_of, members_of
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
+from tests.unit.assignors.consumer.scenes import cluster_of, members_of, rack_mismatches, racked
 
 
 def best_by_brute_force(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> tuple[int, int]:
@@ -85,3 +86,19 @@ def test_a_hundred_thousand_partitions_on_six_racks() -> None:
     after = improve(group, cluster, owner, owner)
     assert not crossing(group, cluster, after).any()
     assert np.array_equal(np.bincount(after), np.bincount(owner))
+
+
+def test_a_search_for_better_racks_that_is_cut_short_leaves_a_plan_with_the_same_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group, cluster = racked()
+    owner = np.array([1, 2, 0] * 3 + [2, 3, 0] * 2, dtype=np.int32)
+    before = np.full(15, NOBODY, dtype=np.int32)
+    full = locality.improve(group, cluster, owner, before)
+    monkeypatch.setattr(locality, "MAX_ROUNDS", 1)
+    cut = locality.improve(group, cluster, owner, before)
+    for improved in (full, cut):
+        assert np.bincount(improved).tolist() == np.bincount(owner).tolist()
+    crossing = [rack_mismatches(group, cluster, plan) for plan in (full, cut, owner)]
+    assert crossing == sorted(crossing)
+    assert crossing[0] < crossing[1]

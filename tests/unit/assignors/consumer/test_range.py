@@ -145,7 +145,7 @@ def test_without_use_for_racks_the_result_is_the_textbook_one(
 
 
 class SlowRange:
-    """The description of the reference (§3.2) followed step by step, without arrays."""
+    """Follows docs/reference/assignors.md#range step by step, without arrays."""
 
     def __init__(self, group: GroupView, cluster: ClusterView) -> None:
         self.group, self.cluster = group, cluster
@@ -246,3 +246,14 @@ def test_a_thousand_members_on_a_hundred_thousand_partitions() -> None:
         mine = np.bincount(owner[cluster.first[t] : cluster.first[t + 1]], minlength=1000)
         assert mine.max() - mine.min() <= 1
         assert mine.sum() == count
+
+
+RACKS = ("a", "b", "c")
+
+
+def test_range_gives_members_without_racks_their_share_beside_those_with() -> None:
+    cluster = cluster_of({"t": 3, "u": 4, "v": 4}, racks=RACKS)
+    group = GroupView.of(cluster, members_of([["t"], ["t"], ["u", "v"], ["u", "v"]], ["a", "b", None, None]))
+    plan = plan_of(group, cluster, RangeAssignor().assign(group, cluster))
+    assert plan["consumer3"] == "u-0 u-1 v-0 v-1"
+    assert plan["consumer4"] == "u-2 u-3 v-2 v-3"

@@ -67,3 +67,8 @@ def test_plug_ins_are_loaded_by_configured_name_only(tmp_path: Path, monkeypatch
     assert policy("mine", loaded).chain("range")[0].name == "placement by mine"
     with pytest.raises(UnknownNameError, match=r"'theirs'.*broken, mine"):
         load_plugins(["theirs"])
+
+
+def test_policies_are_equal_whatever_clock_measures_them() -> None:
+    assert Policy("kafka", clock=lambda: 1.0) == Policy("kafka")
+    assert Policy("kafka") != Policy("load-aware")

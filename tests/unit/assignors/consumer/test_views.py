@@ -5,10 +5,10 @@ import pytest
 from bellwether_kafka.assignors.consumer.views import decode_group, group_view, recall, topics_wanted
 from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NO_RACK, ClusterView, GroupView
+from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NO_RACK, ClusterView, GroupView, MemberView
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of
+from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of, racked
 from tests.unit.assignors.consumer.wire import java, kafka_go, raw_group, sticky_v1, subscription
 
 CLUSTER = cluster_of({"t": 4, "u": 2}, 1, "ab")
@@ -97,7 +97,9 @@ def test_a_degraded_member_says_why_and_has_its_last_subscription() -> None:
 
 
 def test_memory_comes_back_from_a_described_group() -> None:
-    given = ConsumerProtocolAssignment(1, (TopicPartition("t", 1), TopicPartition("t", 9), TopicPartition("gone", 0)))
+    given = ConsumerProtocolAssignment(
+        1, (TopicPartition("t", 1), TopicPartition("t", 9), TopicPartition("u", 2), TopicPartition("gone", 0))
+    )
     described = [
         DescribedMember("a-1", "a", java(["t"]), given.encode()),
         DescribedMember("b", None, b"?", b""),
@@ -115,3 +117,9 @@ def test_memory_comes_back_from_a_described_group() -> None:
 def test_the_key_of_a_member_is_its_instance_id_if_it_has_one() -> None:
     assert RawMember("m", "i", b"").key == "i"
     assert RawMember("m", None, b"").key == "m"
+
+
+def test_members_can_be_sliced() -> None:
+    group, _ = racked()
+    assert group.members[1:3] == (group.members[1], group.members[2])
+    assert isinstance(group.members[1], MemberView)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bellwether_kafka.assignors.consumer import whatif
 from bellwether_kafka.assignors.consumer.cost import score
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.whatif import changed, rounds
@@ -10,6 +11,7 @@ from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.assignors.consumer.scenes import cluster_of
 
 CLUSTER = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"]] * 4, "users": [["az1"], ["az2"]]})
 POLICY = Policy("kafka")
@@ -74,3 +76,31 @@ def test_nothing_changed_is_one_round_without_moves() -> None:
 def test_what_cannot_be_is_a_sentence(change: Change, sentence: str) -> None:
     with pytest.raises(WhatIfError, match=sentence):
         changed(group("az1", "az2"), CLUSTER, change)
+
+
+def unreadable(*readable: str) -> RawGroup:
+    """Members that can be read, after one that cannot and our own."""
+    blobs = [(name, ConsumerProtocolSubscription(version=1, topics=("t",)).encode()) for name in readable]
+    members = [("odd", b"\0"), ("us", blobs[0][1] if blobs else b""), *blobs]
+    return RawGroup("g", 1, "cooperative-sticky", tuple(RawMember(n, None, b) for n, b in members), frozenset({"us"}))
+
+
+def test_a_member_that_cannot_be_read_is_neither_a_model_nor_in_a_rack() -> None:
+    cluster = cluster_of({"t": 6})
+    raw, _ = changed(unreadable("m"), cluster, Change(new_members=("az1",)))
+    assert [member.member_id for member in raw.members] == ["odd", "us", "m", "new-1"]
+    raw, _ = changed(raw, cluster, Change(without_racks=("az1",)))
+    assert [member.member_id for member in raw.members] == ["odd", "us", "m"]
+    last = rounds(raw, cluster, Memory.empty(), Policy("kafka"), 0)[-1]
+    assert {last.plan.group.members[m].member_id for m in last.plan.owner} == {"m"}
+
+
+def test_without_anybody_to_read_no_member_can_be_made() -> None:
+    with pytest.raises(WhatIfError, match="No member's subscription can be read"):
+        changed(unreadable(), cluster_of({"t": 6}), Change(new_members=("az1",)))
+
+
+def test_rounds_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatif, "ROUNDS_MAX", 1)
+    raw = unreadable("m", "n")
+    assert len(rounds(raw, cluster_of({"t": 6}), Memory.empty(), Policy("kafka"), 0)) == 1

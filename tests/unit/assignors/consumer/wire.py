@@ -1,4 +1,5 @@
-"""JoinGroup metadata as the clients of the reference (§1.4, §2) write it, and members that live through rounds."""
+"""JoinGroup metadata as clients write it (docs/reference/client-quirks.md#what-each-client-writes), and members that
+live through rounds."""
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence

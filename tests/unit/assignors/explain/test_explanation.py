@@ -17,10 +17,13 @@ from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
 from bellwether_kafka.assignors.streams.alternatives import lag_of
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.streams.world import NOW_MS, SHOP_COUNTS, Thread, always, group, led, placed
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 
+TWO = (Thread("a", 1), Thread("b", 2))
 RACKS = ("az1", "az2", "az3")
 
 
@@ -41,6 +44,10 @@ def test_a_partition_that_nobody_had() -> None:
     assert (found.item, found.before, found.after, found.stage) == ("orders-0", None, "a", "placement by range")
     assert found.sentence == "orders-0 had no owner and goes to a (placement by range)."
     assert [(a.owner, a.chosen) for a in found.alternatives] == [("a", True), ("b", False)]
+    assert [(a.held, a.allowed, a.cross_rack, a.spread) for a in found.alternatives] == [
+        (3, True, 0, 0),
+        (3, True, 0, 2),
+    ]
 
 
 def test_a_swap_for_locality_names_its_stage_and_what_staying_would_cost() -> None:
@@ -125,3 +132,18 @@ def test_tasks_of_an_application() -> None:
                 and lag > grown.plan.configs.acceptable_recovery_lag
             ):
                 assert f"restore {lag} records" in one.verdict
+
+
+def test_alternatives_say_what_racks_would_gain_and_lose() -> None:
+    threads = (Thread("a", 1, rack="a"), Thread("b", 2, rack="b"), Thread("c", 3))
+    cluster = cluster_of(SHOP_COUNTS, racks=("a", "b"))
+    decision = led(group(*threads), cluster=cluster, assignors=always(placed([0, 0, 1, 1, 0, 1, 2, 2])))
+    told = [a.verdict for task in range(8) for a in explain(decision, task).alternatives]
+    assert any("1 more partitions would be read from another rack" in verdict for verdict in told)
+    assert any("1 fewer partitions would be read from another rack" in verdict for verdict in told)
+
+
+def test_alternatives_say_that_a_lag_is_not_known() -> None:
+    decision = led(group(*TWO), ends=EndOffsets.failed("no answer"))
+    verdicts = [a.verdict for a in explain(decision, 4).alternatives if not a.chosen]
+    assert verdicts == ["It has a lag that is not known."]

@@ -7,7 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
+from bellwether_kafka.assignors.shared import flow
+from bellwether_kafka.assignors.shared.flow import FlowProblem, _stable_order, optimise
 from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.model import NOBODY
 
@@ -71,6 +72,82 @@ def test_no_placement_is_cheaper(limited: bool) -> None:
         placement = optimise(given)
         assert given.fits(placement)
         assert given.total(placement) == cheapest(given)
+
+
+def cheapest_task_by_task(of: FlowProblem) -> int:
+    """The same by a network without classes or racks: task -> (group, process) -> process."""
+    tasks, size = len(of.holder), len(of.rack)
+    slots = tasks + of.groups * size
+    network = Network(slots + size)
+    network.excess[:tasks] = [1] * tasks
+    network.excess[slots:] = (-np.bincount(of.holder, minlength=size)).tolist()
+    for t in range(tasks):
+        group = int(of.group[t]) if of.limit is not None else 0
+        cost = [int(of.cost[of.kind[t], of.rack[p]]) + of.leaving * (p != of.holder[t]) for p in range(size)]
+        network.add([t] * size, [tasks + group * size + p for p in range(size)], [1] * size, cost)
+    for group in range(of.groups):
+        limit = of.limit[group].tolist() if of.limit is not None else [tasks] * size
+        network.add([tasks + group * size + p for p in range(size)], range(slots, slots + size), limit, [0] * size)
+    assert network.solve()
+    return sum(
+        int(of.cost[of.kind[t], of.rack[p]]) + of.leaving * (p != int(of.holder[t]))
+        for t in range(tasks)
+        for p, used in enumerate(network.flow(range(2 * t * size, 2 * (t + 1) * size, 2)))
+        if used
+    )
+
+
+def random_large(random: Random, *, limited: bool) -> FlowProblem:
+    """Groups that fill some processes to their limits, so that what a rack can take does not always fit there."""
+    tasks, processes, racks, groups = (
+        random.randint(8, 40),
+        random.randint(2, 9),
+        random.randint(2, 3),
+        random.randint(2, 4),
+    )
+    holder = [random.randrange(processes) for _ in range(tasks)]
+    group = sorted(random.randrange(groups) for _ in range(tasks))
+    held = Counter(zip(group, holder, strict=True))
+    limit = [[held[g, p] + random.choice([0, 0, 0, 1]) for p in range(processes)] for g in range(groups)]
+    return problem(
+        [[random.choice([0, 1, 4]) for _ in range(racks)] for _ in range(tasks)],
+        [random.randrange(racks) for _ in range(processes)],
+        holder,
+        leaving=random.choice([0, 1, 3]),
+        group=group,
+        limit=limit if limited else None,
+        owner=random.choice([None, [random.randrange(NOBODY, processes) for _ in range(tasks)]]),
+    )
+
+
+@pytest.mark.parametrize("limited", [False, True], ids=["quotas only", "limits per group"])
+@pytest.mark.parametrize("seed", range(12))
+def test_classes_of_tasks_cost_no_more_than_tasks_one_by_one(seed: int, limited: bool) -> None:
+    random = Random(seed)
+    for _ in range(5):
+        given = random_large(random, limited=limited)
+        placement = optimise(given)
+        assert given.fits(placement)
+        assert given.total(placement) == cheapest_task_by_task(given)
+
+
+@pytest.mark.parametrize("bits", [1, 16, 17, 31, 32, 33, 48, 49])
+def test_codes_of_any_size_are_sorted_and_equals_stay_in_order(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    codes = rng.integers(0, 1 << bits, 50).repeat(2)
+    rng.shuffle(codes)
+    codes[:2] = (1 << bits) - 1
+    assert _stable_order(codes, 1 << bits).tolist() == np.argsort(codes, kind="stable").tolist()
+
+
+def test_what_fits() -> None:
+    given = problem([[0]] * 4, [0, 0], [0, 0, 1, 1], group=[0, 0, 1, 1], limit=[[2, 1], [0, 2]])
+    assert given.fits(np.array([0, 0, 1, 1], dtype=np.int32))
+    assert not given.fits(np.array([0, NOBODY, 1, 1], dtype=np.int32))
+    assert not given.fits(np.array([0, 0, 0, 1], dtype=np.int32))  # other quotas
+    assert not given.fits(np.array([0, 1, 0, 1], dtype=np.int32))  # group 1 has no room on process 0
+    free = problem([[0]] * 4, [0, 0], [0, 0, 1, 1])
+    assert free.fits(np.array([0, 1, 0, 1], dtype=np.int32))
 
 
 def test_tasks_go_home_one_for_one() -> None:
@@ -172,3 +249,9 @@ def test_network_finishes_a_flow_that_is_nearly_right() -> None:
     assert network.excess == [0, 0, 0]
     assert network.flow(arcs) == [2, 1, 1]
     assert network.solve()
+
+
+def test_large_codes_are_sorted_in_steps() -> None:
+    codes = np.random.default_rng(5).integers(0, 1 << 40, 2_000)
+    codes[::3] = codes[0]
+    assert flow._stable_order(codes, 1 << 40).tolist() == np.argsort(codes, kind="stable").tolist()

@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import NO_RACK
 from bellwether_kafka.assignors.streams.application.model import (
     LATEST_OFFSET,
@@ -80,9 +81,6 @@ class Application:
     def view(self) -> StreamsView:
         """Instances in Java's order of process ids."""
         self.instances.sort(key=lambda instance: instance.id)
-        report_first, report_task = csr([sorted(i.lags) for i in self.instances])
-        active_first, active = csr([sorted(i.active) for i in self.instances])
-        standby_first, standby = csr([sorted(i.standby) for i in self.instances])
         lags = [i.lags[t] for i in self.instances for t in sorted(i.lags)]
         return StreamsView(
             group_id="app",
@@ -94,13 +92,10 @@ class Application:
             ),
             capacity=np.array([i.capacity for i in self.instances], dtype=np.int32),
             rack=np.array([RACKS.index(i.rack) if i.rack else NO_RACK for i in self.instances], dtype=np.int32),
-            report_first=report_first,
-            report_task=report_task,
+            report=Ragged.of_rows([sorted(i.lags) for i in self.instances]),
             report_lag=np.array(lags, dtype=np.int64),
-            previous_active_first=active_first,
-            previous_active=active,
-            previous_standby_first=standby_first,
-            previous_standby=standby,
+            previous_active=Ragged.of_rows([sorted(i.active) for i in self.instances]),
+            previous_standby=Ragged.of_rows([sorted(i.standby) for i in self.instances]),
         )
 
     def settle(self, plan: StreamsPlan, *, caught_up: bool = True) -> None:
@@ -114,12 +109,6 @@ class Application:
             instance.lags = {t: LATEST_OFFSET for t in instance.active if stateful[t]}
             for task in instance.standby:
                 instance.lags[task] = 0 if caught_up else max(0, had.get(task, int(ends[task])))
-
-
-def csr(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    first = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=first[1:])
-    return first, np.array([item for row in rows for item in row], dtype=np.int32)
 
 
 def actives(plan: StreamsPlan, processes: int) -> list[list[int]]:

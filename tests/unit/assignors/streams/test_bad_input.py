@@ -41,6 +41,7 @@ from tests.unit.assignors.streams.world import (
 
 A, B = Thread("a", 1), Thread("b", 2)
 GOOD = A.info.encode()
+TWO = (Thread("a", 1), Thread("b", 2))
 CHANGELOG = "shop-totals-changelog"
 REPARTITION = "shop-by-user-repartition"
 
@@ -145,7 +146,7 @@ def test_hostile_sums_do_not_count() -> None:
     sums = {(1, 0): 2**63 - 1, (1, 1): -(2**63), (1, 2): -5, (99, 0): 1, (1, 99): 1, (0, 0): 7}
     decision = led(group(replace(A, sums=sums), B))
     view = decision.plan.view
-    mine = view.report_lag[view.report_first[0] : view.report_first[1]].tolist()
+    mine = view.report_lag[view.report.span(0)].tolist()
     assert mine == [1000, 1000, 1000]
 
 
@@ -408,3 +409,9 @@ def test_a_topic_of_two_patterns_is_refused() -> None:
 
 def test_an_empty_cluster_is_a_reason_not_a_crash() -> None:
     assert refused(group(A), cluster=ClusterView.of({})).cause is RefusalCause.TOPICS
+
+
+def test_members_that_cannot_be_read_are_not_recalled() -> None:
+    odd = DescribedMember("odd", None, b"\0", b"")
+    good = DescribedMember("a", None, TWO[0].raw.metadata, b"")
+    assert list(recall_streams(3, "stream", cluster_of(SHOP_COUNTS), [odd, good]).threads) == ["a"]

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology
+from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.streams import decide as deciding
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology, ThreadPlan
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
@@ -27,6 +29,7 @@ from tests.unit.assignors.streams.world import (
     group,
     led,
     placed,
+    refused,
     round_robin,
     sent,
     tasks_text,
@@ -67,7 +70,7 @@ def test_a_group_of_nobody_but_us_is_decided() -> None:
 
 
 def test_golden_bytes_of_a_standby_and_a_host_map() -> None:
-    """One process of two threads and one of one: the layout of the reference §1.4, byte by byte."""
+    """One process of two threads and one of one: docs/reference/wire-formats.md#assignmentinfo byte by byte."""
     tiny = Topology("app", (Subtopology(0, ("t",), changelogs=("app-s-changelog",)),), "file")
     members = (
         Thread("a", 1, ("t",), endpoint="h:9"),
@@ -344,11 +347,10 @@ def test_lags_and_previous_tasks() -> None:
     a = replace(a, sums={(1, 0): -2, (1, 1): 400, (1, 2): 1500, (1, 3): -3, (7, 0): 5})
     decision = led(group(a, b, generation=2), memory=first.plan.memory)
     view = decision.plan.view
-    mine = slice(int(view.report_first[0]), int(view.report_first[1]))
-    lags = {str(view.tasks.task_id(t)): n for t, n in zip(view.report_task[mine], view.report_lag[mine], strict=True)}
+    mine = view.report_lag[view.report.span(0)]
+    lags = {str(view.tasks.task_id(t)): n for t, n in zip(view.report[0], mine, strict=True)}
     assert lags == {"1_0": -2, "1_1": 600, "1_2": 1000, "1_3": -3}
-    active = view.previous_active[view.previous_active_first[0] : view.previous_active_first[1]]
-    standby = view.previous_standby[view.previous_standby_first[0] : view.previous_standby_first[1]]
+    active, standby = view.previous_active[0], view.previous_standby[0]
     assert [str(view.tasks.task_id(t)) for t in active] == ["0_0", "0_2", "1_0", "1_2"]
     assert [str(view.tasks.task_id(t)) for t in standby] == ["1_1", "1_3"]
     assert [str(view.tasks.task_id(t)) for t in view.tasks_of_thread(0)] == ["1_0", "1_1", "1_2", "1_3"]
@@ -427,3 +429,26 @@ def test_a_zombie_with_an_older_claim_waits_for_the_present_owner() -> None:
     assert TaskId(1, 0) not in sent(decision, "a")[1].active_tasks
     assert sent(decision, "a")[1].next_rebalance_ms == 0
     assert decision.plan.before[4] == 1
+
+
+def test_where_not_even_the_fallback_has_a_plan_the_group_is_left() -> None:
+    nowhere = placed([NOBODY] * 8)
+    step = refused(group(*TWO), assignors=Assignors(lambda *_: nowhere, lambda *_: nowhere, by_turns))
+    assert step.reason.startswith("no valid plan: task 0_0 runs nowhere; ")
+
+
+def test_threads_of_another_process_are_found() -> None:
+    def swapped(view: object, plan: StreamsPlan) -> ThreadPlan:
+        return ThreadPlan((1 - plan.active).astype(np.int32), plan.standby_process)
+
+    step = refused(group(*TWO), assignors=Assignors(round_robin, round_robin, swapped))
+    assert step.reason.startswith("no valid plan on threads: task 0_0 is on a wrong thread; ")
+
+
+@pytest.mark.parametrize(
+    ("check", "reason"),
+    [("validate_bytes", "the plan cannot be sent: odd"), ("validate_own", "odd")],
+)
+def test_bytes_that_do_not_hold_are_not_sent(monkeypatch: pytest.MonkeyPatch, check: str, reason: str) -> None:
+    monkeypatch.setattr(deciding, check, lambda *_: ("odd",))
+    assert refused(group(*TWO)).reason == reason

@@ -1,6 +1,7 @@
 """What a change causes in an application: rounds until it is at rest, moves, what is restored; and what cannot be."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,13 +9,16 @@ import pytest
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import NOBODY
+from bellwether_kafka.assignors.streams import whatif
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import assignment_info
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.whatif import HeldTasks, StreamsRound, rounds_of_tasks
 from tests.unit.assignors.streams.world import SHOP, Thread, ends_of, group, led
 
+TWO = (Thread("a", 1), Thread("b", 2))
 COUNTS = {"orders": 12, "shop-by-user-repartition": 12, "shop-totals-changelog": 12}
 END = 50_000  # records in each changelog partition: far more than Kafka lets a copy lag behind
 
@@ -122,3 +126,34 @@ def test_another_policy_moves_what_it_would_place_elsewhere() -> None:
 def test_what_cannot_be_is_one_sentence(change: Change, said: str) -> None:
     with pytest.raises(WhatIfError, match=said):
         rounds_of_tasks(*application("az1", "az2"), change, "kafka")
+
+
+def test_what_would_come_cannot_be_told_without_lags_or_threads() -> None:
+    unknown = led(group(*TWO), ends=EndOffsets.failed("no answer"))
+    with pytest.raises(WhatIfError, match="The ends of changelogs cannot be read"):
+        rounds_of_tasks(unknown, {}, Change(), "kafka")
+    future = [thread.with_user_data((12).to_bytes(4) + (12).to_bytes(4)) for thread in TWO]
+    with pytest.raises(WhatIfError, match="No thread can be read"):
+        rounds_of_tasks(led(group(*future)), {}, Change(new_members=("az1",)), "kafka")
+
+
+def test_members_that_cannot_be_read_are_left_out_of_what_would_come() -> None:
+    odd = Thread("odd", 3).with_user_data(b"\0\0")
+    decision = led(group(*TWO, odd), ends=EndOffsets({"shop-totals-changelog": np.zeros(4, dtype=np.int64)}))
+    made = rounds_of_tasks(decision, {}, Change(), "kafka")
+    assert made[-1].decision.plan.view.size == 2
+    assert [r.restored for r in made] == [0] * len(made), "changelogs are empty"
+
+
+def test_what_would_come_may_be_that_nobody_leads() -> None:
+    present, held = application("az1", "az2")
+    broken = replace(present, plan=replace(present.plan, topology=replace(SHOP, undecided=("some-changelog",))))
+    with pytest.raises(WhatIfError, match="It could not be led then: the topology does not say"):
+        rounds_of_tasks(broken, held, Change(), "kafka")
+
+
+def test_rounds_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatif, "ROUNDS_MAX", 1)
+    present, held = application("az1", "az2")
+    (made,) = rounds_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
+    assert made.decision.followup or made.probing

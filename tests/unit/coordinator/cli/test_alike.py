@@ -1,9 +1,6 @@
 """What holds of every command: an exit code that is documented, --output, a completion, a help text, a page."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from bellwether_kafka.coordinator.cli.main import app
 from bellwether_kafka.coordinator.cli.output import EPILOG, EXIT_CODES, Exit, Output
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.paths import DOCS
+from tests.unit.coordinator.cli.in_process import bellwether
 
 RUNNER = CliRunner()
 NOT_PRINTING = {"run"}  # a service: what it writes are logs, as JSON with log_format
@@ -36,7 +34,7 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[
         if getattr(one, "commands", None):
             yield from commands(one, (*path, name))
         else:
-            yield " ".join((*path, name)), one
+            yield " ".join((*path, name)), one.loaded
 
 
 ALL = dict(commands())
@@ -107,15 +105,8 @@ def test_a_topology_as_json_is_a_topology_file_too(tmp_path: Path) -> None:
 
 def completed(*words: str) -> list[str]:
     """What bash would offer after these words; the last one is being typed."""
-    environ = {
-        **os.environ,
-        "_BELLWETHER_COMPLETE": "complete_bash",
-        "COMP_WORDS": " ".join(("bellwether", *words)),
-        "COMP_CWORD": str(len(words)),
-    }
-    ended = subprocess.run(
-        [sys.executable, "-m", "bellwether_kafka"], env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
+    typed = {"COMP_WORDS": " ".join(("bellwether", *words)), "COMP_CWORD": str(len(words))}
+    ended = bellwether(_BELLWETHER_COMPLETE="complete_bash", **typed)
     assert "Traceback" not in ended.stderr, ended.stderr
     return ended.stdout.split()
 
@@ -136,9 +127,6 @@ def test_the_shell_completes_commands_options_and_values(words: tuple[str, ...],
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_is_told_how_to_complete(shell: str) -> None:
-    environ = {**os.environ, "_BELLWETHER_COMPLETE": f"source_{shell}"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "bellwether_kafka"], env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
+    ended = bellwether(_BELLWETHER_COMPLETE=f"source_{shell}")
     assert ended.returncode == 0, ended.stderr
     assert "_BELLWETHER_COMPLETE" in ended.stdout

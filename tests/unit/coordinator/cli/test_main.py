@@ -15,22 +15,31 @@ import pytest
 
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.coordinator.cli.in_process import bellwether
 
 COMMAND = [sys.executable, "-m", "bellwether_kafka"]
+# The same, with the transport that embedded brokers need.
+EMBEDDED_MAIN = """
+from functools import partial
+from bellwether_kafka.coordinator.cli import main
+from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
+from bellwether_kafka.coordinator.runtime import process
+process.Service = partial(process.Service, new_transport=EmbeddedTransport)
+main()
+"""
+ON_EMBEDDED_BROKERS = [sys.executable, "-c", EMBEDDED_MAIN]
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
 KIND = "ConsumerProtocolSubscription"
 
 
-def bellwether(*arguments: str, text: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+def started(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The command as a process of its own: a service sets up logs and signals for the whole process."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("BELLWETHER_")} | environ
-    return subprocess.run(
-        [*COMMAND, *arguments], input=text, capture_output=True, text=True, timeout=60, env=env, check=False
-    )
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, env=env, check=False)
 
 
-def complaint(*arguments: str, text: str = "", **environ: str) -> str:
+def complaint(ended: subprocess.CompletedProcess[str]) -> str:
     """Standard error of a user's mistake: exit code 2 and no traceback."""
-    ended = bellwether(*arguments, text=text, **environ)
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
     return ended.stderr.strip()
@@ -43,8 +52,9 @@ def test_help_lists_commands_and_exit_codes() -> None:
         assert word in ended.stdout
 
 
+@pytest.mark.slow
 def test_version() -> None:
-    ended = bellwether("version")
+    ended = started("version")
     assert ended.returncode == 0
     assert re.fullmatch(r"bellwether \S.*\n", ended.stdout)
 
@@ -70,29 +80,44 @@ def test_decode_reads_standard_input() -> None:
         (("run",), "bootstrap.servers is not set"),
         (("run", "--bootstrap", "b:1"), "groups is empty"),
         (("run", "--config", "/nowhere.toml"), "check --config"),
-        (("run", "--bootstrap", "x:y", "--group", "g"), "bootstrap.servers"),
-        (("run", "--bootstrap", "127.0.0.1:1", "--group", "g"), "bootstrap.servers (127.0.0.1:1)"),
     ],
 )
 def test_a_mistake_is_one_sentence(arguments: tuple[str, ...], said: str) -> None:
-    error = complaint(*arguments, BELLWETHER_HTTP_ADDRESS="")
+    error = complaint(bellwether(*arguments))
     assert said in error
     assert len(error.splitlines()) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "bootstrap.servers is not set"),
+        (("--bootstrap", "x:y", "--group", "g"), "bootstrap.servers"),
+        (("--bootstrap", "127.0.0.1:1", "--group", "g"), "bootstrap.servers (127.0.0.1:1)"),
+    ],
+)
+def test_a_service_that_cannot_start_says_why_in_one_sentence(arguments: tuple[str, ...], said: str) -> None:
+    error = complaint(started("run", *arguments, BELLWETHER_HTTP_ADDRESS=""))
+    assert said in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.slow
 def test_an_unknown_policy_is_named(tmp_path: Path) -> None:
     file = tmp_path / "b.toml"
     file.write_text(
         'http_address = ""\n[kafka]\n"bootstrap.servers" = "127.0.0.1:1"\n[[groups]]\nname = "g"\npolicy = "x"\n'
     )
-    assert "The setting policy cannot be used: unknown plug-in 'x'" in complaint("run", "--config", str(file))
+    assert "The setting policy cannot be used: unknown plug-in 'x'" in complaint(started("run", "--config", str(file)))
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        error = complaint("run", "--bootstrap", "127.0.0.1:1", "--group", "g", BELLWETHER_HTTP_ADDRESS=address)
-    assert "change http_address" in error
+        ended = started("run", "--bootstrap", "127.0.0.1:1", "--group", "g", BELLWETHER_HTTP_ADDRESS=address)
+    assert "change http_address" in complaint(ended)
 
 
 @pytest.fixture
@@ -104,11 +129,10 @@ def running() -> Iterator[tuple[subprocess.Popen[str], str]]:
         env = {
             **os.environ,
             "BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": brokers.bootstrap,
-            "BELLWETHER_KAFKA_BELLWETHER_EMBEDDED_BROKERS": "true",
             "BELLWETHER_GROUPS": '[{"name": "orders", "mode": "lead"}, {"name": "seen"}]',
             "BELLWETHER_HTTP_ADDRESS": address,
         }
-        process = subprocess.Popen([*COMMAND, "run"], env=env, text=True, stderr=subprocess.PIPE)
+        process = subprocess.Popen([*ON_EMBEDDED_BROKERS, "run"], env=env, text=True, stderr=subprocess.PIPE)
         try:
             yield process, address
         finally:

@@ -1,6 +1,6 @@
 """The line of `top` about a group, from what brokers show and what pages of sidecars say."""
 
-from bellwether_kafka.coordinator.cli.top_table import BROKER, MEMBER, NOBODY, US, Told, ordered, row_of
+from bellwether_kafka.coordinator.cli.top import BROKER, MEMBER, NOBODY, US, SidecarReports, ordered, row_of
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 
 STATUS = {"group": "orders", "mode": "lead", "state": "stable", "leading": True, "generation": 7, "members": 2}
@@ -17,22 +17,24 @@ def seen(*instances: str | None, kind: str = "classic", group: str = "orders", l
 
 
 def test_a_sidecar_tells_generation_and_the_newest_cause() -> None:
-    row = row_of(seen("bellwether", None, None, lag=5), Told.of([STATUS], LINES), ["bellwether"])
+    row = row_of(seen("bellwether", None, None, lag=5), SidecarReports.of([STATUS], LINES), ["bellwether"])
     assert (row.leader, row.generation, row.members, row.lag) == (US, 7, 2, 5)
     assert (row.cause, row.moved, row.cause_at_ms) == ("m2 joined", 3, 2_000)
 
 
 def test_without_a_page_a_sidecar_is_known_by_its_instance_id() -> None:
-    assert row_of(seen("bellwether", None), Told(), ["bellwether"]).leader == US
-    assert row_of(seen("payments-1", None), Told(), ["bellwether"]).leader == MEMBER
-    assert row_of(seen(None), Told(), [None]).leader == MEMBER
-    assert row_of(seen(), Told(), ["bellwether"]).leader == NOBODY
+    assert row_of(seen("bellwether", None), SidecarReports(), ["bellwether"]).leader == US
+    assert row_of(seen("payments-1", None), SidecarReports(), ["bellwether"]).leader == MEMBER
+    assert row_of(seen(None), SidecarReports(), [None]).leader == MEMBER
+    assert row_of(seen(), SidecarReports(), ["bellwether"]).leader == NOBODY
 
 
 def test_a_broker_leads_its_own_groups() -> None:
-    assert row_of(seen(None, kind="consumer"), Told(), []).leader == BROKER
+    assert row_of(seen(None, kind="consumer"), SidecarReports(), []).leader == BROKER
 
 
 def test_who_is_furthest_behind_comes_first() -> None:
-    rows = [row_of(seen(None, group=name, lag=lag), Told(), []) for name, lag in (("a", None), ("b", 3), ("c", 9))]
+    rows = [
+        row_of(seen(None, group=name, lag=lag), SidecarReports(), []) for name, lag in (("a", None), ("b", 3), ("c", 9))
+    ]
     assert [row.group for row in ordered(rows)] == ["c", "b", "a"]

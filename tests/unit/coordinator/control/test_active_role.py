@@ -2,7 +2,7 @@
 
 import random
 
-from bellwether_kafka.coordinator.control.active_role import BEATS_MISSED, BEATS_TO_FORGET, Succession
+from bellwether_kafka.coordinator.control.active_role import BEATS_MISSED, BEATS_TO_FORGET, ActiveRole
 from bellwether_kafka.coordinator.control.records import Beat
 
 GROUP = "orders"
@@ -16,15 +16,15 @@ def waiting(name: str) -> Beat:
     return Beat(name, stands_by=(GROUP,))
 
 
-def started(name: str, *before: Beat) -> Succession:
-    view = Succession(name)
+def started(name: str, *before: Beat) -> ActiveRole:
+    view = ActiveRole(name)
     for beat in before:
         view.heard(beat)
     view.started()
     return view
 
 
-def hear(view: Succession, *beats: Beat) -> None:
+def hear(view: ActiveRole, *beats: Beat) -> None:
     for beat in beats:
         view.heard(beat)
 
@@ -32,9 +32,9 @@ def hear(view: Succession, *beats: Beat) -> None:
 def test_the_first_sidecar_waits_for_those_that_start_with_it() -> None:
     view = started("b")
     hear(view, waiting("b"))
-    assert view.our_turn(GROUP) == ""
+    assert view.reason_to_take_over(GROUP) == ""
     hear(view, waiting("b"))
-    assert view.our_turn(GROUP) == "no sidecar leads it"
+    assert view.reason_to_take_over(GROUP) == "no sidecar leads it"
 
 
 def test_of_two_that_start_together_the_first_by_id_leads() -> None:
@@ -42,17 +42,17 @@ def test_of_two_that_start_together_the_first_by_id_leads() -> None:
     for _ in range(2):
         for view in (first, second):
             hear(view, waiting("a"), waiting("b"))
-    assert first.our_turn(GROUP)
-    assert second.our_turn(GROUP) == ""
+    assert first.reason_to_take_over(GROUP)
+    assert second.reason_to_take_over(GROUP) == ""
     claim = Beat("a", claims=(GROUP,))
     hear(second, claim, waiting("b"))
-    assert second.our_turn(GROUP) == ""
+    assert second.reason_to_take_over(GROUP) == ""
 
 
 def test_a_claim_that_comes_to_nothing_passes_on() -> None:
     view = started("b")
     hear(view, waiting("a"), waiting("b"), waiting("b"), waiting("b"))
-    assert view.our_turn(GROUP) == "no sidecar leads it"
+    assert view.reason_to_take_over(GROUP) == "no sidecar leads it"
 
 
 def test_silence_is_counted_in_our_own_beats() -> None:
@@ -60,15 +60,15 @@ def test_silence_is_counted_in_our_own_beats() -> None:
     hear(view, active("a"))
     for _ in range(BEATS_MISSED - 1):
         hear(view, waiting("b"))
-        assert view.our_turn(GROUP) == ""
+        assert view.reason_to_take_over(GROUP) == ""
     hear(view, waiting("b"))
-    assert view.our_turn(GROUP) == "the beat of a has stopped"
+    assert view.reason_to_take_over(GROUP) == "the beat of a has stopped"
 
 
 def test_a_topic_that_nobody_reaches_raises_no_alarm() -> None:
     view = started("b")
     hear(view, active("a"), waiting("b"))
-    assert view.our_turn(GROUP) == "", "no beat comes back, so no time passes"
+    assert view.reason_to_take_over(GROUP) == "", "no beat comes back, so no time passes"
 
 
 def test_the_second_standby_waits_one_beat_longer() -> None:
@@ -79,7 +79,7 @@ def test_the_second_standby_waits_one_beat_longer() -> None:
     for step in range(2, 6):
         for view in (first, second):
             hear(view, waiting("b"), waiting("c"))
-            if view.our_turn(GROUP):
+            if view.reason_to_take_over(GROUP):
                 turns.setdefault(view.own_id, step)
     assert turns == {"b": BEATS_MISSED, "c": BEATS_MISSED + 1}
 
@@ -89,15 +89,15 @@ def test_a_dead_standby_does_not_hold_up_the_others() -> None:
     for _ in range(BEATS_MISSED):
         hear(view, waiting("c"))
     assert view.successors(GROUP) == []
-    assert view.our_turn(GROUP)
+    assert view.reason_to_take_over(GROUP)
 
 
 def test_a_hand_over_is_taken_at_once_and_by_one() -> None:
     first, second = started("b"), started("c")
     for view in (first, second):
         hear(view, active("a"), waiting("b"), waiting("c"), Beat("a", leads=(GROUP,), hands_over=(GROUP,)))
-    assert first.our_turn(GROUP) == "a hands it over"
-    assert second.our_turn(GROUP) == ""
+    assert first.reason_to_take_over(GROUP) == "a hands it over"
+    assert second.reason_to_take_over(GROUP) == ""
 
 
 def test_what_was_handed_over_and_taken_is_not_taken_again() -> None:
@@ -106,9 +106,9 @@ def test_what_was_handed_over_and_taken_is_not_taken_again() -> None:
     view = started("c")
     handing = Beat("a", leads=(GROUP,), hands_over=(GROUP,))
     hear(view, active("a"), waiting("b"), waiting("c"), handing, Beat("b", claims=(GROUP,)), handing)
-    assert view.our_turn(GROUP) == ""
+    assert view.reason_to_take_over(GROUP) == ""
     hear(view, active("b"), handing, waiting("c"))
-    assert view.our_turn(GROUP) == ""
+    assert view.reason_to_take_over(GROUP) == ""
 
 
 def test_beats_between_the_regular_ones_are_no_time() -> None:
@@ -117,29 +117,29 @@ def test_beats_between_the_regular_ones_are_no_time() -> None:
     hear(view, active("a"))
     for _ in range(2 * BEATS_MISSED):
         hear(view, Beat("b", stands_by=(GROUP,), between=True))
-    assert view.our_turn(GROUP) == ""
+    assert view.reason_to_take_over(GROUP) == ""
 
 
 def test_an_old_beat_of_ours_was_another_process() -> None:
     view = started("a", active("a"))
     assert view.holder(GROUP) is None
     hear(view, waiting("a"), waiting("a"))
-    assert view.our_turn(GROUP)
+    assert view.reason_to_take_over(GROUP)
 
 
 def test_a_beat_left_over_from_long_ago_gets_time_to_prove_itself() -> None:
     view = started("b", active("a"))
     hear(view, waiting("b"), waiting("b"))
-    assert view.our_turn(GROUP) == ""
+    assert view.reason_to_take_over(GROUP) == ""
     hear(view, waiting("b"))
-    assert view.our_turn(GROUP)
+    assert view.reason_to_take_over(GROUP)
 
 
 def test_a_sidecar_that_stopped_in_good_order_is_forgotten_at_once() -> None:
     view = started("b", active("a"))
     view.gone("a")
     hear(view, waiting("b"), waiting("b"))
-    assert view.our_turn(GROUP) == "no sidecar leads it"
+    assert view.reason_to_take_over(GROUP) == "no sidecar leads it"
     view.gone("never heard of")
 
 
@@ -172,11 +172,11 @@ def test_with_any_loss_of_sidecars_exactly_one_ends_up_leading() -> None:
     """Random crashes and starts; then calm: one leader, and nobody else claims."""
     for seed in range(200):
         rng = random.Random(seed)
-        views: dict[str, Succession] = {}
+        views: dict[str, ActiveRole] = {}
         holds: set[str] = set()
         log: list[Beat] = []
 
-        def tick(views: dict[str, Succession] = views, holds: set[str] = holds, log: list[Beat] = log) -> None:
+        def tick(views: dict[str, ActiveRole] = views, holds: set[str] = holds, log: list[Beat] = log) -> None:
             for name in sorted(views):
                 beat = active(name) if name in holds else waiting(name)
                 log.append(beat)
@@ -185,7 +185,7 @@ def test_with_any_loss_of_sidecars_exactly_one_ends_up_leading() -> None:
             for name, view in views.items():
                 if name in holds and len(holds & views.keys()) > 1:
                     continue
-                if name not in holds and view.our_turn(GROUP):
+                if name not in holds and view.reason_to_take_over(GROUP):
                     holds.clear()  # the newest fences the others
                     holds.add(name)
 
@@ -200,4 +200,6 @@ def test_with_any_loss_of_sidecars_exactly_one_ends_up_leading() -> None:
         for _ in range(12):
             tick()
         assert len(holds & views.keys()) == 1, f"seed {seed}"
-        assert not any(view.our_turn(GROUP) for name, view in views.items() if name not in holds), f"seed {seed}"
+        assert not any(view.reason_to_take_over(GROUP) for name, view in views.items() if name not in holds), (
+            f"seed {seed}"
+        )

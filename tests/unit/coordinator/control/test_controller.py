@@ -1,4 +1,4 @@
-"""The control topic and the desk behind it, with real clients on the embedded brokers; and the commands that order."""
+"""The control topic and its controller, with real clients on the embedded brokers; and the commands that order."""
 
 import asyncio
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.control.controller import ControlDesk, ControlReport
+from bellwether_kafka.coordinator.control.controller import Controller, ControlReport
 from bellwether_kafka.coordinator.control.records import (
     Beat,
     ControlSettings,
@@ -32,7 +32,7 @@ from bellwether_kafka.coordinator.control.topic import (
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
 from bellwether_kafka.coordinator.membership.commands import Fatal
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import Event, OrdersStand, TurnChanged
+from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, Event, OrdersStand
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from tests.unit.coordinator.membership.playbook import Play
@@ -72,7 +72,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class Group:
-    """One group of a sidecar: a membership that is told what the desk posts."""
+    """One group of a sidecar: a membership that is told what the controller posts."""
 
     def __init__(self, *, standby: bool) -> None:
         self.membership = GroupMembership(MembershipConfig("orders", instance_id="bellwether", standby=standby))
@@ -96,33 +96,33 @@ class Group:
         return next((event for event in reversed(self.posted) if isinstance(event, OrdersStand)), None)
 
     def turn(self) -> str:
-        return next((e.reason for e in reversed(self.posted) if isinstance(e, TurnChanged) and e.ours), "")
+        return next((e.reason for e in reversed(self.posted) if isinstance(e, ActiveRoleChanged) and e.ours), "")
 
 
 class Sidecar:
-    """A desk with one group."""
+    """A controller with one group."""
 
     def __init__(self, brokers: EmbeddedCluster, topic: str, name: str, *, standby: bool = True) -> None:
         self.group = Group(standby=standby)
         settings = ControlSettings(topic, name, standby)
         self.reports: list[ControlReport] = []
-        self.desk = ControlDesk(
+        self.controller = Controller(
             ControlTopic(kafka(brokers), topic),
             settings,
             {"orders": self.group},
             on_control=(self.reports.append,),
             beat_s=BEAT_S,
         )
-        self._running = asyncio.create_task(self.desk.run())
+        self._running = asyncio.create_task(self.controller.run())
 
     async def die(self) -> None:
         """Without a word to the others."""
         self._running.cancel()
-        await self.desk._topic.close()
+        await self.controller._topic.close()
 
     async def close(self) -> None:
         self._running.cancel()
-        await self.desk.close()
+        await self.controller.close()
 
 
 def story(work: Coroutine[Any, Any, None]) -> None:
@@ -173,7 +173,7 @@ def test_of_two_sidecars_one_is_told_to_lead_and_when_it_dies_the_other(brokers:
         await until(lambda: bool(first.group.turn()))
         await asyncio.sleep(5 * BEAT_S)
         # With such quick beats both may claim at once; then the second has made way by now.
-        assert (first.group.membership.our_turn, second.group.membership.our_turn) == (True, False)
+        assert (first.group.membership.has_active_role, second.group.membership.has_active_role) == (True, False)
         assert second.reports[-1].living == 1
         await first.die()
         await until(lambda: second.group.turn() == "the beat of a has stopped")
@@ -189,7 +189,7 @@ def test_a_sidecar_that_stops_in_good_order_is_followed_at_once(brokers: Embedde
         first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
         await until(lambda: bool(first.group.turn()))
         await asyncio.sleep(5 * BEAT_S)
-        await first.desk.hand_all_over()
+        await first.controller.hand_all_over()
         await first.close()
         await until(lambda: second.group.turn() == "no sidecar leads it")
         await second.close()
@@ -203,9 +203,9 @@ def test_a_group_that_one_sidecar_has_given_up_is_taken_by_another(brokers: Embe
         await until(lambda: bool(first.group.turn()))
         await asyncio.sleep(5 * BEAT_S)
         first.group.fatal = Fatal("an error of ours ended it", 1)
-        await until(lambda: second.group.membership.our_turn)
+        await until(lambda: second.group.membership.has_active_role)
         await asyncio.sleep(5 * BEAT_S)
-        assert second.group.membership.our_turn, "the first, which lives on, does not want it back"
+        assert second.group.membership.has_active_role, "the first, which lives on, does not want it back"
         await first.close()
         await second.close()
 
@@ -219,16 +219,16 @@ def test_a_membership_that_is_broken_is_relieved_by_a_standby_if_there_is_one(
         first, second = Sidecar(brokers, topic, "a"), Sidecar(brokers, topic, "b")
         await until(lambda: bool(first.group.turn()))
         await asyncio.sleep(5 * BEAT_S)
-        assert not await first.desk.relieve("orders", "a bug"), "it does not lead"
+        assert not await first.controller.relieve("orders", "a bug"), "it does not lead"
         first.group.lead()
-        relieved = asyncio.create_task(first.desk.relieve("orders", "a bug"))
+        relieved = asyncio.create_task(first.controller.relieve("orders", "a bug"))
         await until(lambda: second.group.turn() == "a hands it over")
         second.group.lead()
-        second.desk.review()
+        second.controller.review()
         assert await relieved
         await second.die()
         await until(lambda: first.reports[-1].living == 0)
-        assert not await first.desk.relieve("orders", "a bug"), "nobody is left"
+        assert not await first.controller.relieve("orders", "a bug"), "nobody is left"
         await first.close()
 
     story(run())

@@ -9,8 +9,8 @@ from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.control.records import (
     Beat,
     Order,
-    OrderBook,
     OrderKind,
+    OrderState,
     PlacementKind,
     PlacementOrder,
     Record,
@@ -76,7 +76,7 @@ def test_a_newer_bellwethers_records_are_left_alone(value: bytes) -> None:
 
 
 def test_an_order_stands_until_it_expires_or_is_withdrawn() -> None:
-    book = OrderBook()
+    book = OrderState()
     book.apply(ORDER.key, ORDER)
     assert book.standing(OrderKind.LEAVE, ORDER.target, 4_999) == ORDER
     assert book.standing(OrderKind.LEAVE, ORDER.target, 5_000) is None
@@ -92,7 +92,7 @@ def test_a_sentence_says_who_and_why() -> None:
 
 
 def test_placement_orders_are_rules_of_their_group_until_they_expire() -> None:
-    book = OrderBook()
+    book = OrderState()
     for order in (PIN, EVACUATION, replace(PIN, target="other"), replace(PIN, where="rack:az2")):
         book.apply(order.key, order)
     assert [o.rule for o in book.placements("orders", 4_999)] == [

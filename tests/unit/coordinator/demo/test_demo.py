@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from bellwether_kafka.coordinator.demo import __main__ as demo
+from bellwether_kafka.coordinator.demo import stage
 
 pytestmark = pytest.mark.embedded
 
@@ -18,7 +19,7 @@ def children() -> set[str]:
     """Demo members of whatever parent, by command line."""
     listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     return {
-        line.split(None, 1)[0] for line in listed.splitlines() if f" {os.getpid()} " in line and "demo_member" in line
+        line.split(None, 1)[0] for line in listed.splitlines() if f" {os.getpid()} " in line and "demo.member" in line
     }
 
 
@@ -51,7 +52,7 @@ def test_the_demo_ends_well_by_itself() -> None:
 
 
 def test_a_demo_that_does_not_hold_is_one_sentence_and_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "SCENE_SECONDS", 1.0)
+    monkeypatch.setattr(stage, "SCENE_SECONDS", 1.0)
     out = io.StringIO()
     assert asyncio.run(demo.perform(Console(file=out, width=demo.WIDTH))) == 1
     assert "After 1 s" in out.getvalue()
@@ -63,7 +64,7 @@ def test_an_end_of_the_service_ends_the_demo(monkeypatch: pytest.MonkeyPatch) ->
     async def ends_at_once(self: object, *, handle_signals: bool = True) -> demo.Outcome:
         return demo.Outcome(2, ("The group is not ours.",))
 
-    monkeypatch.setattr(demo.Service, "run", ends_at_once)
+    monkeypatch.setattr(stage.Service, "run", ends_at_once)
     out = io.StringIO()
     assert asyncio.run(demo.perform(Console(file=out, width=demo.WIDTH))) == 1
     assert "Bellwether has ended: The group is not ours." in out.getvalue()

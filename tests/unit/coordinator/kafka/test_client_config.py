@@ -56,7 +56,7 @@ def test_what_concerns_only_the_other_client_is_passed_over() -> None:
 
 
 def test_our_own_properties_never_reach_librdkafka() -> None:
-    assert librdkafka_properties({**BROKER, "bellwether.embedded.brokers": "true"}) == BROKER
+    assert librdkafka_properties({**BROKER, "bellwether.api.version": "2.3"}) == BROKER
 
 
 @pytest.mark.parametrize(

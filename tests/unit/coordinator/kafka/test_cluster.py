@@ -123,15 +123,16 @@ def test_racks_of_a_broker_that_is_down_are_remembered() -> None:
     assert online == {1, 3}
 
 
-def test_silent_brokers_are_one_sentence_naming_the_setting() -> None:
+def test_silent_brokers_are_one_sentence_naming_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.cluster.REQUEST_TIMEOUT_S", 1.0)
     reader = ClusterReader({"bootstrap.servers": NOWHERE, "log_level": "0"})
     with pytest.raises(ClusterUnreachableError, match=rf"{NOWHERE} answered within 1 s; check bootstrap\.servers"):
-        run(reader.probe(1.0))
+        run(reader.nodes())
     reader.close()
 
 
-def test_the_probe_counts_brokers(reader: ClusterReader) -> None:
-    assert run(reader.probe()) == 3
+def test_the_nodes_are_all_brokers(reader: ClusterReader) -> None:
+    assert len(run(reader.nodes())) == 3
 
 
 def test_old_reads_serve_while_brokers_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,6 @@ from bellwether_kafka.coordinator.kafka.describe_groups import (
     ConsumerGroupDescribeResponse,
     DescribeByBroker,
     StreamsGroupDescribeResponse,
-    describe_message,
-    described_by_broker,
 )
 from bellwether_kafka.coordinator.membership.events import Node
 
@@ -16,13 +14,13 @@ NODE = Node(1, "b", 9092)
 
 
 def asked(protocol: Any) -> DescribeByBroker:
-    return DescribeByBroker(7, NODE, "g", protocol, 1_000)
+    return DescribeByBroker(NODE, "g", protocol, 1_000)
 
 
 def test_requests_are_as_on_the_wire() -> None:
     # COMPACT_ARRAY of one COMPACT_STRING "g", false, no tagged fields.
     for protocol, key in (("consumer", 69), ("streams", 89)):
-        message = describe_message(asked(protocol))
+        message = asked(protocol).message()
         assert key == message.API_KEY
         assert bytes(message.encode(version=0)) == bytes.fromhex("02" + "0267" + "00" + "00")
 
@@ -64,7 +62,7 @@ def test_a_consumer_group_is_read() -> None:
     )
     for version in (0, 1):
         data = bytes(sent.encode(version=version))
-        found = described_by_broker(asked("consumer"), ConsumerGroupDescribeResponse.decode(data, version=version))
+        found = asked("consumer").answer(ConsumerGroupDescribeResponse.decode(data, version=version))
         (read,) = found.members
         assert (found.state, found.epoch, found.assignor) == ("Stable", 2, "uniform")
         assert (read.rack, read.topics, read.assigned) == ("az1", ("t",), (("t", (0, 2)),))
@@ -88,7 +86,5 @@ def test_a_streams_group_without_topology_is_read() -> None:
             )
         ],
     )
-    found = described_by_broker(
-        asked("streams"), StreamsGroupDescribeResponse.decode(bytes(sent.encode(version=0)), version=0)
-    )
+    found = asked("streams").answer(StreamsGroupDescribeResponse.decode(bytes(sent.encode(version=0)), version=0))
     assert (found.state, found.subtopologies, found.members) == ("NotReady", (), ())

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.shared.model import NO_RACK, ClusterView
 from bellwether_kafka.coordinator.kafka.metadata import (
     ABSENT,
     MetadataCache,
-    Placement,
+    ReplicaSet,
     cluster_view,
     distinct_placements,
 )
@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.kafka.metadata import (
 RACKS = {1: "az1", 2: "az2", 3: "az3"}
 
 
-def cache_of(topics: dict[str, list[Placement]], racks: dict[int, str | None] | None = None) -> MetadataCache:
+def cache_of(topics: dict[str, list[ReplicaSet]], racks: dict[int, str | None] | None = None) -> MetadataCache:
     cache = MetadataCache()
     cache.see_brokers(RACKS if racks is None else racks)
     for topic, placements in topics.items():

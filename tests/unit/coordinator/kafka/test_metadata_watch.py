@@ -1,4 +1,4 @@
-"""Which change of metadata is worth a rebalance, and when (consumer-protocol reference §5.3)."""
+"""Which change of metadata is worth a rebalance, and when (docs/reference/reliability.md#duties-of-a-leader)."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.kafka.metadata import (
     ABSENT,
     MetadataCache,
     MetadataRead,
-    Placement,
+    ReplicaSet,
     cluster_view,
     distinct_placements,
 )
@@ -33,7 +33,7 @@ def read_of(
 
 
 def placed(
-    topics: dict[str, list[Placement]],
+    topics: dict[str, list[ReplicaSet]],
     racks: dict[int, str | None],
     *,
     memory: dict[int, str] | None = None,

@@ -9,15 +9,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
+from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
 from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
 from bellwether_kafka.coordinator.kafka.offset_requests import (
     FetchedOffsets,
     FetchOffsets,
-    offsets_answer,
-    offsets_message,
 )
-from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError
+from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.events import Failure, Node
 
 pytestmark = pytest.mark.embedded
@@ -65,7 +64,7 @@ class Groups:
 
 def test_the_transport_fetches_committed_offsets(brokers: EmbeddedCluster) -> None:
     async def fetch() -> FetchedOffsets:
-        transport = Transport({"bootstrap.servers": brokers.bootstrap, "bellwether.embedded.brokers": "true"})
+        transport = EmbeddedTransport(brokers.properties)
         await transport.start()
         try:
             return await transport.committed("app", {"input": 2, "store": 1})
@@ -94,8 +93,8 @@ def test_trouble_with_the_group_is_a_sentence(brokers: EmbeddedCluster, groups: 
 
 @pytest.mark.parametrize("version", range(1, 10))
 def test_offsets_in_every_version(version: int) -> None:
-    command = FetchOffsets(0, Node(1, "b", 1), "app", {"input": 2}, 1_000)
-    asked = OffsetFetchRequest.decode(offsets_message(command).encode(version=version), version=version)
+    command = FetchOffsets(Node(1, "b", 1), "app", {"input": 2}, 1_000)
+    asked = OffsetFetchRequest.decode(command.message().encode(version=version), version=version)
     group = asked.groups[0] if version >= 8 else asked
     assert (group.group_id, group.topics[0].name, list(group.topics[0].partition_indexes)) == ("app", "input", [0, 1])
     top, nested = OffsetFetchResponse, OffsetFetchResponse.OffsetFetchResponseGroup
@@ -115,7 +114,7 @@ def test_offsets_in_every_version(version: int) -> None:
                 )
             ],
         )
-        assert offsets_answer(command, top.decode(sent.encode(version=version), version=version)) == expected
+        assert command.answer(top.decode(sent.encode(version=version), version=version)) == expected
 
 
 def run(work: Coroutine[Any, Any, Answer]) -> Answer:

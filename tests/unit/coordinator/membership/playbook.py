@@ -3,13 +3,13 @@
 A `Play` has a clock that only the story moves. Answers are addressed to the last request of their kind by themselves.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 
 NODE = e.Node(1, "broker1", 9092)
 OTHER_NODE = e.Node(2, "broker2", 9092)
@@ -28,7 +28,8 @@ def seen(member_id: str, instance_id: str | None = None) -> e.DescribedMember:
 class Play:
     def __init__(self, **settings: object) -> None:
         self.config = MembershipConfig(group_id="orders", **settings)
-        self.machine = GroupMembership(self.config)
+        self.edges: list[Edge[Any]] = []
+        self.machine = GroupMembership(self.config, self.edges.append)
         self.now = 100.0
         self.seen: list[c.Command] = []
         self.requests: dict[type, int] = {}
@@ -152,6 +153,7 @@ class Play:
     def _take(self, commands: tuple[c.Command, ...]) -> tuple[c.Command, ...]:
         for command in commands:
             self.seen.append(command)
+            assert not (isinstance(command, c.Note) and command.reason.startswith(INTERNAL_ERROR)), command.reason
             if isinstance(command, c.Request):
                 self.requests[type(command)] = command.request_id
         return commands

@@ -75,3 +75,22 @@ def parked(**settings: object) -> Play:
     given(play, "opener")
     play.requests[c.Join] = own.request_id  # the other one has been answered
     return play
+
+
+def with_us(member_id: str) -> tuple[e.DescribedMember, ...]:
+    us = client(member_id, "bw", "bellwether")
+    return (us, *GROUP) if member_id == GOOD else (*GROUP, us)
+
+
+def waiting(play: Play) -> Play:
+    return play.described("PreparingRebalance", *GROUP)
+
+
+def has_waited(play: Play) -> Play:
+    """A round that has been open for longer than ordinary ones."""
+    for _ in range(6):
+        waiting(play)
+        if play.kinds():
+            return play
+        play.wake()
+    raise AssertionError("it never tried")

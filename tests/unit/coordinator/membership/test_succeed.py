@@ -1,23 +1,9 @@
 """Stories of a membership that waits for the leader of a group to go, and what holds whoever leads."""
 
 from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play, seen
-from tests.unit.coordinator.membership.takeover_scenes import GOOD, GROUP, LEADER, answered, given, stable
-
-
-def waiting(play: Play) -> Play:
-    return play.described("PreparingRebalance", *GROUP)
-
-
-def has_waited(play: Play) -> Play:
-    """A round that has been open for longer than ordinary ones."""
-    for _ in range(6):
-        waiting(play)
-        if play.kinds():
-            return play
-        play.wake()
-    raise AssertionError("it never tried")
+from tests.unit.coordinator.membership.takeover_scenes import GOOD, LEADER, answered, given, has_waited, stable
 
 
 def test_a_round_that_waits_for_somebody_is_joined_and_another_leader_left_at_once() -> None:

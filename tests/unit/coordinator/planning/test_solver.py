@@ -25,6 +25,8 @@ from tests.unit.coordinator.planning.test_consumer_kind import Reader, order
 
 START_S = 30.0
 
+pytestmark = pytest.mark.slow
+
 
 def with_solver(
     plugin: Plugin, story: Callable[[Planner, Solver], Coroutine[Any, Any, None]], memory_bytes_max: int = 8 << 30

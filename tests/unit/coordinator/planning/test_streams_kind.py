@@ -455,6 +455,7 @@ def test_a_leader_that_we_removed_to_lead_has_not_restarted(source: str) -> None
     run(story())
 
 
+@pytest.mark.slow
 def test_the_plan_of_an_application_can_be_made_in_another_process() -> None:
     async def story() -> None:
         app, elsewhere = App(), App()

@@ -7,15 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import pytest
-from rich.console import Console
 
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.report import report
-from bellwether_kafka.coordinator.cli.render import Caption
-from bellwether_kafka.coordinator.demo.render_streams import ranges_of, streams_panel
 from bellwether_kafka.coordinator.planning.causes import CauseKind, cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
@@ -43,9 +39,8 @@ def planned(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = 
     """As the runtime hands it to observers: the broker has it."""
     chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
     why = cause(previous, decision)
-    return PlannedRound(
-        chosen, WatchedTopics(decision.plan.topology.source_topics), timings, previous=previous, cause=why
-    )
+    topics = WatchedTopics(decision.plan.topology.source_topics)
+    return PlannedRound(chosen, topics, timings, previous=previous, cause=why)
 
 
 def test_numbers_of_a_first_plan() -> None:
@@ -157,19 +152,3 @@ def test_a_log_line_says_what_happened() -> None:
     assert line["warmups"] == ["1_0 on 00000000, 1000 behind"]
     assert line["probing_in_ms"] == 600_000
     assert line["processes"] == {"00000000": "2+2, 0 standby, 1 warming up"}
-
-
-@pytest.mark.parametrize("decision", [FIRST, GROWN, led(group(A, B), assignors=WARMING)])
-def test_a_table_shows_every_process(decision: Decision[TaskPlan]) -> None:
-    out = io.StringIO()
-    console = Console(file=out, width=140)
-    names = {str(p.process_id): f"app-{i}" for i, p in enumerate(decision.plan.view.processes)}
-    console.print(streams_panel(FIRST, decision, Caption("round 1", 4.0, lambda name: names.get(name, name)), NOW_MS))
-    text = out.getvalue()
-    assert all(name in text for name in names.values())
-    assert ("later" in text) == decision.followup
-    assert ("1_0: 1000 behind" in text) == bool(decision.plan.target.warmup.any())
-
-
-def test_tasks_in_short() -> None:
-    assert ranges_of(FIRST, np.arange(8)) == "0_0-3, 1_0-3"

@@ -18,6 +18,7 @@ print(len(set(sys.modules) - before))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("warm", "imports_more"), [("", True), ("warm_up.warm_up()", False)])
 def test_only_the_first_plan_imports_anything(warm: str, imports_more: bool) -> None:
     done = subprocess.run(

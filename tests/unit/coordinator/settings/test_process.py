@@ -8,7 +8,8 @@ from bellwether_kafka.coordinator.control.records import ControlSettings
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.membership.config import check_timing
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
-from bellwether_kafka.coordinator.settings.process import Settings, SettingsError, load
+from bellwether_kafka.coordinator.settings.errors import SettingsError
+from bellwether_kafka.coordinator.settings.process import Settings, load
 
 BROKER = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 BOTH = {**BROKER, "BELLWETHER_GROUPS": "orders"}

@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted
-from bellwether_kafka.coordinator.membership.member import State
+from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.telemetry import logs
 from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationError
 from bellwether_kafka.coordinator.triggers.streams_watch import ENDS_INTERVAL_S, StreamsWatch

@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
+from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets
-from bellwether_kafka.coordinator.kafka.transport import Transport
 from bellwether_kafka.coordinator.telemetry.samples import Followed
 from bellwether_kafka.coordinator.web.lags import OLD_S, Lags, LagWatch, lags_of_items, with_lags
 from bellwether_kafka.coordinator.web.picture import Picture, round_picture
@@ -91,7 +91,7 @@ async def looked(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture | No
     rounds, now = Rounds(), [100.0]
     rounds.on_decision(planned(decided(member("a", "az1"), member("b", None))))
     watch = LagWatch(rounds, clock=lambda: now[0])
-    transport = Transport({"bootstrap.servers": brokers.bootstrap, "bellwether.embedded.brokers": "true"})
+    transport = EmbeddedTransport(brokers.properties)
     await transport.start()
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
     beside = asyncio.create_task(watch.beside(None, transport, cluster.admin))

@@ -92,6 +92,7 @@ async def looked_at(chromium: str, fragment: str, shot: Path) -> tuple[str, dict
         await server.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ["g", "shop"])
 def test_the_page_draws_what_the_api_says(tmp_path: Path, name: str) -> None:
@@ -125,6 +126,7 @@ def test_the_page_draws_what_the_api_says(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "page.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_group_that_is_only_observed_says_so(tmp_path: Path) -> None:
     page, picture = asyncio.run(looked_at(browser(), "watched", tmp_path / "page.png"))

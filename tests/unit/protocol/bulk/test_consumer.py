@@ -2,14 +2,17 @@
 
 import struct
 import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from bellwether_kafka.protocol.bulk.consumer import (
+    SubscriptionColumns,
     owner_of,
     read_assignments,
     read_claims,
+    read_many,
     read_subscriptions,
     write_assignments,
 )
@@ -18,6 +21,7 @@ from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
+Reader = Callable[[list[bytes]], SubscriptionColumns]
 NAMES = ("a", "bb", "prod.team.orders-0001.events")
 FIRST = np.array([0, 3, 4, 9], dtype=np.int64)
 EMPTY = bytes.fromhex("0001 00000000 ffffffff")
@@ -55,9 +59,10 @@ def test_one_bad_member_harms_no_other() -> None:
     assert columns.owned_partition.tolist() == [4, 4]
 
 
-def test_racks() -> None:
+@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
+def test_racks(reader: Reader) -> None:
     blobs = [ConsumerProtocolSubscription(3, ("t",), rack_id=rack).encode() for rack in ("a", None, "", "b", "a", "c")]
-    columns = read_subscriptions([*blobs[:-1], blobs[-1][:-1] + b"\xff"])
+    columns = reader([*blobs[:-1], blobs[-1][:-1] + b"\xff"])
     assert columns.rack == ("a", None, None, "b", "a", None)
     assert list(columns.errors) == [5]
 
@@ -94,11 +99,12 @@ def test_a_topic_that_is_listed_without_partitions_is_not_owned() -> None:
     assert columns.owned_partition.tolist() == [3]
 
 
+@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
-def test_names_that_only_their_middle_tells_apart(members: int) -> None:
+def test_names_that_only_their_middle_tells_apart(members: int, reader: Reader) -> None:
     names = [f"prefix-of-8-{i:05d}-suffix-of-8" for i in range(300)] + ["", "x", "x" * 300, "y" * 300, "é" * 200]
     owned = tuple(TopicPartition(name, i) for i, name in enumerate(names))
-    columns = read_subscriptions([ConsumerProtocolSubscription(1, (), None, owned).encode()] * members)
+    columns = reader([ConsumerProtocolSubscription(1, (), None, owned).encode()] * members)
     assert not columns.errors
     assert columns.topic_names == tuple(sorted(names))
     found = {columns.topic_names[t]: p for t, p in zip(columns.owned_topic, columns.owned_partition, strict=True)}
@@ -106,12 +112,13 @@ def test_names_that_only_their_middle_tells_apart(members: int) -> None:
     assert len(columns.owned_member) == members * len(names)
 
 
+@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
-def test_a_name_of_negative_size_is_refused_even_where_the_bytes_are_there(members: int) -> None:
+def test_a_name_of_negative_size_is_refused_even_where_the_bytes_are_there(members: int, reader: Reader) -> None:
     size = 40_000
     head = struct.pack(">hiiiH", 1, 0, -1, 1, size)
     blob = head + b"x" * size + struct.pack(">i", 0)
-    columns = read_subscriptions([blob] * members)
+    columns = reader([blob] * members)
     assert set(columns.errors) == set(range(members))
     assert columns.errors[0] == "negative length -25536 at byte 16"
 
@@ -125,9 +132,10 @@ def test_more_names_than_fit_in_one_chunk() -> None:
     )
 
 
+@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
 @pytest.mark.parametrize("absurd", [0x7FFFFFFF, 0x10000000, -1])
-def test_absurd_counts_allocate_nothing(absurd: int, members: int) -> None:
+def test_absurd_counts_allocate_nothing(absurd: int, members: int, reader: Reader) -> None:
     blobs = [
         struct.pack(">hi", 0, absurd),
         struct.pack(">hii", 1, 0, 0x7FFFFFFF if absurd < 0 else absurd),
@@ -135,25 +143,28 @@ def test_absurd_counts_allocate_nothing(absurd: int, members: int) -> None:
         struct.pack(">hiiih1si", 1, 0, -1, 1, 1, b"t", absurd),
     ]
     padded = [blob + bytes(50) for blob in blobs] * members
-    read_subscriptions(padded)
+    reader(padded)
     tracemalloc.start()
     try:
-        assert len(read_subscriptions(padded).errors) == len(padded)
+        assert len(reader(padded).errors) == len(padded)
         assert tracemalloc.get_traced_memory()[1] < 2 * 1024 * 1024
     finally:
         tracemalloc.stop()
 
 
-def test_assignments_are_those_of_the_plain_encoder() -> None:
+@pytest.mark.parametrize("version", range(4))
+def test_assignments_are_those_of_the_plain_encoder(version: int) -> None:
     owner = owners(0, 2, 0, -1, 2, 2, 0, -1, 1)
-    blobs = write_assignments(NAMES, FIRST, owner, 4, version=3, user_data={1: b"echo", 3: b""})
+    blobs = write_assignments(NAMES, FIRST, owner, 4, version=version, user_data={1: b"echo", 3: b""})
     plain = [
-        ConsumerProtocolAssignment(3, (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition(NAMES[2], 2))),
-        ConsumerProtocolAssignment(3, (TopicPartition(NAMES[2], 4),), b"echo"),
         ConsumerProtocolAssignment(
-            3, (TopicPartition("a", 1), TopicPartition(NAMES[2], 0), TopicPartition(NAMES[2], 1))
+            version, (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition(NAMES[2], 2))
         ),
-        ConsumerProtocolAssignment(3, (), b""),
+        ConsumerProtocolAssignment(version, (TopicPartition(NAMES[2], 4),), b"echo"),
+        ConsumerProtocolAssignment(
+            version, (TopicPartition("a", 1), TopicPartition(NAMES[2], 0), TopicPartition(NAMES[2], 1))
+        ),
+        ConsumerProtocolAssignment(version, (), b""),
     ]
     assert blobs == [message.encode() for message in plain]
     assert owner_of(blobs, NAMES, FIRST).tolist() == owner.tolist()
@@ -174,8 +185,9 @@ def test_more_members_than_sixteen_bits() -> None:
 
 def test_what_cannot_be_written() -> None:
     good = owners(*[0] * 9)
-    with pytest.raises(LocalProtocolError, match="version 4"):
-        write_assignments(NAMES, FIRST, good, 1, version=4)
+    for version in (4, -1):
+        with pytest.raises(LocalProtocolError, match=f"version {version}"):
+            write_assignments(NAMES, FIRST, good, 1, version=version)
     with pytest.raises(LocalProtocolError, match="userData"):
         write_assignments(NAMES, FIRST, good, 1, user_data={1: b""})
     with pytest.raises(LocalProtocolError, match="owners of 8"):
@@ -236,6 +248,31 @@ def test_claims_in_user_data() -> None:
     assert cooperative.generation.tolist() == [7, 7, -1, -1, -1, 5, -1, -1, -1]
     assert cooperative.topic_names == ("t", "w")
     assert cooperative.partition.tolist() == [3] * 9
+
+
+def claimed(protocol: str, message: ConsumerProtocolSubscription) -> tuple[list[tuple[str, int]], int]:
+    """(partitions, generation) of the only member."""
+    claims = read_claims(protocol, read_subscriptions([message.encode()]))
+    names = [claims.topic_names[topic] for topic in claims.topic]
+    return [*zip(names, claims.partition.tolist(), strict=True)], int(claims.generation[0])
+
+
+def test_sticky_members_claim_in_user_data_alone() -> None:
+    both = [("t", 0), ("t", 1), ("u", 0)]
+    v1 = encode_sticky_user_data([TopicPartition(*tp) for tp in both], 7)
+    message = ConsumerProtocolSubscription(3, ("t", "u"), v1, (TopicPartition("t", 9),), 40)
+    assert claimed("sticky", message) == (both, 7)
+    assert claimed("sticky", ConsumerProtocolSubscription(3, ("t",), v1[:-4], (), 40)) == (both, -1)
+
+
+@pytest.mark.parametrize("protocol", ["cooperative-sticky", "range", "roundrobin"])
+def test_all_others_claim_in_their_owned_list(protocol: str) -> None:
+    owned = (TopicPartition("t", 1),)
+    v1 = encode_sticky_user_data([TopicPartition("u", 0)], 7)
+    assert claimed(protocol, ConsumerProtocolSubscription(3, ("t",), v1, owned, 40)) == ([("t", 1)], 40)
+    assert claimed(protocol, ConsumerProtocolSubscription(1, ("t",), b"\0\0\0\7", owned)) == ([("t", 1)], 7)
+    assert claimed(protocol, ConsumerProtocolSubscription(1, ("t",), v1, owned)) == ([("t", 1)], 7)
+    assert claimed(protocol, ConsumerProtocolSubscription(1, ("t",), None, owned)) == ([("t", 1)], -1)
 
 
 def test_a_generation_in_the_subscription_goes_before_that_in_user_data() -> None:

@@ -84,8 +84,18 @@ def test_a_negative_number_of_sums_is_an_error() -> None:
 
 
 def test_members_can_be_taken_out_as_if_they_had_not_been_read() -> None:
-    columns = read_infos([info(11), info(10)]).without({0: "not to be used"})
-    assert columns.version.tolist() == [0, 10]
-    assert columns.errors == {0: "not to be used"}
-    assert columns.sum_first.tolist() == [0, 0, 2]
-    assert np.array_equal(columns.sum_value, [-2, 1_000])
+    named = SubscriptionInfo(task_offset_sums=((TaskId(3, 4, "top"), 5),), error_code=7)
+    blobs = [info(11), named.encode(), None, info(10), SubscriptionInfo(11, 12, error_code=4).encode()]
+    whole = read_infos(blobs)
+    assert (whole.named, list(whole.errors), whole.error_code.tolist()) == ({1}, [2], [0, 7, 0, 0, 4])
+    columns = whole.without({0: "not to be used", 1: "nor this"})
+    assert columns.version.tolist() == [0, 0, 0, 10, 11]
+    assert columns.latest.tolist() == [0, 0, 0, 11, 12]
+    assert columns.process == (None, None, None, ProcessId(1, 2), ProcessId(0, 0))
+    assert columns.error_code.tolist() == [0, 0, 0, 0, 4]
+    assert columns.errors == {0: "not to be used", 1: "nor this", 2: "userData is null"}
+    assert columns.sum_first.tolist() == [0, 0, 0, 0, 2, 2]
+    assert columns.sum_subtopology.tolist() == [0, 1]
+    assert columns.sum_partition.tolist() == [1, 2]
+    assert columns.sum_value.tolist() == [-2, 1_000]
+    assert columns.named == frozenset()

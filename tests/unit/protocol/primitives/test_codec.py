@@ -180,3 +180,24 @@ def test_java_hashes() -> None:
 
 def _by_hand(text: str) -> int:
     return sum(ord(c) * int(31 ** (len(text) - 1 - i)) for i, c in enumerate(text)) % (1 << 32)
+
+
+@pytest.mark.parametrize(
+    ("text", "raw"),
+    [
+        ("\0", b"\xc0\x80"),
+        ("\x01", b"\x01"),
+        ("\x7f", b"\x7f"),
+        ("\x80", b"\xc2\x80"),
+        ("\u07ff", b"\xdf\xbf"),
+        ("\u0800", b"\xe0\xa0\x80"),
+        ("\uffff", b"\xef\xbf\xbf"),
+        ("\U00010000", b"\xed\xa0\x80\xed\xb0\x80"),
+        ("a\x80\u0800z", b"a\xc2\x80\xe0\xa0\x80z"),
+    ],
+)
+def test_the_first_and_the_last_of_each_size_in_modified_utf_8(text: str, raw: bytes) -> None:
+    writer = Writer()
+    writer.utf(text)
+    assert writer.getvalue() == len(raw).to_bytes(2) + raw
+    assert Reader(writer.getvalue()).utf() == text

@@ -1,4 +1,4 @@
-"""The small sticky scenarios of consumer-protocol reference §8 (1 to 18): exact lists where they are determined."""
+"""Small sticky scenarios (docs/reference/assignors.md#scenarios-of-other-clients-tests), with exact lists."""
 
 import pytest
 

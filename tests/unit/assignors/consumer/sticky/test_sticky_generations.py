@@ -1,4 +1,5 @@
-"""Whose claim counts: generations, the leader's memory, the JVM's mistakes (consumer-protocol reference §3.4, §8)."""
+"""Whose claim counts: generations, the leader's memory, the JVM's mistakes
+(docs/reference/assignors.md#stickiness-whose-claim-counts)."""
 
 from itertools import permutations
 

@@ -5,9 +5,10 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.derived.claims import UNCLAIMED, compare, current_owner
 from bellwether_kafka.assignors.consumer.derived.components import components
-from bellwether_kafka.assignors.consumer.sticky.filling import shares
+from bellwether_kafka.assignors.consumer.derived.racks import rack_matters
+from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, shares
 from bellwether_kafka.assignors.shared.model import NOBODY
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.unit.assignors.consumer.scenes import cluster_of, racked
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, group_of
 
 
@@ -73,3 +74,16 @@ def test_current_owner_of_a_contested_partition_is_nobody() -> None:
 def test_shares(load: list[int], size: list[int], amount: int, wanted: list[int], expected: list[int]) -> None:
     got = shares(np.array(load), np.array(size), amount, np.array(wanted))
     assert got.tolist() == expected
+
+
+def test_levelling_in_passes_stops_at_the_last_one() -> None:
+    held = np.array([[9, 0, 0]], dtype=np.int64)
+    ones = np.ones(3, dtype=np.int64)
+    counts = ClassCounts(held, np.ones((1, 3), dtype=np.bool_), held.copy(), ones, np.array([9]), held.sum(axis=0))
+    level_rows(counts, 0)
+    assert counts.held.tolist() == [[9, 0, 0]]
+
+
+def test_racks_of_no_partitions_do_not_matter() -> None:
+    _, cluster = racked()
+    assert not rack_matters(cluster, np.array([0, 1], dtype=np.int32), np.zeros(0, dtype=np.int64))

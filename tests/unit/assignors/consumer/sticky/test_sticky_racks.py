@@ -1,4 +1,4 @@
-"""Racks (KIP-881) in sticky plans: the grids of consumer-protocol reference §8.
+"""Racks (KIP-881) in sticky plans: the grids of docs/reference/assignors.md#scenarios-of-other-clients-tests.
 
 Topics of 6, 7 and 2 partitions, three members. The figures are what the JVM reaches; the plan is never further away
 from its racks and always as balanced.
@@ -9,10 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.consumer.cost import score
+from bellwether_kafka.assignors.consumer.sticky import general
 from bellwether_kafka.assignors.consumer.sticky.assignor import place
-from bellwether_kafka.assignors.consumer.sticky.maxflow import rack_quotas
+from bellwether_kafka.assignors.consumer.sticky.constrained import rack_quotas
 from bellwether_kafka.assignors.shared.model import ClusterView
-from tests.unit.assignors.consumer.scenes import rack_mismatches
+from tests.unit.assignors.consumer.scenes import rack_mismatches, racked
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Outcome, Who, check, decide, group_of
 
 TOPICS = {"t1": 6, "t2": 7, "t3": 2}
@@ -186,3 +188,12 @@ def test_rack_quotas_reroute_and_share_the_spare_places() -> None:
     assert whole[2].tolist() == [0, 0]
     none = rack_quotas(np.array([2, 1, 4]), held, np.array([0, 0]), np.array([1, 1]), 0)
     assert none.sum() == 0
+
+
+def test_too_many_kinds_for_racks_are_placed_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, cluster = racked()
+    near = rack_mismatches(group, cluster, place(group, cluster))
+    monkeypatch.setattr(general, "CELLS", 0)
+    plain = place(group, cluster)
+    assert score(group, cluster, plain).spread <= 1
+    assert rack_mismatches(group, cluster, plain) > near

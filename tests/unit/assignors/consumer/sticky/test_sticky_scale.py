@@ -1,4 +1,5 @@
-"""Large groups: the sizes at which other clients' sticky assignors take seconds, minutes or loop (reference §8).
+"""Large groups, at which other clients' sticky assignors take seconds or minutes, or loop
+(docs/reference/assignors.md#scenarios-of-other-clients-tests).
 
 Bounds are generous, an order of magnitude above what is measured; they catch a wrong complexity, not a slow machine.
 """

@@ -5,14 +5,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment
-from bellwether_kafka.assignors.streams.api.bridge import from_view
+from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
+from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
+from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError, check, snapshot
 from bellwether_kafka.assignors.streams.application.model import (
     LATEST_OFFSET,
     AssignmentConfigs,
     ProcessView,
+    StreamsPlan,
     StreamsView,
     Subtopology,
 )
@@ -113,16 +117,12 @@ class Application:
             ),
             capacity=np.array([p.threads for p in processes], dtype=np.int32),
             rack=np.array([cluster.rack_code(p.rack) for p in processes], dtype=np.int32),
-            report_first=_first(reports),
-            report_task=_flat(sorted(r) for r in reports),
+            report=Ragged.of_rows([sorted(r) for r in reports]),
             report_lag=np.array([r[i] for r in reports for i in sorted(r)], dtype=np.int64),
-            previous_active_first=_first(active),
-            previous_active=_flat(active),
-            previous_standby_first=_first(standby),
-            previous_standby=_flat(standby),
+            previous_active=Ragged.of_rows(active),
+            previous_standby=Ragged.of_rows(standby),
             lags_known=self.lags_known,
-            thread_task_first=_first(thread_tasks),
-            thread_task=_flat(thread_tasks),
+            thread_tasks=Ragged.of_rows(thread_tasks),
         )
 
     def state(self, *processes: Process, configs: AssignmentConfigs | None = None, now_ms: int = 0) -> ApplicationState:
@@ -156,9 +156,21 @@ def _reported(process: Process, number: Mapping[TaskId, int], stateful: Sequence
     return {i: lag for i, lag in lags.items() if stateful[i]}
 
 
-def _first(rows: Sequence[Sequence[int] | Mapping[int, int]]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
+def to_plan(view: StreamsView, assignment: TaskAssignment) -> StreamsPlan:
+    """The plan that an assignment describes. Nothing in it is a warm-up: the API has no word for that.
+
+    Raises InvalidAssignmentError where it breaks a rule, MalformedAssignmentError where it is no assignment at all.
+    """
+    state = ApplicationState(view, AssignmentConfigs())
+    entries = snapshot(assignment)
+    check(state, entries)
+    return plan_of(state, entries)
 
 
-def _flat(rows: Iterable[Sequence[int]]) -> np.ndarray:
-    return np.array([i for r in rows for i in r], dtype=np.int32)
+def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
+    """The first error of the assignment, NONE if it is valid. Raises MalformedAssignmentError."""
+    try:
+        check(application_state, snapshot(task_assignment))
+    except InvalidAssignmentError as invalid:
+        return invalid.error
+    return AssignmentError.NONE

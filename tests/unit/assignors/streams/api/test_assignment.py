@@ -3,6 +3,7 @@ validation half of TaskAssignmentUtilsTest, with the errors that shipped Java ov
 
 import pytest
 
+from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.api.assignment import (
     AssignedTask,
     KafkaStreamsAssignment,
@@ -10,14 +11,24 @@ from bellwether_kafka.assignors.streams.api.assignment import (
     TaskType,
 )
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
-from bellwether_kafka.assignors.streams.api.bridge import from_plan, to_plan
+from bellwether_kafka.assignors.streams.api.bridge import from_plan, from_view
 from bellwether_kafka.assignors.streams.api.validation import (
     InvalidAssignmentError,
     MalformedAssignmentError,
+)
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.protocol.primitives.types import TaskId
+from tests.unit.assignors.streams import scenes
+from tests.unit.assignors.streams.api.api_scenes import (
+    Application,
+    Process,
+    assigned,
+    process_id,
+    task,
+    to_plan,
     validate_task_assignment,
 )
-from bellwether_kafka.protocol.primitives.types import TaskId
-from tests.unit.assignors.streams.api.api_scenes import Application, Process, assigned, process_id, task
+from tests.unit.assignors.streams.world import placed
 
 APP = Application(stateful=(2,), stateless=(1,))
 PAIR = (Process(1), Process(2))
@@ -162,3 +173,10 @@ def test_a_valid_assignment_becomes_a_plan_and_back() -> None:
     assert not plan.probing
     again = from_plan(state, plan)
     assert {p: dict(a.tasks) for p, a in again.items()} == {a.process_id: dict(a.tasks) for a in VALID}
+
+
+def test_a_task_without_owner_is_in_no_assignment() -> None:
+    view = scenes.Application([(2, None)], [scenes.Instance(scenes.process_id(1))]).view()
+    state = from_view(view, AssignmentConfigs())
+    (assigned,) = from_plan(state, placed([NOBODY, 0])).values()
+    assert [str(task) for task in assigned.tasks] == ["0_1"]

@@ -8,12 +8,12 @@ import pytest
 
 from bellwether_kafka.assignors.shared.plugins import PLUGIN_GROUP
 from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
-from bellwether_kafka.assignors.streams.api.bridge import from_view, to_plan
+from bellwether_kafka.assignors.streams.api.bridge import from_view
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.plugin_runner import PluginError, PluginHealth, load_task_assignor, run_plugin
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.paths import DOCS
-from tests.unit.assignors.streams.api.api_scenes import Application, Process
+from tests.unit.assignors.streams.api.api_scenes import Application, Process, to_plan
 from tests.unit.assignors.streams.api.example_assignor import StateFirst
 
 DOCUMENT = DOCS / "writing-an-assignor.md"

@@ -153,7 +153,7 @@ def test_a_short_source_topic_has_no_partition_for_the_last_tasks() -> None:
 def test_nothing_can_be_written_through_the_state() -> None:
     view = TWO_TASKS.view(Process(1, active=("0_0",)))
     state = from_view(view, AssignmentConfigs())
-    for array in (state.view.capacity, state.view.tasks.end_sum, state.view.previous_active):
+    for array in (state.view.capacity, state.view.tasks.end_sum, state.view.previous_active.values):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 5
     view.capacity[0] = 9
@@ -161,4 +161,4 @@ def test_nothing_can_be_written_through_the_state() -> None:
     with pytest.raises(TypeError):
         state.kafka_streams_states(False)[process_id(1)] = None  # type: ignore[index]  # that is the point
     assert not hasattr(state.all_tasks, "__setitem__")
-    assert np.array_equal(view.previous_active, [0])
+    assert np.array_equal(view.previous_active.values, [0])

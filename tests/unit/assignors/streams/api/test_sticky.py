@@ -10,9 +10,15 @@ import pytest
 
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError, TaskAssignor
 from bellwether_kafka.assignors.streams.api.stock import HighAvailabilityTaskAssignor, StickyTaskAssignor
-from bellwether_kafka.assignors.streams.api.validation import validate_task_assignment
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
-from tests.unit.assignors.streams.api.api_scenes import Application, Process, active_of, process_id, standby_of
+from tests.unit.assignors.streams.api.api_scenes import (
+    Application,
+    Process,
+    active_of,
+    process_id,
+    standby_of,
+    validate_task_assignment,
+)
 
 STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 THREE = Application(stateless=(3,))

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.streams.api.utils import (
     optimize_rack_aware_active_tasks,
     optimize_rack_aware_standby_tasks,
 )
-from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError, validate_task_assignment
+from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.unit.assignors.streams.api.api_scenes import (
@@ -26,6 +26,7 @@ from tests.unit.assignors.streams.api.api_scenes import (
     standby_of,
     task,
     tasks,
+    validate_task_assignment,
 )
 
 STRATEGIES = ("min_traffic", "balance_subtopology")

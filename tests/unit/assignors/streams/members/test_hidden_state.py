@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import DescribedMember
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, RECALL_MS, RETURNING_MS
+from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, REMEMBERED_MS, RETURNING_MS
 from bellwether_kafka.assignors.streams.members.memory import recall_streams
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
@@ -165,10 +165,10 @@ def test_what_it_does_not_report_although_it_was_given_is_gone() -> None:
     hidden = {TaskId(s, p) for s, p, h in zip(held.subtopology, held.partition, held.hidden, strict=True) if h}
     assert given
     assert not given & hidden
-    assert not story.last.plan.view.recalled.any()
+    assert not story.last.plan.view.report_hidden.any()
 
 
-@pytest.mark.parametrize(("away_ms", "remembered"), [(RECALL_MS, True), (RECALL_MS + 1, False)])
+@pytest.mark.parametrize(("away_ms", "remembered"), [(REMEMBERED_MS, True), (REMEMBERED_MS + 1, False)])
 def test_it_is_forgotten_when_streams_would_delete_its_state(away_ms: int, remembered: bool) -> None:
     story = Story(standbys=0)
     story.round("b")
@@ -176,7 +176,7 @@ def test_it_is_forgotten_when_streams_would_delete_its_state(away_ms: int, remem
     story.now_ms += away_ms
     story.restart("b")
     story.round()
-    assert story.last.plan.view.recalled.any() == remembered
+    assert story.last.plan.view.report_hidden.any() == remembered
 
 
 def test_a_process_with_a_new_id_has_nothing_to_remember() -> None:
@@ -184,13 +184,13 @@ def test_a_process_with_a_new_id_has_nothing_to_remember() -> None:
     story.restart("b")
     story.threads["b"] = replace(story.threads["b"], process=9)
     story.round()
-    assert not story.last.plan.view.recalled.any()
+    assert not story.last.plan.view.report_hidden.any()
 
 
 def test_nothing_is_remembered_of_a_process_that_goes_on() -> None:
     story = Story()
     story.round()
-    assert not story.last.plan.view.recalled.any()
+    assert not story.last.plan.view.report_hidden.any()
 
 
 def test_policy_kafka_decides_as_java_does() -> None:

@@ -15,9 +15,9 @@ from bellwether_kafka.assignors.streams.application.model import (
     StreamsView,
 )
 from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser, can_use, is_pointless, optimize_active
+from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser, can_use, is_pointless
 from bellwether_kafka.assignors.streams.placing.standby import LabelRule, StandbyRule
-from tests.differential.rack_costs import active_cost, optimize_standby, standby_cost
+from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem
 
 # Kafka's test: the racks that hold each task's partition, and the racks of its processes.

@@ -9,10 +9,10 @@ from bellwether_kafka.assignors.shared.model import ClusterView, IntArray
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsView
 from bellwether_kafka.assignors.streams.policies.assign import assign_streams
-from bellwether_kafka.assignors.streams.policies.load_aware import task_weights
+from bellwether_kafka.assignors.streams.policies.load_aware import cores, task_weights
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(max_warmup_replicas=100)
 SIZES = [900.0, 800, 100, 100, 100, 100, 500, 400, 100, 100, 100, 100]
@@ -71,3 +71,30 @@ def test_without_weights_it_is_streams_ha() -> None:
     assert assign_streams(view, CONFIGS, "load-aware").active.tolist() == plain.active.tolist()
     assert task_weights(view, LoadAware())[1].startswith("weights of 0 of 12")
     assert task_weights(replace(view, cluster=None), load_of(SIZES))[0] is None
+
+
+def test_load_is_levelled_inside_racks_and_stateless_tasks_beside_stateful_ones() -> None:
+    instances = [Instance(process_id(n), rack=RACKS[n % 2], tags={"cores": "0"}) for n in range(4)]
+    away = [p % 2 for p in range(12)] * 2  # tasks without a replica in rack a, then in rack b, in turn
+    app = Application([(12, 10), (12, None)], instances, away)
+    view = replace(app.view(), cluster=ClusterView.of({"t0": [[None]] * 12, "t1": [[None]] * 12}))
+    assert cores(view).tolist() == [1, 1, 1, 1], "no cores are no statement"
+    sizes = {TopicPartition(f"t{g}", p): 300.0 if p < 4 else 100.0 for g in range(2) for p in range(12)}
+    load = LoadAware(Weights(sizes))
+    plan = assign_streams(view, AssignmentConfigs(), "load-aware", load=load)
+    assert validate_plan(view, plan) == ()
+    rack = view.rack[plan.active]
+    assert (view.tasks.source_remote[view.tasks.source_signature, rack] == 0).all(), "every task is near its replica"
+    weight, _ = task_weights(view, load)
+    assert weight is not None
+    full = np.bincount(plan.active, weight, 4)
+    assert full.max() / full.mean() < 1.15
+
+
+def test_topics_that_are_not_known_weigh_nothing() -> None:
+    view = Application([(2, None), (2, None)], [Instance(process_id(1))]).view()
+    view = replace(view, cluster=ClusterView.of({"t0": [[None]] * 2}))
+    weight, reason = task_weights(view, LoadAware(Weights({TopicPartition("t0", p): 5.0 for p in range(2)})))
+    assert reason == ""
+    assert weight is not None
+    assert weight.tolist() == [1, 1, 0, 0]

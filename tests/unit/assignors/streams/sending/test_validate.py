@@ -164,8 +164,14 @@ def test_threads_belong_to_the_process_of_the_plan(decision: Decision[TaskPlan])
     assert validate_threads(view, plan, threads, process_map) == ()
     short = replace(threads, standby=threads.standby[:-1])
     assert validate_threads(view, plan, short, process_map) == ("the plan on threads has another size than the plan",)
-    nobody = replace(threads, active=changed(threads.active, 0, 7))
-    assert validate_threads(view, plan, nobody, process_map) == ("a task is given to a thread that is not there",)
+    for absent in (2, 7, -2):  # there are two threads
+        for nobody in (
+            replace(threads, active=changed(threads.active, 0, absent)),
+            replace(threads, standby=changed(threads.standby, 0, absent)),
+        ):
+            assert validate_threads(view, plan, nobody, process_map) == (
+                "a task is given to a thread that is not there",
+            )
     swapped = replace(threads, standby=(1 - threads.standby).astype(np.int32))
     assert validate_threads(view, plan, swapped, process_map)[0] == "a standby of task 1_0 is on a wrong thread"
 

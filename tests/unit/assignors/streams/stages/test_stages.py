@@ -23,6 +23,7 @@ from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
 from bellwether_kafka.assignors.streams.stages.capacity import quotas
 from bellwether_kafka.assignors.streams.stages.chain import RackTraffic, SubtopologyCounts, TaskProblem, run
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
+from bellwether_kafka.assignors.streams.stages.rules import _named
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)
@@ -340,3 +341,16 @@ class TestOperatorRules:
         application = with_copies(running([(2, 100)], [[0], [1]]))
         rules = (Rule("ban", "*", f"member:{process_id(1)}"), Rule("ban", "*", f"member:{process_id(2)}"))
         assert plan_of(application, StageConfigs(rules=(*rules, Rule("pin", "0_0", "rack:moon")))).placed
+
+
+def test_configs_are_equal_whatever_clock_measures_the_stages() -> None:
+    assert StageConfigs(clock=lambda: 1.0) == StageConfigs()
+    assert not StageConfigs(clock=lambda: 1.0).any
+    assert StageConfigs(max_concurrent_moves=1).any
+
+
+def test_an_item_that_no_task_can_be_called_rules_nothing() -> None:
+    table = Application([(2, None)]).table()
+    assert not _named(table, "orders").any()
+    assert not _named(table, "0_x").any()
+    assert _named(table, "0").all()

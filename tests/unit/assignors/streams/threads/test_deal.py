@@ -1,14 +1,16 @@
-"""Tasks to threads (streams-protocol reference §2, step 4)."""
+"""Tasks to threads (docs/reference/streams.md#tasks-to-threads)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 
 from bellwether_kafka.assignors.java.sets import task_set_order
+from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, StreamsPlan
-from bellwether_kafka.assignors.streams.threads.deal import assign_threads, deal_process
+from bellwether_kafka.assignors.streams.threads.deal import _heap_order, assign_threads, deal_process
 from tests.differential.thread_problems import by_member
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
@@ -98,13 +100,12 @@ def test_reports_decide_by_lag_then_task() -> None:
     lags = {0: 50, 1: LATEST_OFFSET, 2: 5, 3: 5}
     view = replace(
         Application([(4, 100)], [Instance(process_id(1), capacity=2, lags=lags)]).view(),
-        thread_task_first=np.array([0, 4, 4], dtype=np.int64),
-        thread_task=np.array([0, 1, 2, 3], dtype=np.int32),
+        thread_tasks=Ragged.of_rows([[0, 1, 2, 3], []]),
     )
     dealt = assign_threads(view, StreamsPlan.of_active(np.zeros(4, dtype=np.int32)))
-    assert dealt.active_of(0).tolist() == [1, 2]
-    assert dealt.active_of(1).tolist() == [0, 3]
-    assert dealt.standby_of(0).tolist() == []
+    assert dealt.active[0].tolist() == [1, 2]
+    assert dealt.active[1].tolist() == [0, 3]
+    assert dealt.standby[0].tolist() == []
 
 
 def test_many_processes_deal_everything_evenly() -> None:
@@ -113,7 +114,17 @@ def test_many_processes_deal_everything_evenly() -> None:
     view = application.view()
     plan = StreamsPlan.of_active((np.arange(tasks) % processes).astype(np.int32))
     dealt = assign_threads(view, plan)
-    sizes = np.diff(dealt.active_first)
+    sizes = np.diff(dealt.active.first)
     assert sizes.sum() == tasks
     assert set(sizes.tolist()) == {4, 5}
-    assert (np.sort(dealt.active) == np.arange(tasks)).all()
+    assert (np.sort(dealt.active.values) == np.arange(tasks)).all()
+
+
+def test_what_is_removed_from_a_heap_leaves_a_heap() -> None:
+    random = Random(8)
+    for _ in range(300):
+        tasks = random.sample(range(100), random.randint(1, 40))
+        kept = random.sample(tasks, random.randint(0, len(tasks)))
+        heap = _heap_order(tasks, kept, 0, [])
+        assert sorted(heap) == sorted(set(tasks) - set(kept))
+        assert all(heap[(at - 1) >> 1] < heap[at] for at in range(1, len(heap)))

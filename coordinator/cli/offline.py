@@ -1,0 +1,41 @@
+"""The commands `bellwether decode` and `version`, which need neither settings nor brokers."""
+
+import sys
+from typing import Annotated
+
+import typer
+import yaml
+
+from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, installed_version, tell
+from bellwether_kafka.protocol import blob_to_json
+from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
+
+
+def version(output: As = Output.TABLE) -> None:
+    tell(output, f"bellwether {installed_version()}", version=installed_version())
+
+
+def decode(
+    kind: Annotated[str, typer.Argument(help="subscription, assignment, ... (a wrong one lists them all)")],
+    data: Annotated[str, typer.Argument(metavar="HEX", help='Hex digits, or "-" to read them from standard input.')],
+    output: As = Output.JSON,
+) -> None:
+    text = sys.stdin.read() if data == "-" else data
+    try:
+        blob = bytes.fromhex(text.strip().removeprefix("0x").replace(":", ""))
+    except ValueError:
+        fail("HEX is not an even number of hex digits (0-9, a-f).")
+    try:
+        found = blob_to_json(kind, blob)
+    except LocalProtocolError as error:
+        fail(_as_sentence(str(error)))
+    except RemoteProtocolError as error:
+        fail(f"These {len(blob)} bytes are no {kind}: {str(error).rstrip('.')}.")
+    if output is Output.JSON:
+        as_json(found)
+    else:
+        typer.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

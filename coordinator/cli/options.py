@@ -1,0 +1,55 @@
+"""Options that several commands have, and the settings that they make. What is wrong with those ends the process with a
+sentence.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bellwether_kafka.coordinator.cli.output import fail
+from bellwether_kafka.coordinator.kafka import ClientConfigError, check_kerberos, client_config
+from bellwether_kafka.coordinator.settings import GroupSettings, Settings, SettingsError, load
+
+Group = Annotated[str, typer.Argument(help="The group id, of an application its application id.")]
+Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
+Config = Annotated[Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)]
+ANY_GROUP = "any"  # settings want a group, and most commands lead none
+
+
+def load_settings(bootstrap: str | None, config: Path | None, given: Mapping[str, object]) -> Settings:
+    """The file, the environment and the command line; `given` is what it says beside --bootstrap."""
+    kafka = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap is not None else {}
+    try:
+        return load(config, {**kafka, **given})
+    except SettingsError as error:
+        fail(str(error))
+
+
+def settings_for(bootstrap: str | None, config: Path | None, group: str) -> tuple[Settings, bool]:
+    """The settings with this group in them, and whether they name it."""
+    if config is not None:
+        settings = load_settings(bootstrap, config, {})
+        if any(one.name == group for one in settings.groups):
+            return settings, True
+    return load_settings(bootstrap, config, {"groups": [group]}), False
+
+
+def settings_without_group(bootstrap: str | None, config: Path | None) -> Settings:
+    """The settings for a command that looks at no group, checked for clients to connect with."""
+    settings = load_settings(bootstrap, config, {} if config is not None else {"groups": [ANY_GROUP]})
+    check_client(settings)
+    return settings
+
+
+def check_client(settings: Settings) -> None:
+    """Ends the process where no client can connect with the properties."""
+    try:
+        check_kerberos(client_config(settings.properties))
+    except ClientConfigError as error:
+        fail(str(error))
+
+
+def group_settings(settings: Settings, group: str) -> GroupSettings:
+    return next(one for one in settings.groups if one.name == group)

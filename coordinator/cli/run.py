@@ -1,0 +1,29 @@
+"""The command `bellwether run`: the service."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, load_settings
+from bellwether_kafka.coordinator.cli.output import installed_version
+from bellwether_kafka.coordinator.runtime import serve
+from bellwether_kafka.coordinator.telemetry import configure_logs
+
+
+def run(
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    group: Annotated[list[str] | None, typer.Option(help="A group; may be repeated.")] = None,
+    mode: Annotated[str, typer.Option(help="For --group: observe (joins nothing), assist or lead.")] = "observe",
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+) -> None:
+    given: dict[str, object] = {"groups": [{"name": name, "mode": mode} for name in group]} if group else {}
+    if log_level is not None:
+        given["log_level"] = log_level
+    settings = load_settings(bootstrap, config, given)
+    configure_logs(settings.log_level, settings.log_format)
+    outcome = asyncio.run(serve(settings, installed_version()))
+    for message in outcome.messages:
+        typer.echo(message, err=True)
+    raise typer.Exit(outcome.exit_code)

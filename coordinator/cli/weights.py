@@ -1,0 +1,80 @@
+"""The command `bellwether weights`, and the weights that other commands plan and price with."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
+from bellwether_kafka.coordinator.cli.output import As, Output, as_json
+from bellwether_kafka.coordinator.settings import Settings
+from bellwether_kafka.coordinator.telemetry import WeightConfig, WeightReader
+
+Found = TypeVar("Found")
+
+TIMEOUT_S = 10.0
+IDLE_S = 2.0
+
+
+def weights(
+    topic: Annotated[str, typer.Option(help="The compacted topic of weights.")] = "bellwether.weights",
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    output: As = Output.TABLE,
+) -> None:
+    found = known_weights(settings_without_group(bootstrap, config).properties, WeightConfig(topic, create_topic=False))
+    if output is Output.JSON:
+        as_json(found)
+        return
+    for line in weights_in_words(found):
+        typer.echo(line)
+    for one in found["heaviest"]:
+        typer.echo(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
+
+
+def known_weights(
+    properties: Mapping[str, str], config: WeightConfig, topics: Collection[str] | None = None
+) -> dict[str, Any]:
+    """What a reader that begins now knows once nothing new comes for a while (see `WeightReader.describe`)."""
+    return _settled(properties, config, lambda reader: reader.describe(topics=topics))
+
+
+def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str, Any], Weights] | None:
+    """For `describe` and `plan`: what is known of the weights of a group's partitions, and those that may be used; None
+    where no topic of weights is named."""
+    named = settings.weights
+    if named is None:
+        return None
+    config = WeightConfig(named.topic, named.age_ms_max, create_topic=False)
+    return _settled(settings.properties, config, lambda reader: (reader.describe(topics=topics), reader.usable()))
+
+
+def _settled(properties: Mapping[str, str], config: WeightConfig, look: Callable[[WeightReader], Found]) -> Found:
+
+    reader = WeightReader(properties, config)
+    reader.start()
+    deadline, known, since = time.monotonic() + TIMEOUT_S, -1, time.monotonic()
+    while time.monotonic() < deadline and (known <= 0 or time.monotonic() - since < IDLE_S):
+        now = reader.describe(0)["known"]
+        if now != known:
+            known, since = now, time.monotonic()
+        time.sleep(0.1)
+    found = look(reader)
+    reader.close()
+    return found
+
+
+def weights_in_words(found: Mapping[str, Any]) -> list[str]:
+    """One line on how many and how old, and one on each reason why some are not used as they are."""
+    ages = (
+        "" if found["age_ms_max"] is None else f", {found['age_ms_min'] // 1000} to {found['age_ms_max'] // 1000} s old"
+    )
+    lines = [f"weights from {found['topic']}: {found['used']} of {found['known']} are used{ages}"]
+    if found["clamped"]:
+        lines.append(
+            f"  {found['clamped']} count as more or less than estimated: 1/1000 to 1000 times the median is taken"
+        )
+    lines += [f"  {count} not used: {reason}" for reason, count in sorted(found["refused"].items())]
+    return lines

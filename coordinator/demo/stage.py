@@ -1,0 +1,92 @@
+"""What the scenes of the demo play on: brokers, two groups, Bellwether, and waiting until all is settled."""
+
+import asyncio
+import time
+
+from rich.console import Console
+from rich.rule import Rule
+
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
+from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
+from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
+from bellwether_kafka.coordinator.demo.group import DemoGroup
+from bellwether_kafka.coordinator.demo.screen import show_rounds
+from bellwether_kafka.coordinator.membership import State
+from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.runtime import Observers, Service
+
+SCENE_SECONDS = 25.0
+STEADY_SECONDS = 0.6
+TICK_SECONDS = 0.1
+
+
+class DemoError(Exception):
+    """Something did not hold; the message is a sentence."""
+
+
+class Stage:
+    """Brokers, groups, Bellwether and the screen."""
+
+    def __init__(self, brokers: EmbeddedCluster, console: Console) -> None:
+        self.brokers = brokers
+        self.console = console
+        self.topics: dict[str, int] = {}
+        self.groups = (
+            DemoGroup("billing", "range", Policy()),
+            DemoGroup("shipping", "cooperative-sticky", policy("rack-first")),
+        )
+        self.service = Service(
+            brokers.properties,
+            [group.membership for group in self.groups],
+            Policy(),
+            policies={group.group_id: group.policy for group in self.groups},
+            observers=Observers(on_consumer_decision=(self._planned,)),
+            watch_interval_ms=1_000,
+            new_transport=EmbeddedTransport,
+        )
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        self.brokers.create_topic(name, partitions)
+        self.topics[name] = partitions
+
+    async def settled(self, what: str) -> None:
+        """Waits until the members of each group own everything exactly once, then shows the rounds.
+
+        Raises DemoError when that takes too long.
+        """
+        began = time.monotonic()
+        self.console.print(Rule(f"[bold]{what}", align="left", style="cyan"))
+        steady_since: float | None = None
+        with self.console.status("") as status:
+            while steady_since is None or time.monotonic() - steady_since < STEADY_SECONDS:
+                waited = time.monotonic() - began
+                trouble = next((t for group in self.groups if (t := group.unsettled(self.topics, began))), None)
+                steady_since = None if trouble else steady_since or time.monotonic()
+                if waited > SCENE_SECONDS:
+                    raise DemoError(f"After {waited:.0f} s ({what}) still: {trouble}.")
+                status.update(f"[dim]{waited:4.1f} s  {trouble or 'settled, making sure'}")
+                await asyncio.sleep(TICK_SECONDS)
+        for group in self.groups:
+            show_rounds(self.console, group)
+        self.console.print(f"[dim]settled in {time.monotonic() - began - STEADY_SECONDS:.1f} s\n")
+
+    async def leading(self) -> None:
+        """Waits until Bellwether leads both groups, which are still empty. Raises DemoError."""
+        began = time.monotonic()
+        with self.console.status("[dim]Bellwether joins both groups"):
+            while not self._leads_all():
+                if time.monotonic() - began > SCENE_SECONDS:
+                    raise DemoError(f"After {SCENE_SECONDS:.0f} s Bellwether still leads not all groups.")
+                await asyncio.sleep(TICK_SECONDS)
+
+    async def close(self) -> None:
+        for group in self.groups:
+            await group.close()
+
+    def _leads_all(self) -> bool:
+        runners = self.service.runners.values()
+        return len(runners) == len(self.groups) and all(r.membership.state is State.STABLE for r in runners)
+
+    def _planned(self, planned: PlannedRound[PartitionPlan]) -> None:
+        group_id = planned.chosen.decision.raw.group_id
+        next(group for group in self.groups if group.group_id == group_id).plans.append(planned)

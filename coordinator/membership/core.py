@@ -1,0 +1,133 @@
+"""What the parts of one membership share: the clock, requests and timers, the state, and what we know as a member.
+
+The parts, each above those that it uses:
+
+joining     JoinGroup and SyncGroup of ours
+leaving     every way out: LeaveGroup, being expelled, the end
+recovery    errors, lost nodes, and coming back for the next generation
+leading     from the answer that names us to the delivered plan, and the rounds that we begin
+next_round  heartbeats' answers, and holding the round open that they call us into
+adoption    watching a group, and the way into it
+machine     which event goes to which part
+"""
+
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.membership.commands import Command, Note, NoteKind
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.events import JoinedMember
+from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
+from bellwether_kafka.coordinator.membership.rules import backed_off_ms, spread
+from bellwether_kafka.coordinator.membership.transitions import MEMBERSHIP, OnEdge, Position, State
+
+
+@dataclass(slots=True)
+class Leadership:
+    """What a member knows of its group and owes it, until it leaves."""
+
+    members: tuple[JoinedMember, ...] = ()
+    assignments: tuple[tuple[str, bytes], ...] = ()
+    returned: bool = False  # a static return: this generation's assignment is not of our making
+    must_lead: bool = False  # the broker counts us as the leader, but has told us nothing
+    removed: tuple[str, ...] = ()  # leaders that made way for us, until a plan of ours is delivered
+    withheld: bool = False  # partitions of this generation's plan, for the next one
+    followups: int = 0  # rounds in a row that we began to hand such partitions out
+    wanted: str = ""  # why we want a rebalance
+    lists_app_topics: bool = False  # in our own subscription, while nobody else's keeps their offsets
+
+
+@dataclass(slots=True)
+class Session:
+    """When the broker has last heard of us, as far as its answers say."""
+
+    alive_at: float = 0.0
+    heartbeat_sent_at: float = 0.0
+    heartbeat_generation: int = NO_GENERATION
+
+    def confirmed(self) -> None:
+        """The last heartbeat has been answered as one of a member."""
+        self.alive_at = max(self.alive_at, self.heartbeat_sent_at)
+
+
+class Core:
+    """`reason` is that of the JoinGroup or LeaveGroup under way; `doubt_since` since when requests have been answered
+    with errors that nobody can explain, None while they are not."""
+
+    def __init__(self, config: MembershipConfig, on_edge: OnEdge) -> None:
+        self.config = config
+        self.now = 0.0
+        self.requests = Requests(config)
+        self.timers = Timers()
+        self.position = Position[State](MEMBERSHIP, State.WATCHING, on_edge)
+        self.leadership = Leadership()
+        self.session = Session()
+        self.reason = ""
+        self.attempts = 0  # that failed in a row, for the back-off
+        self.doubt_since: float | None = None
+        self.spread = spread(config.group_id)
+
+    @property
+    def state(self) -> State:
+        return self.position.state
+
+    @property
+    def is_member(self) -> bool:
+        return bool(self.requests.member_id) and self.requests.generation != NO_GENERATION
+
+    @property
+    def alone(self) -> bool:
+        """Nobody but us was in the last generation that we led."""
+        return all(m.member_id == self.requests.member_id for m in self.leadership.members)
+
+    @property
+    def session_expired(self) -> bool:
+        """The broker may have expelled us: it has not heard of us for a session timeout (pauses, sleeping machines)."""
+        return self.is_member and self.now - self.session.alive_at > self.config.session_timeout_ms / 1000
+
+    def go(self, to: State) -> None:
+        self.position.go(to)
+
+    def send(self, command: Command) -> None:
+        self.requests.out.append(command)
+
+    def note(self, kind: NoteKind, reason: str) -> None:
+        self.send(Note(kind, reason, self.requests.generation))
+
+    def alert(self, reason: str) -> None:
+        self.note(NoteKind.ALERT, reason)
+
+    def set_timer(self, timer: Timer, delay_ms: float) -> None:
+        self.timers.set(timer, self.now + delay_ms / 1000)
+
+    def back_off(self) -> None:
+        config = self.config
+        delay_ms = backed_off_ms(config.retry_backoff_ms, self.attempts, config.retry_backoff_ms_max)
+        self.attempts += 1
+        self.requests.paused = True
+        self.set_timer(Timer.RETRY, delay_ms * self.spread)
+
+    def trouble_is_over(self) -> None:
+        self.attempts = 0
+        self.doubt_since = None
+
+    def heartbeat(self) -> None:
+        config, leadership = self.config, self.leadership
+        hurried = leadership.withheld and self.state is State.STABLE and not leadership.followups
+        self.set_timer(Timer.HEARTBEAT, config.followup_heartbeat_ms if hurried else config.heartbeat_interval_ms)
+        if self.requests.heartbeat():
+            self.session.heartbeat_sent_at = self.now
+            self.session.heartbeat_generation = self.requests.generation
+
+    def clear(self) -> None:
+        """Nothing is awaited any more, no timer runs, no back-off holds."""
+        self.requests.abandon(*Kind)
+        self.requests.paused = False
+        self.timers.clear_all()
+
+    def forget(self) -> None:
+        """Not a member any more."""
+        self.clear()
+        self.requests.member_id = ""
+        self.requests.generation = NO_GENERATION
+        self.leadership = Leadership()
+        self.trouble_is_over()

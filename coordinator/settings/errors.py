@@ -1,0 +1,50 @@
+"""What is wrong with settings, as sentences."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from bellwether_kafka.coordinator.settings.group import GroupSettings
+
+SHOWN = 3
+
+
+class SettingsError(Exception):
+    """What is wrong with the settings, as one sentence that names the setting and the remedy."""
+
+
+def sentence(error: ValidationError, settings: type[BaseModel]) -> str:
+    """A validation error as one sentence: which setting, what is wrong, what to do. Never the value."""
+    problems = list(dict.fromkeys(_problem(dict(detail), settings) for detail in error.errors(include_input=False)))
+    more = f" (and {len(problems) - SHOWN} more problems)" if len(problems) > SHOWN else ""
+    text = "; ".join(problems[:SHOWN]).rstrip(".")
+    return f"{text}{more}."
+
+
+def _problem(detail: dict[str, Any], settings: type[BaseModel]) -> str:
+    path = _path(detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        known = settings if detail["loc"][0] != "groups" else GroupSettings
+        names = [field.alias or name for name, field in known.model_fields.items()]
+        return f"The setting {path} does not exist; {suggestion(str(detail['loc'][-1]), names)}"
+    if detail["type"] == "missing":
+        return f"The setting {path} is missing; set it"
+    text = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "value_error" and (not path or text.startswith("Group ")):
+        return str(text)
+    return f"The setting {path} cannot be used: {text[0].lower()}{text[1:]}"
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"perhaps {close[0]} is meant" if close else f"known are {', '.join(known)}"

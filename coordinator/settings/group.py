@@ -1,0 +1,126 @@
+"""The settings of one group, of whatever kind."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator.ghosts import GhostOptions
+from bellwether_kafka.coordinator.membership import (
+    STOCK_PROTOCOLS,
+    STREAMS_PROTOCOL,
+    Adopt,
+    MembershipConfig,
+    Mode,
+    check_timing,
+)
+from bellwether_kafka.coordinator.planning import StreamsConfig
+from bellwether_kafka.coordinator.settings.streams import (
+    STREAMS_FIELDS,
+    StreamsSettings,
+    trouble_for_stateful,
+    trouble_for_streams,
+)
+from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
+
+DEFAULTS = MembershipConfig("")
+LEAD_FIELDS = ("adopt", "online_conversion", "evict_malformed")
+GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
+Milliseconds = Annotated[int, Field(ge=0)]
+PositiveMilliseconds = Annotated[int, Field(gt=0)]
+
+KIND_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "streams": {"protocols": (STREAMS_PROTOCOL,)},
+    "stateful": {"protocols": (STATEFUL_PROTOCOL,), "policy": STREAMS_HA},
+}
+
+
+class GroupSettings(StreamsSettings):
+    """One consumer group to observe or to lead. Times are milliseconds; what they mean is told in `MembershipConfig`.
+
+    What a Streams application adds is in `streams`.
+    """
+
+    name: str = Field(min_length=1)
+    mode: Mode = "observe"
+    adopt: Adopt = DEFAULTS.adopt
+    ghosts: bool | None = None  # remove dead members; unless said otherwise in the modes assist and lead
+    evict_malformed: bool = False  # remove members whose subscription wedges brokers up to 4.3 (KAFKA-20570)
+    online_conversion: Literal["allow", "block"] = DEFAULTS.online_conversion  # to KIP-848, by a member that joins
+    client_ids_unique: bool = False  # the operator's word that no two live members on one host share a client id
+    policy: str = "kafka"
+    capacity: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)  # by instance id or client id
+    protocols: tuple[str, ...] = Field(default=STOCK_PROTOCOLS, min_length=1)
+    instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    leave_on_stop: bool = DEFAULTS.leave_on_stop
+    session_timeout_ms: PositiveMilliseconds = DEFAULTS.session_timeout_ms
+    heartbeat_interval_ms: PositiveMilliseconds = DEFAULTS.heartbeat_interval_ms
+    decision_deadline_ms: PositiveMilliseconds = DEFAULTS.decision_deadline_ms
+    sync_margin_ms: Milliseconds = DEFAULTS.sync_margin_ms
+    rebalance_timeout_ms: PositiveMilliseconds = DEFAULTS.rebalance_timeout_ms
+    coalesce_ms: Milliseconds = DEFAULTS.coalesce_ms
+    coalesce_ms_max: Milliseconds = DEFAULTS.coalesce_ms_max
+    linger_ms: Milliseconds | None = DEFAULTS.linger_ms
+    followup_ms: PositiveMilliseconds = DEFAULTS.followup_ms
+    rebalance_interval_ms_min: Milliseconds = DEFAULTS.rebalance_interval_ms_min
+    takeover_attempts_max: int = Field(default=DEFAULTS.takeover_attempts_max, ge=1)
+    evictions_max: int = Field(default=DEFAULTS.evictions_max, ge=1, le=3)
+    roll_ms_max: PositiveMilliseconds = DEFAULTS.roll_ms_max
+    hold_ms_max: PositiveMilliseconds = DEFAULTS.hold_ms_max
+
+    @model_validator(mode="before")
+    @classmethod
+    def _offers_stream(cls, value: Any) -> Any:
+        kind = value.get("kind") if isinstance(value, dict) else None
+        return {**KIND_DEFAULTS.get(str(kind), {}), **value} if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _keeps_promise_p2(self) -> Self:
+        idle = [name for name in LEAD_FIELDS if name in self.model_fields_set]
+        if self.mode != "lead" and idle:
+            raise ValueError(f'{idle[0]} is for groups that are led; add mode = "lead" or remove it')
+        if self.mode == "observe" and self.client_ids_unique:
+            raise ValueError('client_ids_unique is about removing ghosts; add mode = "assist" or "lead", or remove it')
+        if self.ghosts is not None and (self.mode == "observe" or (self.mode == "assist" and not self.ghosts)):
+            raise ValueError(
+                'ghosts is for groups that are led: mode = "assist" always removes them, mode = "observe" never does;'
+                " remove ghosts or change mode"
+            )
+        trouble = check_timing(self.membership(None))
+        if trouble is None and self.kind == "streams":
+            trouble = trouble_for_streams(self.protocols, self.session_timeout_ms)
+        elif trouble is None and self.kind == "stateful":
+            trouble = trouble_for_stateful(self.protocols)
+        trouble = trouble or self.stage_trouble(self.policy)
+        if trouble:
+            raise ValueError(trouble)
+        return self
+
+    def membership(self, instance_id: str | None) -> MembershipConfig:
+        """The machine's settings; a group's own instance id wins over the common one."""
+        return MembershipConfig(
+            group_id=self.name,
+            instance_id=self.instance_id or instance_id,
+            takeover_guard=self.takeover_guard(),
+            **self.model_dump(
+                exclude={"name", "kind", "policy", "capacity", "instance_id", *GHOST_FIELDS, *STREAMS_FIELDS}
+            ),
+        )
+
+    @property
+    def ghost_options(self) -> GhostOptions | None:
+        """None where nobody may be removed."""
+        if self.mode == "observe":
+            return None
+        return GhostOptions(
+            remove=self.ghosts is not False,
+            client_ids_unique=self.client_ids_unique,
+            evict_malformed=self.evict_malformed,
+        )
+
+    @property
+    def streams(self) -> StreamsConfig | None:
+        """What a Streams application adds, None for a group of plain consumers."""
+        return self.streams_config(self.name, self.policy)

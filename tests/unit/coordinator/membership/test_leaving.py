@@ -1,0 +1,153 @@
+"""Stories of a leader that is alone or told to stop: coalescing, lingering, leaving."""
+
+import pytest
+
+from bellwether_kafka.coordinator.membership.commands import FindCoordinator, Join, Leave
+from bellwether_kafka.coordinator.membership.events import DecisionReady, StopRequested
+from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+
+REBALANCE_IN_PROGRESS = 27
+
+
+def subscription(join: Join) -> ConsumerProtocolSubscription:
+    return ConsumerProtocolSubscription.decode(join.protocols[0][1])
+
+
+# ---- alone -----------------------------------------------------------------------------------------------------------
+
+
+def cold_start(growth: list[int | None]) -> float:
+    """How long a lone leader holds a round open while members arrive."""
+    play = Play(coalesce_ms=1_000, coalesce_ms_max=4_000, linger_ms=None).stable_alone()
+    play.wake().heartbeat(REBALANCE_IN_PROGRESS)
+    assert play.state is State.COALESCING
+    return play.until_join(growth)
+
+
+def test_a_cold_start_is_held_open_until_nobody_comes_any_more() -> None:
+    assert cold_start([2]) == pytest.approx(1.0)
+    assert cold_start([2, 10, 50, 50]) == pytest.approx(1.5)
+
+
+def test_a_cold_start_is_never_held_open_longer_than_its_bound() -> None:
+    assert cold_start(list(range(2, 200))) == pytest.approx(4.0)
+
+
+def test_without_coalescing_it_comes_back_at_once() -> None:
+    play = Play(coalesce_ms=0).stable_alone().wake().heartbeat(REBALANCE_IN_PROGRESS)
+    assert play.kinds() == ["Join"]
+
+
+def test_where_nobody_can_be_counted_it_comes_back() -> None:
+    play = Play().stable_alone().wake().heartbeat(REBALANCE_IN_PROGRESS)
+    assert play.described(error=-1).kinds() == ["Join"]
+
+
+def test_where_groups_cannot_be_described_it_holds_on_for_the_quiet_time() -> None:
+    assert cold_start([None]) == pytest.approx(1.0)
+
+
+def test_alone_for_too_long_it_leaves_and_waits_until_somebody_has_been_there() -> None:
+    play = Play(linger_ms=60_000).stable_alone()
+    out = play.run(60.1)
+    assert len([command for command in out if isinstance(command, Leave)]) == 1
+    play.left()
+    for state, members, expected in [
+        ("Empty", [], []),
+        ("Stable", [seen("a")], []),
+        ("Empty", [], ["Join"]),
+    ]:
+        play.wake()
+        assert play.described(state, *members).kinds() == expected
+
+
+def test_it_stays_for_ever_where_lingering_is_off() -> None:
+    play = Play(linger_ms=None).stable_alone()
+    assert not [command for command in play.run(7_200) if isinstance(command, Leave)]
+
+
+def test_company_ends_the_lingering() -> None:
+    play = Play(linger_ms=60_000, coalesce_ms=0).stable_alone().wake().heartbeat(REBALANCE_IN_PROGRESS)
+    play.joined(member(ME), member("a"), generation=2).planned(2).synced()
+    assert not [command for command in play.run(300) if isinstance(command, Leave)]
+
+
+def test_left_alone_it_lists_the_applications_topics_and_stops_when_somebody_comes() -> None:
+    play = Play(topics=("control",), coalesce_ms=0).deciding().planned(topics=("orders", "clicks")).synced()
+    assert subscription(play.wake().heartbeat(REBALANCE_IN_PROGRESS).sent(Join)).topics == ("control",)
+    play.joined(member(ME), generation=2).synced()
+    assert subscription(play.sent(Join)).topics == ("clicks", "orders")
+    play.joined(member(ME), generation=3)
+    assert play.synced().kinds() == ["Delivered"], "once is enough"
+    assert subscription(play.wake().heartbeat(REBALANCE_IN_PROGRESS).sent(Join)).topics == ("control",)
+
+
+# ---- stopping --------------------------------------------------------------------------------------------------------
+
+
+def test_stopping_while_watching_is_silent() -> None:
+    assert Play().found().tell(StopRequested()).kinds() == ["Stopped"]
+
+
+def test_stopping_in_stable_leaves() -> None:
+    play = Play(instance_id="bw").stable().tell(StopRequested())
+    assert play.kinds() == ["Leave"]
+    assert play.left().kinds() == ["Stopped"]
+    assert play.tell(DecisionReady(1, ())).kinds() == [], "nothing happens any more"
+    assert play.machine.deadline() is None
+
+
+def test_a_static_leader_may_stop_silently() -> None:
+    assert Play(instance_id="bw", leave_on_stop=False).stable().tell(StopRequested()).kinds() == ["Stopped"]
+
+
+def test_a_dynamic_leader_never_stops_silently() -> None:
+    assert Play(leave_on_stop=False).stable().tell(StopRequested()).kinds() == ["Leave"]
+
+
+def test_stopping_without_a_plan_leaves() -> None:
+    assert Play(instance_id="bw", leave_on_stop=False).deciding().tell(StopRequested()).kinds() == ["Leave"]
+
+
+def test_stopping_while_the_sync_is_under_way_waits_for_it() -> None:
+    play = Play().deciding().planned().tell(StopRequested())
+    assert play.kinds() == []
+    assert play.synced().kinds() == ["Delivered", "Leave"]
+
+
+def test_stopping_while_the_sync_fails_leaves() -> None:
+    assert Play().deciding().planned().tell(StopRequested()).synced(REBALANCE_IN_PROGRESS).kinds() == ["Leave"]
+
+
+def test_stopping_while_a_round_is_held_open_leaves() -> None:
+    play = Play().stable_alone().wake().heartbeat(REBALANCE_IN_PROGRESS).tell(StopRequested())
+    assert play.kinds() == ["Leave"]
+
+
+def test_stopping_while_the_first_join_is_parked() -> None:
+    assert Play().joining().tell(StopRequested()).kinds() == ["Abandon", "Stopped"]
+    play = Play(instance_id="bw").joining().tell(StopRequested())
+    assert play.kinds() == ["Abandon", "Leave"]
+    assert (play.sent(Leave).member_id, play.sent(Leave).instance_id) == ("", "bw")
+    taken = Play(instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="range")
+    assert taken.tell(StopRequested()).kinds() == ["Abandon", "Stopped"], "that slot may be another process's"
+
+
+def test_stopping_twice_is_stopping_once() -> None:
+    play = Play().stable().tell(StopRequested()).tell(StopRequested())
+    assert play.kinds() == []
+    assert play.left().kinds() == ["Stopped"]
+
+
+def test_nothing_is_due_for_ever_in_any_state() -> None:
+    """A machine that waits for no answer always has a deadline: it cannot fall asleep."""
+    for play in (
+        Play().deciding(),
+        Play().stable(),
+        Play().stable_alone(),
+        Play().found().described("Stable", seen("a")),
+    ):
+        assert play.machine.deadline() is not None
+    assert [type(command) for command in Play().last] == [FindCoordinator]

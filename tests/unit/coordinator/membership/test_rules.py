@@ -1,0 +1,42 @@
+"""Rules of a membership that need no machine."""
+
+import pytest
+
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.rules import (
+    NOT_TO_BE_CONVERTED,
+    empty_assignment,
+    subscription,
+    with_own,
+    without_sidecars,
+)
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.primitives.types import ProcessId
+from tests.unit.coordinator.membership.playbook import ME
+
+
+def test_our_own_empty_assignment_can_be_read_by_those_it_is_for() -> None:
+    assert ConsumerProtocolAssignment.decode(empty_assignment()).user_data is None
+    assert ConsumerProtocolAssignment.decode(empty_assignment(streams=True)).user_data
+
+
+@pytest.mark.parametrize(("conversion", "marked"), [("allow", False), ("block", True)])
+def test_only_where_conversion_is_blocked_our_assignment_carries_a_mark(conversion: str, marked: bool) -> None:
+    config = MembershipConfig("orders", online_conversion=conversion)  # type: ignore[arg-type]  # one of its literals
+    plan = dict(with_own((("a", b"plan"), (ME, b"nothing")), ME, config))
+    assert plan["a"] == b"plan"
+    data = ConsumerProtocolAssignment.decode(plan[ME]).user_data if marked else plan[ME]
+    assert data == (NOT_TO_BE_CONVERTED if marked else b"nothing")
+
+
+def test_a_sidecar_is_no_thread_of_an_application_and_what_cannot_be_read_may_be_one() -> None:
+    thread = SubscriptionInfo(process_id=ProcessId(1, 2)).encode()
+    people = (
+        e.DescribedMember("us", None, subscription(("t",), streams=True)),
+        e.DescribedMember("thread", None, ConsumerProtocolSubscription(3, ("t",), thread).encode()),
+        e.DescribedMember("odd", None, b"\x00"),
+    )
+    left = without_sidecars(e.DescribeAnswer(1, 0, "Stable", members=people)).members
+    assert [m.member_id for m in left] == ["thread", "odd"]

@@ -1,0 +1,79 @@
+"""What is different when the group is a Kafka Streams application: our bytes, and stepping aside."""
+
+import pytest
+
+from bellwether_kafka.coordinator.membership.commands import Decide, Join, Leave, NoteKind, Sync
+from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.membership.events import RebalanceWanted, StepAsideWanted
+from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+
+
+def play(**settings: object) -> Play:
+    return Play(protocols=(STREAMS_PROTOCOL,), **settings)
+
+
+def test_it_offers_stream_alone_with_bytes_that_a_java_leader_can_read() -> None:
+    join = play(topics=("clicks",)).joining().sent(Join)
+    ((name, metadata),) = join.protocols
+    subscription = ConsumerProtocolSubscription.decode(metadata)
+    assert name == "stream"
+    assert (subscription.topics, subscription.owned_partitions) == (("clicks",), ())
+    assert subscription.user_data == bytes.fromhex("0000000b 0000000b") + bytes(33)
+    assert SubscriptionInfo.decode(subscription.user_data or b"") == SubscriptionInfo()
+
+
+def test_alone_its_own_assignment_has_user_data() -> None:
+    story = play().joining().joined(member(ME), protocol="stream")
+    ((_, blob),) = story.sent(Sync).assignments
+    assignment = ConsumerProtocolAssignment.decode(blob)
+    assert assignment.partitions == ()
+    assert AssignmentInfo.decode(assignment.user_data or b"") == AssignmentInfo()
+
+
+def test_a_group_of_plain_consumers_is_left_alone_with_a_sentence() -> None:
+    story = play().found().described("Stable", seen("a"), protocol="range")
+    (fatal, _) = story.last
+    assert "so it is no Kafka Streams application" in fatal.message
+
+
+def test_another_leader_is_left_at_once() -> None:
+    story = play().joining().joined(leader="a", protocol="stream")
+    assert story.kinds() == ["Leave"]
+
+
+def leading() -> Play:
+    return play().joining().joined(member(ME), member("a"), protocol="stream").planned().synced()
+
+
+def test_it_steps_aside_from_a_group_at_rest_and_waits_before_it_returns() -> None:
+    story = leading().tell(StepAsideWanted("task 1_0 does not progress"))
+    assert story.sent(Leave).reason == "task 1_0 does not progress"
+    assert (NoteKind.REFUSED, "task 1_0 does not progress") in story.notes()
+    story.left()
+    began = story.now
+    while not any(isinstance(command, Join) for command in story.last):
+        story.wake()
+        if story.kinds() == ["Describe"]:
+            story.described("Empty")
+    assert story.now - began >= story.config.readopt_ms / 1000 * 0.8
+
+
+@pytest.mark.parametrize("wish", [StepAsideWanted("no use"), RebalanceWanted("probe")])
+def test_wishes_while_a_plan_is_made_do_not_disturb_it(wish: StepAsideWanted | RebalanceWanted) -> None:
+    story = play().joining().joined(member(ME), member("a"), protocol="stream")
+    assert isinstance(story.last[-1], Decide)
+    assert story.tell(wish).kinds() == []
+    assert story.state is State.DECIDING
+
+
+def test_without_a_topology_file_an_empty_group_is_left_to_java() -> None:
+    story = play(adopt_empty=False).found().described("Empty")
+    assert story.state is State.WATCHING
+    story.wake().described("Stable", seen("a"), protocol="stream")
+    assert story.wake().described("Empty").kinds() == []
+    mine = play(adopt_empty=False, instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="stream")
+    assert mine.kinds() == ["Join"]

@@ -1,0 +1,150 @@
+"""Stories of a take-over on its way to a member id that sorts first."""
+
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.takeover import BATCH
+from bellwether_kafka.coordinator.membership.transitions import State
+from tests.unit.coordinator.membership.playbook import Play
+from tests.unit.coordinator.membership.takeover_scenes import (
+    ALSO_BAD,
+    BAD,
+    COOPERATIVE,
+    FENCED,
+    GOOD,
+    GROUP,
+    GROUP_MAX_SIZE_REACHED,
+    LEADER,
+    WORSE,
+    answered,
+    client,
+    evicted,
+    evictions,
+    given,
+    ids,
+    parked,
+    rehearsed,
+    stable,
+    with_us,
+)
+
+# ---- without an instance id ------------------------------------------------------------------------------------------
+
+
+def test_ids_that_do_not_sort_first_are_given_back_before_it_joins() -> None:
+    play = rehearsed()
+    assert (play.sent(c.Join).member_id, play.sent(c.Join).instance_id) == ("", None)
+    assert given(play, BAD).sent(c.Join).member_id == ""
+    assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
+    assert evicted(play).sent(c.Join).member_id == GOOD
+
+
+def test_ids_that_are_to_spare_hold_the_round_of_cooperative_members_and_open_the_next() -> None:
+    play = rehearsed(COOPERATIVE)
+    for bad in (BAD, ALSO_BAD, WORSE):
+        assert given(play, bad).sent(c.Join).member_id == ""
+    assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
+    evicted(play)
+    assert [command.member_id for command in play.last if isinstance(command, c.Join)] == [GOOD, WORSE]
+    assert evictions(play) == [((WORSE,), 1), ((ALSO_BAD,), None)], "the last one held the round open until then"
+
+
+def test_an_id_that_is_to_spare_opens_the_second_round() -> None:
+    play = given(given(rehearsed(COOPERATIVE), BAD), GOOD)
+    own, spare = (command for command in play.last if isinstance(command, c.Join))
+    assert (own.member_id, spare.member_id) == (GOOD, BAD)
+    assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((BAD,), spare.lane)
+    assert spare.lane != own.lane
+
+
+def test_an_id_must_sort_first_in_the_table_that_our_coming_makes_grow() -> None:
+    """Twelve members fill a table of sixteen buckets; the thirteenth doubles it, and bucket 0 becomes two."""
+    crowd = tuple(client(member_id, member_id) for bucket in range(3, 15) for member_id in ids(bucket, 1))
+    late = ids(16, 1, prefix="late")[0]
+    play = stable(Play(adopt="take-over").found(), *crowd).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    assert given(play, late).sent(c.Join).member_id == "", "another one is asked for"
+    assert evicted(given(play, GOOD)).sent(c.Join).member_id == GOOD
+
+
+def test_only_unsuitable_ids_until_time_is_up_end_the_attempt() -> None:
+    play = rehearsed(roll_ms_max=100)
+    play.later(1.0)
+    given(play, "zzz-no-good")
+    assert play.state is not State.APPROACHING or "Evict" in play.kinds()
+
+
+def test_a_batch_without_a_good_id_is_given_back_before_it_asks_on() -> None:
+    play = rehearsed()
+    for bad in ids(15, BATCH, prefix="no-good"):
+        given(play, bad)
+    assert len(play.sent(c.Evict).member_ids) == BATCH
+    assert play.kinds() == ["Evict"], "not more than a batch of pending ids at a time"
+    assert evicted(play).kinds() == ["Join"]
+
+
+# ---- with an instance id ---------------------------------------------------------------------------------------------
+
+
+def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
+    play = parked()
+    first = play.requests[c.Join]
+    play.wake().described("PreparingRebalance", *GROUP)
+    play.wake().described("PreparingRebalance", *with_us(BAD))
+    assert (play.sent(c.Join).member_id, play.sent(c.Join).lane) == ("", 1)
+    again = play.sent(c.Join)
+    play.tell(e.JoinAnswer(first, FENCED, member_id=BAD))
+    assert play.kinds() == ["Describe"]
+    play.described("PreparingRebalance", *with_us(GOOD))
+    comes = play.sent(c.Join)
+    assert (comes.member_id, comes.instance_id, comes.lane) == ("opener", None, 0)
+    assert evictions(play) == [(("opener",), 0), (("barrier",), None)], "the first one is read when the round has ended"
+    play.requests[c.Join] = again.request_id
+    assert answered(play, LEADER, protocol=COOPERATIVE).kinds() == [], "the opener opens the second round"
+    play.wake()
+    assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((LEADER,), None)
+    evicted(play).described("PreparingRebalance", *with_us(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
+    join = play.sent(c.Join)
+    assert (join.member_id, join.instance_id, join.lane) == (GOOD, "bellwether", 0)
+    assert answered(play, GOOD).state is State.DECIDING
+
+
+def test_the_round_is_held_until_there_is_an_opener() -> None:
+    play = rehearsed(COOPERATIVE, instance_id="bellwether")
+    given(play, "barrier")
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    assert play.kinds() == []
+    given(play, "opener")
+    assert evictions(play) == [(("opener",), 1), (("barrier",), None)]
+
+
+def test_a_group_without_room_for_a_barrier_is_given_up_with_the_brokers_reason() -> None:
+    """It was waited for in vain, for ever."""
+    play = rehearsed(instance_id="bellwether").refused(GROUP_MAX_SIZE_REACHED)
+    assert "group.max.size" in play.sent(c.Fatal).message
+
+
+def test_where_there_is_no_room_for_an_opener_the_barrier_opens_the_second_round() -> None:
+    play = rehearsed(COOPERATIVE, instance_id="bellwether")
+    opener = next(j for j in given(play, "barrier").last if isinstance(j, c.Join) and j.instance_id is None)
+    play.wake().described("PreparingRebalance", *with_us(GOOD))
+    play.tell(e.JoinAnswer(opener.request_id, GROUP_MAX_SIZE_REACHED))
+    assert play.sent(c.Join).member_id == "barrier"
+    assert evictions(play) == [(("barrier",), 1)]
+
+
+def test_no_good_id_in_time_gives_everything_back() -> None:
+    play = parked()
+    play.later(3).wake().described("PreparingRebalance", *with_us(BAD))
+    assert play.sent(c.Evict).member_ids == ("barrier", "opener")
+    leave = play.sent(c.Leave)
+    assert (leave.member_id, leave.instance_id) == ("", "bellwether")
+    assert play.left().state is State.WATCHING
+
+
+def test_an_order_that_no_broker_of_ours_has_ends_the_attempt_while_all_can_go_on() -> None:
+    play = parked()
+    us = client(BAD, "bw", "bellwether")
+    play.wake().described("PreparingRebalance", GROUP[2], GROUP[0], us, GROUP[1])
+    assert play.state is not State.APPROACHING
+    assert any("in an order that we do not know" in reason for _, reason in play.notes())
+    assert "barrier" in play.sent(c.Evict).member_ids, "nothing of ours stays in their way"

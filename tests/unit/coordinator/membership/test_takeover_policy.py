@@ -1,0 +1,139 @@
+"""Whether a group that somebody else leads is taken over, and the plan that is rehearsed before."""
+
+import pytest
+
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.commands import NoteKind
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.rules import (
+    subscription,
+)
+from bellwether_kafka.coordinator.membership.takeover_policy import proven
+from bellwether_kafka.coordinator.membership.transitions import State
+from tests.unit.coordinator.membership.playbook import Play
+from tests.unit.coordinator.membership.takeover_scenes import (
+    GROUP,
+    LEADER,
+    OTHER,
+    THIRD,
+    client,
+    dynamic_until_named,
+    evicted,
+    ids,
+    rehearsed,
+    seeing,
+    stable,
+)
+
+# ---- which groups ----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_joined_when_empty_is_waited_for() -> None:
+    assert stable(Play().found()).kinds() == []
+
+
+def test_a_guard_keeps_it_away_and_says_so_once() -> None:
+    play = seeing(takeover_guard="stores are not declared")
+    assert play.kinds() == []
+    stable(play.wake())
+    assert play.notes() == [(NoteKind.WATCHING, "not taken over: stores are not declared")]
+
+
+@pytest.mark.parametrize(("version", "allowed"), [((4, 3), True), ((3, 9), True), ((3, 8), False), ((), False)])
+def test_brokers_that_were_never_tried_are_only_succeeded(version: tuple[int, ...], allowed: bool) -> None:
+    config = MembershipConfig("orders", adopt="take-over")
+    assert (proven(config, version).takeover_guard == "") == allowed
+    assert proven(MembershipConfig("orders"), version) == MembershipConfig("orders")
+
+
+def test_an_unknown_order_keeps_it_away() -> None:
+    backwards = [client(ids(b, 1)[0], str(b)) for b in (15, 9, 5, 1)]
+    play = stable(Play(adopt="take-over").found(), *backwards)
+    assert play.kinds() == []
+    assert "in an order that we do not know" in play.notes()[0][1]
+
+
+def test_another_sidecar_is_left_its_group() -> None:
+    """Found by simulation: two that share no instance id took a group from each other, three times an hour each."""
+    rival = e.DescribedMember("rival-1", "rival", subscription(()), b"a", "bellwether", "/127.0.0.1")
+    play = stable(Play(adopt="take-over").found(), *GROUP, rival)
+    assert play.kinds() == []
+    assert "rival-1 is another sidecar" in play.notes()[-1][1]
+    stable(play.wake())
+    assert play.kinds() == ["Decide"]
+
+
+def test_attempts_are_bounded() -> None:
+    play = Play(adopt="take-over", takeover_attempts_max=2, readopt_ms=10, readopt_ms_max=10).found()
+    for _ in range(2):
+        stable(play).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+        play.refused(15)
+        play.left().wake() if play.state is State.LEAVING else play.wake()
+    stable(play)
+    assert play.kinds() == []
+    assert "tried 2 times within an hour" in play.notes()[-1][1]
+
+
+@pytest.mark.parametrize("people", [GROUP, GROUP[1:]], ids=["it is still there", "it has gone by itself"])
+def test_a_leader_that_did_not_make_way_is_no_obstacle_for_ever(people: tuple[e.DescribedMember, ...]) -> None:
+    play = dynamic_until_named()
+    evicted(play, 29)
+    play.left()
+    for _ in range(20):
+        if any(isinstance(x, c.Decide) for x in play.last):
+            break
+        play.wake()
+        if any(isinstance(x, c.FindCoordinator) for x in play.last):
+            play.found()
+        if any(isinstance(x, c.Describe) for x in play.last):
+            stable(play, *people)
+    assert play.sent(c.Decide).generation == REHEARSAL
+
+
+# ---- the rehearsal ---------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_rehearsed_before_anybody_is_disturbed() -> None:
+    play = seeing()
+    decide = play.sent(c.Decide)
+    assert (decide.dry, decide.generation, decide.own_member_id) == (True, REHEARSAL, "")
+    assert [m.member_id for m in decide.members] == [LEADER, OTHER, THIRD]
+    play.tell(e.ComparisonFailed(REHEARSAL, "its topology is not known"))
+    assert play.state is State.WATCHING
+    assert (NoteKind.WATCHING, "not taken over: its topology is not known") in play.notes()
+
+
+def test_a_rehearsal_that_ends_after_the_group_was_left_alone_begins_nothing() -> None:
+    play = seeing().tell(e.OrdersStand("an operator says so", ""))
+    play.tell(e.StopRequested())
+    assert play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False)).kinds() == []
+
+
+def test_a_comparison_that_nobody_asked_for_begins_nothing() -> None:
+    play = Play(adopt="take-over").found()
+    assert play.tell(e.ComparisonReady(REHEARSAL, worth_moving=False)).kinds() == []
+    assert play.state is State.WATCHING
+
+
+def test_a_rehearsal_that_ends_after_the_node_was_lost_begins_nothing() -> None:
+    play = seeing().wake()
+    play.failed(c.Describe).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    assert play.state is State.WATCHING
+    assert play.wake().kinds() == ["FindCoordinator"]
+    assert play.found().kinds() == ["Describe"]
+
+
+# ---- what is offered -------------------------------------------------------------------------------------------------
+
+
+def test_what_the_group_uses_is_offered_first() -> None:
+    join = rehearsed(protocols=("cooperative-sticky",)).sent(c.Join)
+    assert [name for name, _ in join.protocols] == ["range", "cooperative-sticky"]
+
+
+def test_what_the_group_used_is_offered_when_it_is_empty() -> None:
+    play = stable(Play(adopt="succeed", protocols=("cooperative-sticky",)).found())
+    join = play.wake().described("Empty").sent(c.Join)
+    assert [name for name, _ in join.protocols] == ["range", "cooperative-sticky"]

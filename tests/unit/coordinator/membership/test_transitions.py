@@ -1,0 +1,488 @@
+"""Every edge that the tables declare has a story that takes it, and an edge that they lack costs the group nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.requests import Timer
+from bellwether_kafka.coordinator.membership.takeover import BATCH
+from bellwether_kafka.coordinator.membership.transitions import (
+    INTERNAL_ERROR,
+    MEMBERSHIP,
+    TAKEOVER,
+    Edge,
+    State,
+    Step,
+    edges,
+    trigger_name,
+)
+from tests.unit.coordinator.membership.playbook import ME, OTHER_NODE, Play, member
+from tests.unit.coordinator.membership.takeover_scenes import (
+    BAD,
+    COOPERATIVE,
+    FENCED,
+    GOOD,
+    GROUP,
+    LEADER,
+    UNKNOWN,
+    answered,
+    client,
+    dynamic_until_named,
+    evicted,
+    given,
+    has_waited,
+    ids,
+    parked,
+    rehearsed,
+    stable,
+    with_us,
+)
+
+DENIED, LOADING, NOT_COORDINATOR, REBALANCE, STRANGE = 30, 14, 16, 27, 99
+UNSUPPORTED, MALFORMED = e.Failure.UNSUPPORTED, e.Failure.MALFORMED
+STOP, LEAVE, PAUSE, NOTHING = (
+    e.StopRequested(),
+    e.OrdersStand("an operator says so", ""),
+    e.OrdersStand("", "paused"),
+    e.OrdersStand("", ""),
+)
+STATIC: dict[str, Any] = {"instance_id": "bellwether"}
+IMPATIENT: dict[str, Any] = {"doubt_ms_max": 0}
+QUIET: dict[str, Any] = {**STATIC, "leave_on_stop": False}
+Begin = Callable[..., Play]
+
+
+# ---- beginnings ------------------------------------------------------------------------------------------------------
+
+
+def standby(**settings: object) -> Play:
+    """One of several sidecars, and the one that is to lead."""
+    return Play(standby=True, **STATIC, **settings).tell(e.ActiveRoleChanged(ours=True, reason=""))
+
+
+def until(play: Play, kind: type[c.Command]) -> Play:
+    for _ in range(200):
+        if any(isinstance(command, kind) for command in play.last):
+            return play
+        play.wake()
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def beat(play: Play, error: int) -> Play:
+    return until(play, c.Heartbeat).heartbeat(error)
+
+
+def unsupported(play: Play) -> Play:
+    return until(play, c.Heartbeat).failed(c.Heartbeat, UNSUPPORTED)
+
+
+def searching(play: Play, lost: type[c.Request] = c.Heartbeat) -> Play:
+    """The coordinator node is lost, and being found."""
+    return until(until(play, lost).failed(lost), c.FindCoordinator)
+
+
+def syncing(play: Play) -> Play:
+    return play.deciding().planned()
+
+
+def rejoining(play: Play) -> Play:
+    """JOINING, with a seat that heartbeats keep."""
+    return play.stable().tell(e.RoundOrdered("an operator wants it"))
+
+
+def coalescing(play: Play) -> Play:
+    return beat(play.stable_alone(), REBALANCE)
+
+
+def stopping_while_deciding() -> Play:
+    """The SyncGroup that the end waits for failed, and the round after it is ours."""
+    play = until(syncing(Play()).tell(STOP).synced(LOADING), c.Join)
+    return play.joined(member(ME), member("a"), generation=2)
+
+
+def leaving(play: Play) -> Play:
+    return play.stable().tell(LEAVE)
+
+
+def follower(play: Play) -> Play:
+    """A take-over under an instance id, in a round that named the old leader."""
+    stable(play.found()).tell(e.ComparisonReady(REHEARSAL, worth_moving=False))
+    given(play, "barrier").wake().described("PreparingRebalance", *with_us(GOOD))
+    return answered(evicted(play), LEADER)
+
+
+def removing(play: Play) -> Play:
+    return evicted(follower(play).synced())
+
+
+def replacing() -> tuple[Play, int]:
+    """With the number of the JoinGroup that is being replaced."""
+    play = parked()
+    first = play.requests[c.Join]
+    return play.wake().described("PreparingRebalance", *with_us(BAD)), first
+
+
+def replaced() -> Play:
+    play, first = replacing()
+    return play.tell(e.JoinAnswer(first, FENCED, member_id=BAD))
+
+
+def a_bad_batch() -> Play:
+    play = rehearsed()
+    for bad in ids(15, BATCH, prefix="no-good"):
+        given(play, bad)
+    return evicted(play)
+
+
+def reopening(**settings: object) -> Play:
+    """In a second round that a barrier holds open."""
+    play = answered(given(rehearsed(COOPERATIVE, **settings), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
+    again = next(command for command in play.last if isinstance(command, c.Join))
+    given(play, "barrier")
+    play.requests[c.Join] = again.request_id
+    return play
+
+
+def holding() -> Play:
+    return reopening(evictions_max=2).wake()
+
+
+def returning() -> Play:
+    back = (*GROUP[1:], client("m-new", "leader"))
+    play = evicted(dynamic_until_named(evictions_max=2))
+    return play.described("PreparingRebalance", client(GOOD, "bw"), *back)
+
+
+def sidecar_takeover() -> Play:
+    return standby(adopt="take-over")
+
+
+def searches(begin: Callable[[Play], Play]) -> dict[State, Callable[[], Play]]:
+    """What becomes of FindCoordinator while it is a member."""
+    return {
+        State.LEAVING: lambda: searching(begin(Play())).found(error=DENIED),
+        State.WATCHING: lambda: searching(begin(standby())).found(error=FENCED),
+        State.STOPPED: lambda: searching(begin(Play())).found(error=FENCED),
+    }
+
+
+def beats(begin: Callable[[Play], Play]) -> dict[State, Callable[[], Play]]:
+    return {
+        State.LEAVING: lambda: beat(begin(Play(**IMPATIENT)), STRANGE),
+        State.WATCHING: lambda: beat(begin(Play()), UNKNOWN),
+        State.STOPPED: lambda: beat(begin(Play()), FENCED),
+    }
+
+
+def named(begin: Begin, **settings: object) -> dict[Step, Callable[[], Play]]:
+    """Another leads, and what is done about it goes by the protocol."""
+    return {
+        Step.HOLDING: lambda: answered(begin(**settings), LEADER, protocol="stream"),
+        Step.REOPENING: lambda: answered(begin(**settings), LEADER, protocol=COOPERATIVE),
+        Step.WORKING: lambda: answered(begin(**settings), LEADER),
+    }
+
+
+# ---- the stories -----------------------------------------------------------------------------------------------------
+
+STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
+    State.WATCHING: {
+        e.CoordinatorAnswer: {
+            State.WATCHING: lambda: standby().found(error=FENCED),
+            State.STOPPED: lambda: Play().found(error=DENIED),
+        },
+        e.DescribeAnswer: {
+            State.JOINING: lambda: Play().joining(),
+            State.APPROACHING: lambda: has_waited(Play(adopt="succeed").found()),
+            State.WATCHING: lambda: Play().found().described(error=UNKNOWN),
+            State.STOPPED: lambda: Play().found().described(error=DENIED),
+        },
+        e.ComparisonReady: {State.APPROACHING: rehearsed},
+        e.RequestFailed: {State.STOPPED: lambda: Play().failed(c.FindCoordinator, UNSUPPORTED)},
+        e.StopRequested: {State.STOPPED: lambda: Play().tell(STOP)},
+    },
+    State.APPROACHING: {
+        e.JoinAnswer: {
+            State.JOINING: lambda: answered(given(rehearsed(), GOOD), GOOD),
+            State.LEAVING: lambda: given(rehearsed(), GOOD).refused(UNKNOWN),
+            State.WATCHING: lambda: rehearsed().refused(LOADING),
+            State.STOPPED: lambda: rehearsed().refused(DENIED),
+        },
+        e.SyncAnswer: {
+            State.LEAVING: lambda: answered(given(rehearsed(), GOOD), LEADER).synced(UNKNOWN),
+            State.WATCHING: lambda: follower(sidecar_takeover()).synced(FENCED),
+            State.STOPPED: lambda: answered(given(rehearsed(), GOOD), LEADER).synced(FENCED),
+        },
+        e.LeaveAnswer: {
+            State.LEAVING: lambda: evicted(dynamic_until_named(), STRANGE),
+            State.WATCHING: lambda: evicted(follower(sidecar_takeover()).synced(), FENCED),
+            State.STOPPED: lambda: evicted(dynamic_until_named(), FENCED),
+        },
+        e.DescribeAnswer: {
+            State.LEAVING: lambda: evicted(dynamic_until_named()).described("", error=NOT_COORDINATOR),
+            State.WATCHING: lambda: removing(sidecar_takeover()).described("", error=FENCED),
+            State.STOPPED: lambda: evicted(dynamic_until_named()).described("", error=FENCED),
+        },
+        e.RequestFailed: {
+            State.LEAVING: lambda: given(rehearsed(), GOOD).failed(c.Join),
+            State.WATCHING: lambda: rehearsed().failed(c.Join),
+        },
+        e.OrdersStand: {State.LEAVING: lambda: parked().tell(LEAVE), State.WATCHING: lambda: rehearsed().tell(LEAVE)},
+        e.StopRequested: {State.LEAVING: lambda: parked().tell(STOP), State.STOPPED: lambda: rehearsed().tell(STOP)},
+    },
+    State.JOINING: {
+        e.CoordinatorAnswer: {
+            **searches(rejoining),
+            State.STOPPED: lambda: searching(Play().joining(), c.Join).found(error=DENIED),
+        },
+        e.JoinAnswer: {
+            State.DECIDING: lambda: Play().deciding(),
+            State.SYNCING: lambda: Play().joining().joined(member(ME)),
+            State.JOINING: lambda: Play().joining().refused(REBALANCE),
+            State.LEAVING: lambda: Play().joining().joined(leader="somebody"),
+            State.WATCHING: lambda: Play().joining().refused(UNKNOWN),
+            State.STOPPED: lambda: Play().joining().refused(DENIED),
+        },
+        e.HeartbeatAnswer: beats(rejoining),
+        e.RequestFailed: {
+            State.LEAVING: lambda: rejoining(Play()).failed(c.Join, MALFORMED),
+            State.WATCHING: lambda: Play().joining().failed(c.Join, MALFORMED),
+            State.STOPPED: lambda: Play().joining().failed(c.Join, UNSUPPORTED),
+        },
+        e.OrdersStand: {
+            State.LEAVING: lambda: Play(**STATIC).joining().tell(LEAVE),
+            State.WATCHING: lambda: Play().joining().tell(LEAVE),
+        },
+        e.StopRequested: {
+            State.LEAVING: lambda: Play(**STATIC).joining().tell(STOP),
+            State.STOPPED: lambda: Play().joining().tell(STOP),
+        },
+    },
+    State.DECIDING: {
+        e.DecisionReady: {
+            State.SYNCING: lambda: Play().deciding().planned(),
+            State.JOINING: lambda: Play().deciding().later(11).planned(),
+            State.LEAVING: lambda: stopping_while_deciding().later(11).planned(generation=2),
+        },
+        e.DecisionFailed: {State.LEAVING: lambda: Play().deciding().tell(e.DecisionFailed(1, "no"))},
+        Timer.DECISION: {State.LEAVING: lambda: until(Play().deciding(), c.Leave)},
+        e.Wake: {
+            State.JOINING: lambda: Play().deciding().later(11).wake(),
+            State.LEAVING: lambda: stopping_while_deciding().later(11).wake(),
+        },
+        e.CoordinatorAnswer: searches(Play.deciding),
+        e.HeartbeatAnswer: {
+            **beats(Play.deciding),
+            State.JOINING: lambda: beat(Play().deciding(), REBALANCE),
+            State.COALESCING: lambda: beat(Play(coalesce_running_ms=500).deciding(), REBALANCE),
+        },
+        e.RequestFailed: {State.LEAVING: lambda: unsupported(Play().deciding())},
+        e.OrdersStand: {State.LEAVING: lambda: Play().deciding().tell(LEAVE)},
+        e.StopRequested: {State.LEAVING: lambda: Play().deciding().tell(STOP)},
+    },
+    State.SYNCING: {
+        e.SyncAnswer: {
+            State.STABLE: lambda: syncing(Play()).synced(),
+            State.JOINING: lambda: syncing(Play()).synced(REBALANCE),
+            State.LEAVING: lambda: syncing(Play(**IMPATIENT)).synced(STRANGE),
+            State.WATCHING: lambda: syncing(Play()).synced(UNKNOWN),
+            State.STOPPED: lambda: syncing(Play()).synced(FENCED),
+        },
+        e.CoordinatorAnswer: {
+            **searches(syncing),
+            State.JOINING: lambda: searching(syncing(Play())).found(OTHER_NODE),
+        },
+        e.HeartbeatAnswer: beats(syncing),
+        e.RequestFailed: {
+            State.JOINING: lambda: syncing(Play()).failed(c.Sync),
+            State.LEAVING: lambda: syncing(Play()).failed(c.Sync, UNSUPPORTED),
+        },
+        e.OrdersStand: {State.LEAVING: lambda: syncing(Play()).tell(LEAVE)},
+    },
+    State.STABLE: {
+        e.SyncAnswer: {
+            State.JOINING: lambda: syncing(Play()).tell(e.RoundOrdered("an operator wants it")).synced(),
+            State.LEAVING: lambda: syncing(Play()).tell(STOP).synced(),
+            State.STOPPED: lambda: syncing(Play(**QUIET)).tell(STOP).synced(),
+        },
+        e.HeartbeatAnswer: {
+            **beats(Play.stable),
+            State.JOINING: lambda: beat(Play().stable(), REBALANCE),
+            State.COALESCING: lambda: coalescing(Play()),
+        },
+        e.CoordinatorAnswer: searches(Play.stable),
+        e.RequestFailed: {State.LEAVING: lambda: unsupported(Play().stable())},
+        e.RebalanceWanted: {State.JOINING: lambda: Play().stable().tell(e.RebalanceWanted("a topic"))},
+        e.ComparisonReady: {State.JOINING: lambda: Play().stable().tell(e.ComparisonReady(1, worth_moving=True))},
+        Timer.REBALANCE: {
+            State.JOINING: lambda: until(
+                Play()
+                .stable()
+                .tell(e.RebalanceWanted("a topic"))
+                .joined(member(ME), member("a"), generation=2)
+                .planned(generation=2)
+                .synced()
+                .tell(e.RebalanceWanted("another topic")),
+                c.Join,
+            )
+        },
+        Timer.FOLLOWUP: {State.JOINING: lambda: until(Play().deciding().planned(withheld=True).synced(), c.Join)},
+        Timer.LINGER: {State.LEAVING: lambda: until(Play(linger_ms=1_000).stable_alone(), c.Leave)},
+        e.RoundOrdered: {State.JOINING: lambda: rejoining(Play())},
+        e.OrdersStand: {
+            State.JOINING: lambda: Play().stable().tell(PAUSE).tell(e.RebalanceWanted("a topic")).tell(NOTHING),
+            State.LEAVING: lambda: leaving(Play()),
+        },
+        e.StepAsideWanted: {State.LEAVING: lambda: Play().stable().tell(e.StepAsideWanted("no good"))},
+        e.StopRequested: {
+            State.LEAVING: lambda: Play().stable().tell(STOP),
+            State.STOPPED: lambda: Play(**QUIET).stable().tell(STOP),
+        },
+    },
+    State.COALESCING: {
+        Timer.COALESCE: {
+            State.JOINING: lambda: until(beat(Play(coalesce_running_ms=500).stable(), REBALANCE), c.Join),
+        },
+        e.DescribeAnswer: {State.JOINING: lambda: coalescing(Play()).described(error=NOT_COORDINATOR)},
+        e.Wake: {State.JOINING: lambda: coalescing(Play()).later(11).wake()},
+        e.CoordinatorAnswer: searches(coalescing),
+        e.HeartbeatAnswer: beats(coalescing),
+        e.RequestFailed: {
+            State.JOINING: lambda: coalescing(Play()).failed(c.Describe),
+            State.LEAVING: lambda: coalescing(Play()).failed(c.Describe, UNSUPPORTED),
+        },
+        e.OrdersStand: {State.LEAVING: lambda: coalescing(Play()).tell(LEAVE)},
+        e.StopRequested: {State.LEAVING: lambda: coalescing(Play()).tell(STOP)},
+    },
+    State.LEAVING: {
+        e.LeaveAnswer: {
+            State.WATCHING: lambda: leaving(Play()).left(),
+            State.STOPPED: lambda: Play().stable().tell(STOP).left(),
+            State.LEAVING: lambda: leaving(Play(**IMPATIENT)).left(STRANGE),
+        },
+        Timer.LEAVE: {
+            State.WATCHING: lambda: leaving(Play()).wake(),
+            State.STOPPED: lambda: Play().stable().tell(STOP).wake(),
+        },
+        e.CoordinatorAnswer: {
+            State.WATCHING: lambda: searching(leaving(standby()), c.Leave).found(error=FENCED),
+            State.STOPPED: lambda: searching(leaving(Play()), c.Leave).found(error=DENIED),
+        },
+        e.RequestFailed: {State.STOPPED: lambda: leaving(Play()).failed(c.Leave, UNSUPPORTED)},
+        e.OrdersStand: {
+            State.WATCHING: lambda: Play(**STATIC).joining().tell(LEAVE).tell(e.OrdersStand("again", "")),
+            State.STOPPED: lambda: Play(**STATIC).joining().tell(STOP).tell(LEAVE),
+        },
+    },
+    Step.ROLLING: {
+        e.JoinAnswer: {
+            Step.CLEARING: lambda: given(given(rehearsed(), BAD), GOOD),
+            Step.PARKED: lambda: given(rehearsed(), GOOD),
+            **named(rehearsed),
+        },
+    },
+    Step.CLEARING: {
+        e.LeaveAnswer: {
+            Step.PARKED: lambda: evicted(given(given(rehearsed(), BAD), GOOD)),
+            Step.ROLLING: a_bad_batch,
+        },
+    },
+    Step.BARRING: {e.JoinAnswer: {Step.PARKING: parked}},
+    Step.PARKING: {
+        e.DescribeAnswer: {
+            Step.PARKED: lambda: parked().wake().described("PreparingRebalance", *with_us(GOOD)),
+            Step.REPLACING: lambda: replacing()[0],
+        },
+        e.JoinAnswer: named(parked),
+    },
+    Step.REPLACING: {e.JoinAnswer: {Step.PARKING: replaced, **named(lambda: replacing()[0])}},
+    Step.PARKED: {e.JoinAnswer: named(lambda: given(rehearsed(), GOOD))},
+    Step.WORKING: {
+        e.SyncAnswer: {Step.HOLDING: dynamic_until_named},
+        Timer.TAKEOVER: {Step.HOLDING: lambda: answered(given(rehearsed(), GOOD), LEADER).wake()},
+    },
+    Step.REOPENING: {
+        Timer.TAKEOVER: {Step.HOLDING: holding},
+        e.JoinAnswer: named(reopening),
+    },
+    Step.HOLDING: {
+        e.DescribeAnswer: {Step.RETURNING: returning},
+        e.JoinAnswer: named(holding),
+    },
+    Step.RETURNING: {e.JoinAnswer: named(returning)},
+}
+
+DECLARED = [*edges(MEMBERSHIP), *edges(TAKEOVER)]
+
+
+def name(edge: Edge[Any]) -> str:
+    return f"{edge.state.name} {trigger_name(edge.on)} {edge.to.name}"
+
+
+@pytest.mark.parametrize("edge", DECLARED, ids=name)
+def test_every_declared_edge_is_taken_by_a_story(edge: Edge[Any]) -> None:
+    assert edge in STORIES[edge.state][edge.on][edge.to]().edges
+
+
+def test_no_story_is_told_of_an_edge_that_is_not_declared() -> None:
+    assert set(edges(STORIES)) == set(DECLARED)
+
+
+# ---- an edge that is not declared ------------------------------------------------------------------------------------
+
+LIVES: dict[State, Callable[[], Play]] = {
+    State.WATCHING: lambda: Play().found(),
+    State.APPROACHING: parked,
+    State.JOINING: lambda: rejoining(Play()),
+    State.DECIDING: lambda: Play().deciding(),
+    State.SYNCING: lambda: syncing(Play()),
+    State.STABLE: lambda: Play().stable(),
+    State.COALESCING: lambda: coalescing(Play()),
+    State.LEAVING: lambda: leaving(Play()),
+}
+
+
+def happens(play: Play) -> e.Event:
+    """Something that changes each of these states."""
+    match play.state:
+        case State.WATCHING:
+            return e.DescribeAnswer(play.requests[c.Describe], 0, "Empty")
+        case State.SYNCING:
+            return e.SyncAnswer(play.requests[c.Sync], 0)
+        case State.LEAVING:
+            return e.LeaveAnswer(play.requests[c.Leave], 0)
+        case _:
+            return STOP
+
+
+def alert(commands: tuple[c.Command, ...]) -> str:
+    (reason,) = [x.reason for x in commands if isinstance(x, c.Note) and x.kind is c.NoteKind.ALERT]
+    return reason
+
+
+@pytest.mark.parametrize("state", LIVES, ids=lambda state: state.name)
+def test_an_undeclared_edge_is_an_alert_and_gives_the_group_back(state: State) -> None:
+    play = LIVES[state]()
+    play.machine._core.position._transitions = {}
+    commands = play.machine.handle(happens(play), play.now)
+    assert alert(commands).startswith(INTERNAL_ERROR)
+    assert f"in {state.name} does not lead to" in alert(commands)
+    if state in (State.WATCHING, State.LEAVING):
+        assert play.state is State.WATCHING
+    else:
+        assert [x for x in commands if isinstance(x, c.Leave)], "a member leads as soon as the broker has read it"
+        assert play.state is State.LEAVING
+
+
+def test_an_undeclared_edge_of_a_takeover_ends_it_and_leaves_nothing_behind() -> None:
+    play = parked().wake()
+    play.machine._approach._takeover._position._transitions = {}
+    answer = e.DescribeAnswer(play.requests[c.Describe], 0, "PreparingRebalance", members=with_us(GOOD))
+    commands = play.machine.handle(answer, play.now)
+    assert "in PARKING does not lead to PARKED" in alert(commands)
+    assert [x.member_ids for x in commands if isinstance(x, c.Evict)] == [("barrier", "opener")]
+    assert [x.instance_id for x in commands if isinstance(x, c.Leave)] == ["bellwether"]

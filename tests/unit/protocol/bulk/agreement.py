@@ -1,0 +1,166 @@
+"""The oracle of the bulk readers: what the plain readers say of each blob."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from bellwether_kafka.protocol.bulk.columns import IntArray
+from bellwether_kafka.protocol.bulk.consumer import SubscriptionColumns, read_assignments, read_claims
+from bellwether_kafka.protocol.bulk.streams_assignments import AssignedColumns, read_assigned
+from bellwether_kafka.protocol.bulk.streams_subscriptions import InfoColumns, read_infos
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.sticky import read_generation, read_sticky_user_data
+from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
+from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+
+Message = TypeVar("Message")
+
+
+def rows(names: tuple[str, ...], size: int, *columns: IntArray) -> list[tuple[TopicPartition, ...]]:
+    """The partitions of each member in order, from (member, topic, partition) columns."""
+    found: list[list[TopicPartition]] = [[] for _ in range(size)]
+    for member, topic, partition in zip(*(column.tolist() for column in columns), strict=True):
+        found[member].append(TopicPartition(names[topic], partition))
+    assert (np.diff(columns[0]) >= 0).all()
+    return [tuple(partitions) for partitions in found]
+
+
+def plain(decode: Callable[[bytes], Message], blobs: Sequence[bytes]) -> tuple[dict[int, Message], dict[int, str]]:
+    """What the plain decoder makes of each blob, and what it says of the others."""
+    found: dict[int, Message] = {}
+    errors: dict[int, str] = {}
+    for m, blob in enumerate(blobs):
+        try:
+            found[m] = decode(blob)
+        except RemoteProtocolError as error:
+            errors[m] = str(error)
+    return found, errors
+
+
+def subscriptions_agree(blobs: list[bytes], reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
+    columns = reader(blobs)
+    messages, errors = plain(ConsumerProtocolSubscription.decode, blobs)
+    assert columns.errors == errors
+    owned = rows(columns.topic_names, len(blobs), columns.owned_member, columns.owned_topic, columns.owned_partition)
+    for m in range(len(blobs)):
+        if m not in messages:
+            assert (columns.topic_list[m], columns.version[m], columns.generation[m]) == (-1, -1, -1)
+            assert (columns.user_data[m], columns.rack[m], owned[m]) == (None, None, ())
+            continue
+        assert messages[m] == ConsumerProtocolSubscription(
+            int(columns.version[m]),
+            columns.topic_lists[columns.topic_list[m]],
+            columns.user_data[m],
+            owned[m],
+            int(columns.generation[m]),
+            columns.rack[m],
+        )
+    names = {t for s in messages.values() for t in (*s.topics, *(tp.topic for tp in s.owned_partitions))}
+    assert columns.topic_names == tuple(sorted(names))
+    assert len(columns.topic_lists) == len(set(columns.topic_lists)) == len({s.topics for s in messages.values()})
+
+
+def claims_agree(blobs: list[bytes], protocol: str, reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
+    claims = read_claims(protocol, reader(blobs))
+    partitions = rows(claims.topic_names, len(blobs), claims.member, claims.topic, claims.partition)
+    for m, message in plain(ConsumerProtocolSubscription.decode, blobs)[0].items():
+        if protocol == "sticky":
+            expected = read_sticky_user_data(message.user_data)
+            assert (partitions[m], claims.generation[m]) == (expected.partitions, expected.generation)
+            continue
+        known = message.generation_id >= 0
+        assert partitions[m] == message.owned_partitions
+        assert claims.generation[m] == (message.generation_id if known else read_generation(message.user_data))
+
+
+def assignments_agree(blobs: list[bytes]) -> None:
+    columns = read_assignments(blobs)
+    partitions = rows(columns.topic_names, len(blobs), columns.member, columns.topic, columns.partition)
+    messages, errors = plain(ConsumerProtocolAssignment.decode, blobs)
+    assert columns.errors == errors
+    for m in errors:
+        assert (columns.version[m], columns.user_data[m], partitions[m]) == (-1, None, ())
+    for m, message in messages.items():
+        assert message == ConsumerProtocolAssignment(int(columns.version[m]), partitions[m], columns.user_data[m])
+
+
+def infos_agree(blobs: Sequence[bytes | None]) -> None:
+    columns = read_infos(blobs)
+    for m, blob in enumerate(blobs):
+        _info_agrees(columns, m, blob)
+
+
+def _info_agrees(columns: InfoColumns, m: int, blob: bytes | None) -> None:
+    try:
+        expected = SubscriptionInfo.decode(blob) if blob is not None else None
+        reason = "userData is null"
+    except RemoteProtocolError as error:
+        expected, reason = None, str(error)
+    mine = slice(int(columns.sum_first[m]), int(columns.sum_first[m + 1]))
+    if expected is None:
+        assert columns.errors[m] == reason
+        assert mine.start == mine.stop
+        assert (columns.version[m], columns.latest[m], columns.process[m]) == (0, 0, None)
+        return
+    assert m not in columns.errors
+    assert (columns.version[m], columns.latest[m]) == (expected.version, expected.latest_supported_version)
+    assert columns.future[m] == expected.future
+    assert columns.process[m] == (None if expected.future else expected.process_id)
+    assert columns.end_point[m] == expected.user_end_point
+    assert columns.error_code[m] == expected.error_code
+    assert columns.tags[m] == expected.client_tags
+    ids = zip(columns.sum_subtopology[mine].tolist(), columns.sum_partition[mine].tolist(), strict=True)
+    sums = list(zip(ids, columns.sum_value[mine].tolist(), strict=True))
+    assert sums == [((task.subtopology, task.partition), value) for task, value in expected.task_offset_sums]
+    assert (m in columns.named) == any(task.topology is not None for task, _ in expected.task_offset_sums)
+
+
+def assigned_agree(blobs: Sequence[bytes]) -> None:
+    """The reader of assignments is stricter than the plain one, but what it reads, it reads alike."""
+    columns = read_assigned(blobs)
+    messages, _ = plain(AssignmentInfo.decode, blobs)
+    assert set(range(len(blobs))) - messages.keys() <= columns.errors.keys()
+    seen = _assigned(columns)
+    for m, info in messages.items():
+        if m in columns.errors:
+            assert seen[m] == ((), (), None)
+        else:
+            assert not is_named(info)
+            assert seen[m] == _tasks_and_rest(info)
+
+
+def is_named(info: AssignmentInfo) -> bool:
+    """A task of a named topology is in it."""
+    return any(task.topology for task in (*info.active_tasks, *(task for task, _ in info.standby_tasks)))
+
+
+def _assigned(columns: AssignedColumns) -> list[tuple[object, ...]]:
+    """(active, standby with partitions, the rest) of each member."""
+    pairs: list[list[tuple[str, int]]] = [[] for _ in columns.standby_member]
+    for i, topic, partition in zip(columns.pair_standby, columns.pair_topic, columns.pair_partition, strict=True):
+        pairs[i].append((columns.topic_names[topic], int(partition)))
+    standby: list[list[object]] = [[] for _ in columns.rest]
+    each = zip(columns.standby_member, columns.standby_subtopology, columns.standby_partition, pairs, strict=True)
+    for member, subtopology, partition, held in each:
+        standby[member].append(((int(subtopology), int(partition)), tuple(held)))
+    active = [*zip(columns.active_subtopology.tolist(), columns.active_partition.tolist(), strict=True)]
+    first = columns.active_first.tolist()
+    return [(tuple(active[first[m] : first[m + 1]]), tuple(standby[m]), rest) for m, rest in enumerate(columns.rest)]
+
+
+def _tasks_and_rest(info: AssignmentInfo) -> tuple[object, ...]:
+    rest = AssignmentInfo(
+        info.version,
+        info.commonly_supported_version,
+        (),
+        (),
+        info.partitions_by_host,
+        info.standby_partitions_by_host,
+        info.error_code,
+        info.next_rebalance_ms,
+    )
+    active = tuple(task[:2] for task in info.active_tasks)
+    return active, tuple((task[:2], tuple(map(tuple, held))) for task, held in info.standby_tasks), rest

@@ -1,0 +1,64 @@
+"""Citations of pages of this repository lead somewhere, and nothing cites a reference that is not in it.
+
+Code, tests and pages cite `docs/<page>.md#<anchor>` and `ARCHITECTURE.md#<anchor>`: the file has to exist, with a
+heading of that anchor. Markdown links are checked by `test_docs_by_hand.py`.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.paths import ROOT
+from tests.unit.test_docs_by_hand import anchors
+
+FOLDERS = ("assignors", "bellwether_kafka", "coordinator", "deploy", "docs", "examples", "pipeline", "protocol")
+ENDINGS = {".go", ".java", ".md", ".py", ".toml", ".yml", ".yaml"}
+PATH = re.compile(rf"`((?:{'|'.join((*FOLDERS, 'tests'))})/[\w./-]+?)(?:::\w+)?`")
+CITATION = re.compile(r"\b((?:docs/[\w/-]+|[A-Z]{4,})\.md)(?:#([\w-]+))?")
+# How comments once cited documents that only their author had.
+STRANGE = re.compile(r"§|(?:consumer|streams)-protocol reference|reliability reference|\bDESIGN\b|\(M\d{1,2}\b")
+known_anchors = cache(anchors)
+
+
+def files() -> Iterator[Path]:
+    yield from (path for path in ROOT.iterdir() if path.suffix in ENDINGS)
+    for folder in (*FOLDERS, "tests"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in ENDINGS and path != Path(__file__) and not path.is_symlink():
+                yield path
+
+
+def wrong(text: str) -> Iterator[str]:
+    """What is wrong with the citations in a text."""
+    for page, anchor in CITATION.findall(text):
+        if not (ROOT / page).is_file():
+            yield f"{page} does not exist"
+        elif anchor and anchor not in known_anchors(ROOT / page):
+            yield f"{page} has no heading #{anchor}"
+    yield from (f"cites something that is not in the repository: {hit}" for hit in STRANGE.findall(text))
+
+
+def test_every_citation_leads_to_a_heading() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in files()}
+    assert any("docs/reference/" in text for path, text in texts.items() if path.suffix == ".py")
+    found = [f"{path.relative_to(ROOT)}: {reason}" for path, text in texts.items() for reason in wrong(text)]
+    assert not found, "\n".join(found)
+
+
+def test_a_citation_that_leads_nowhere_is_found() -> None:
+    assert list(wrong("see docs/reference/streams.md#lags and ARCHITECTURE.md")) == []
+    assert list(wrong("see docs/reference/streams.md#2-5")) == ["docs/reference/streams.md has no heading #2-5"]
+    assert list(wrong("see docs/reference/stream.md#lags")) == ["docs/reference/stream.md does not exist"]
+    assert len(list(wrong("reliability reference M11, the reference §2.8, DESIGN: speed, rebalances (M9 is)"))) == 4
+
+
+def test_files_that_pages_name_exist() -> None:
+    pages = [path for path in files() if path.suffix == ".md" and path.name != "CHANGELOG.md"]
+    gone = [
+        f"{page.relative_to(ROOT)}: {path}"
+        for page in pages
+        for path in PATH.findall(page.read_text(encoding="utf-8"))
+        if not (ROOT / path).exists()
+    ]
+    assert not gone, "\n".join(gone)
