@@ -1,9 +1,10 @@
 """Plans for plain consumer groups: from the bytes of a JoinGroup answer to a decision, and the policies behind it."""
 
 from bellwether_kafka.assignors.consumer.cost import Score, crossing, imbalance, score
-from bellwether_kafka.assignors.consumer.decision import Decision, DecisionError, decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, holding
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
+from bellwether_kafka.assignors.consumer.plan import PARTITIONS, PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import (
     BUILT_IN,
     LOAD_AWARE,
@@ -20,14 +21,14 @@ from bellwether_kafka.assignors.consumer.whatif import ROUNDS_MAX, changed, roun
 __all__ = [
     "BUILT_IN",
     "LOAD_AWARE",
+    "PARTITIONS",
     "POLICIES",
     "ROUNDS_MAX",
     "STICKY_MIN_CHURN",
-    "Decision",
-    "DecisionError",
     "Load",
     "LoadAware",
     "OperatorRules",
+    "PartitionPlan",
     "Policy",
     "Score",
     "changed",

@@ -5,16 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared import (
     NOBODY,
     Change,
     ClusterView,
+    Decision,
     IntArray,
     Memory,
     RawGroup,
     RawMember,
+    Refusal,
     WhatIfError,
     offsets,
 )
@@ -47,17 +50,21 @@ def changed(raw: RawGroup, cluster: ClusterView, change: Change) -> tuple[RawGro
     return replace(raw, members=left), _grown(cluster, change.topics)
 
 
-def rounds(raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int) -> tuple[Decision, ...]:
+def rounds(
+    raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int
+) -> tuple[Decision[PartitionPlan], ...]:
     """Decisions until nothing is withheld and nothing moves: the first is what the change causes at once. `memory` is
-    of the generation before it."""
-    made: list[Decision] = []
+    of the generation before it. Raises WhatIfError."""
+    made: list[Decision[PartitionPlan]] = []
     while len(made) < ROUNDS_MAX:
         joined = _claiming(raw, memory) if policy.cooperative(raw.protocol) else raw
         decision = decide(replace(joined, generation=memory.generation + 1), cluster, memory, policy, now_ms)
+        if isinstance(decision, Refusal):
+            raise WhatIfError(f"It could not be led then: {decision.reason}.")
         if made and not decision.moves.moved and not decision.moves.new and not decision.followup:
             break
         made.append(decision)
-        memory = decision.memory
+        memory = decision.plan.memory
     return tuple(made)
 
 

@@ -1,6 +1,6 @@
 """What people ask about a decision: why something is where it is, what the alternatives cost, traffic and money."""
 
-from bellwether_kafka.assignors.explain.explanation import Explanation, explain_partition, explain_task, stage_of
+from bellwether_kafka.assignors.explain.explanation import Explanation, explain
 from bellwether_kafka.assignors.explain.traffic import Pair, Traffic, cost_per_hour, traffic_of
 
 __all__ = [
@@ -8,8 +8,6 @@ __all__ = [
     "Pair",
     "Traffic",
     "cost_per_hour",
-    "explain_partition",
-    "explain_task",
-    "stage_of",
+    "explain",
     "traffic_of",
 ]

@@ -10,9 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer import Decision
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, IntArray, Weights, look_up
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    NOBODY,
+    ClusterView,
+    Decision,
+    GroupPlan,
+    IntArray,
+    Weights,
+    look_up,
+)
 
 GIGABYTE = 1e9
 HOUR_S = 3600
@@ -46,17 +53,12 @@ def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float:
 
 
 def traffic_of(
-    decision: Decision | StreamsDecision, weights: Weights, *, follower_fetching: bool, present: bool = False
+    decision: Decision[GroupPlan], weights: Weights, *, follower_fetching: bool, present: bool = False
 ) -> Traffic:
     """Of the target, or of what is `present` when the decision is made."""
-    if isinstance(decision, Decision):
-        owner = decision.before if present else decision.plan.owner
-        return traffic(decision.cluster, owner, decision.group.members.racks, weights, follower_fetching)
-    of_task = decision.before if present else decision.plan.active
-    racks = [process.rack for process in decision.view.processes]
-    return traffic(
-        decision.tasks.cluster, look_up(of_task, decision.tasks.task_of, NOBODY), racks, weights, follower_fetching
-    )
+    plan = decision.plan
+    owner = look_up(plan.before if present else plan.owner, plan.item_of, NOBODY)
+    return traffic(plan.cluster, owner, [one.rack for one in plan.owners], weights, follower_fetching)
 
 
 def traffic(

@@ -11,6 +11,16 @@ from bellwether_kafka.assignors.shared.arrays import (
     task_code,
 )
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
+from bellwether_kafka.assignors.shared.decision import (
+    Alternative,
+    CopyLag,
+    Cost,
+    Decision,
+    GroupPlan,
+    Owner,
+    UnknownItemError,
+    Words,
+)
 from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
 from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
 from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup, RawMember
@@ -35,7 +45,7 @@ from bellwether_kafka.assignors.shared.moves import Moves, moves
 from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
 from bellwether_kafka.assignors.shared.numbering import numbered
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError, _listed, load_plugins
-from bellwether_kafka.assignors.shared.refusal import Cause, RefusalError
+from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
 from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule
 from bellwether_kafka.assignors.shared.stage_report import Clock, StageReport, no_clock
 from bellwether_kafka.assignors.shared.weights import Weight, Weights, heaviest
@@ -46,15 +56,19 @@ __all__ = [
     "NOBODY",
     "NO_GENERATION",
     "NO_RACK",
+    "Alternative",
     "Balancer",
     "BoolArray",
-    "Cause",
     "Change",
     "Clock",
     "ClusterView",
+    "CopyLag",
+    "Cost",
+    "Decision",
     "DescribedMember",
     "FloatArray",
     "FlowProblem",
+    "GroupPlan",
     "GroupView",
     "IntArray",
     "LongArray",
@@ -63,19 +77,24 @@ __all__ = [
     "Memory",
     "Moves",
     "Network",
+    "Owner",
     "Plan",
     "Ragged",
     "RawGroup",
     "RawMember",
+    "Refusal",
+    "RefusalCause",
     "RefusalError",
     "Rule",
     "Rules",
     "StageReport",
     "Terms",
+    "UnknownItemError",
     "UnknownNameError",
     "Weight",
     "Weights",
     "WhatIfError",
+    "Words",
     "_listed",
     "among",
     "claimed_sizes",

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Subtopology, Topology, legal_topic
 from bellwether_kafka.protocol.messages import (
     LATEST_OFFSET,
@@ -122,31 +123,35 @@ def _sum(state: TaskState) -> int:
     return UNKNOWN_OFFSET_SUM if state.position == UNKNOWN else state.position
 
 
-def from_streams(decision: StreamsDecision) -> tuple[tuple[str, bytes], ...]:
+def from_streams(decision: Decision[TaskPlan]) -> tuple[tuple[str, bytes], ...]:
     """The assignments of a decision in the members' own words, by member id, our own included."""
-    topics = {s.id: tuple(sorted(s.sources)) for s in decision.topology.subtopologies}
+    topics = {s.id: tuple(sorted(s.sources)) for s in decision.plan.topology.subtopologies}
     warming = _warmups(decision)
     return tuple(
         (member_id, _assignment(decision, member_id, blob, topics, warming)) for member_id, blob in decision.assignments
     )
 
 
-def _warmups(decision: StreamsDecision) -> set[tuple[str, TaskId]]:
+def _warmups(decision: Decision[TaskPlan]) -> set[tuple[str, TaskId]]:
     """(member id, task) of the warm-ups."""
-    view, plan = decision.view, decision.plan
-    pairs = zip(plan.standby_task[plan.warmup].tolist(), plan.standby_process[plan.warmup].tolist(), strict=True)
+    view, target = decision.plan.view, decision.plan.target
+    pairs = zip(
+        target.standby_task[target.warmup].tolist(),
+        target.standby_process[target.warmup].tolist(),
+        strict=True,
+    )
     return {(member, view.tasks.task_id(task)) for task, p in pairs for member in view.processes[p].members}
 
 
 def _assignment(
-    decision: StreamsDecision,
+    decision: Decision[TaskPlan],
     member_id: str,
     blob: bytes,
     topics: Mapping[int, tuple[str, ...]],
     warming: set[tuple[str, TaskId]],
 ) -> bytes:
     partitions = ConsumerProtocolAssignment.decode(blob).partitions
-    active, standby = decision.tasks_of(member_id)
+    active, standby = decision.plan.tasks_of(member_id)
     named = sorted({task.subtopology for task in (*active, *standby)})
     data = StatefulAssignment(
         groups=tuple((group, topics[group]) for group in named),
@@ -158,7 +163,7 @@ def _assignment(
     return ConsumerProtocolAssignment(1, partitions, data.encode()).encode()
 
 
-def inspect_stateful(decision: StreamsDecision, sent: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
+def inspect_stateful(decision: Decision[TaskPlan], sent: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
     """Findings on translated assignments, read back; () means that they say what the decision says."""
     findings: list[str] = []
     for (member_id, blob), (theirs, original) in zip(sent, decision.assignments, strict=True):
@@ -168,7 +173,7 @@ def inspect_stateful(decision: StreamsDecision, sent: Sequence[tuple[str, bytes]
         except RemoteProtocolError as error:
             findings.append(f"the assignment of {member_id} does not read back: {error}")
             continue
-        active, standby = decision.tasks_of(member_id)
+        active, standby = decision.plan.tasks_of(member_id)
         same = (
             member_id == theirs
             and read.partitions == ConsumerProtocolAssignment.decode(original).partitions

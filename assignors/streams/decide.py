@@ -1,6 +1,6 @@
 """The pure function of a Streams group's leader: the bytes of a JoinGroup answer in, those of SyncGroup out.
 
-It never raises: where no valid plan can be sent, the answer is a StepAside with its reason, and a Java member leads.
+It never raises: where no valid plan can be sent, the answer is a Refusal with its reason, and a Java member leads.
 """
 
 from collections.abc import Callable, Collection
@@ -12,15 +12,16 @@ import numpy as np
 from bellwether_kafka.assignors.shared import (
     NOBODY,
     BoolArray,
-    Cause,
     ClusterView,
+    Decision,
     IntArray,
     LongArray,
     RawGroup,
+    Refusal,
+    RefusalCause,
     RefusalError,
     among,
     look_up,
-    moves,
     offsets,
     task_code,
 )
@@ -35,7 +36,6 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
     build_tasks,
 )
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
 from bellwether_kafka.assignors.streams.members import (
     SHUTDOWN_REQUESTED,
     DecodedStreams,
@@ -66,6 +66,7 @@ from bellwether_kafka.assignors.streams.members import (
     use_hidden_state,
     withheld,
 )
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
 from bellwether_kafka.assignors.streams.sending import (
     HostMaps,
@@ -159,7 +160,7 @@ def decide_streams(
     seed: int = 0,
     *,
     assignors: Assignors = STOCK,
-) -> StreamsDecision | StepAside:
+) -> Decision[TaskPlan] | Refusal:
     """Decides one round. Pure: equal arguments give equal answers. Never raises.
 
     `cluster` holds `topology.topics` and whatever members subscribe to; `ends` what `wanted_offsets` asks for.
@@ -173,13 +174,13 @@ def decide_streams(
         if decoded.shutdown or not decoded.members:
             return _without_work(work, cluster, topology)
         return _decide(work, cluster, ends, topology)
-    except RefusalError as refusal:
-        return StepAside(raw, refusal.cause, refusal.reason, tuple(warnings))
+    except RefusalError as error:
+        return replace(error.refusal, warnings=tuple(warnings))
     except Exception as error:  # noqa: BLE001 - members, plug-ins and files are anybody's; a raise would park the group
-        return StepAside(raw, Cause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
+        return Refusal(RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
 
 
-def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topology) -> StreamsDecision:
+def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topology) -> Decision[TaskPlan]:
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
     check_members(decoded, process_map)
     topology = check_topology(decoded, process_map, declared, seen)
@@ -191,7 +192,9 @@ def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topolog
     reports = read_reports(decoded, tasks)
     wrong = contradictions(decoded, tasks, claims, reports, memory)
     if wrong:
-        raise RefusalError(Cause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}")
+        raise RefusalError(
+            RefusalCause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}"
+        )
     found = streams_view(decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
     inputs = _with_former_rounds(work, _Inputs(tasks, claims, found))
     work.warnings.extend((*found.warnings, *state_warnings(claims, decoded, trouble)))
@@ -235,7 +238,7 @@ def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
     plan = work.assignors.fallback(view, work.configs)
     findings = validate_plan(view, plan)
     if findings:
-        raise RefusalError(Cause.PLAN, f"no valid plan: {'; '.join(findings[:_LISTED])}")
+        raise RefusalError(RefusalCause.PLAN, f"no valid plan: {'; '.join(findings[:_LISTED])}")
     return plan
 
 
@@ -243,11 +246,11 @@ def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     threads = work.assignors.spread(view, plan)
     findings = validate_threads(view, plan, threads, work.process_map)
     if findings:
-        raise RefusalError(Cause.PLAN, f"no valid plan on threads: {'; '.join(findings[:_LISTED])}")
+        raise RefusalError(RefusalCause.PLAN, f"no valid plan on threads: {'; '.join(findings[:_LISTED])}")
     return threads
 
 
-def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> StreamsDecision:
+def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> Decision[TaskPlan]:
     """What of the target can be sent now, encoded, read back and found right."""
     decoded, process_map, tasks, view = work.decoded, work.process_map, inputs.tasks, inputs.view
     target = _row(process_map, threads.active)
@@ -270,29 +273,33 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
     blobs = _encoded(work, tasks, maps, out)
     before = look_up(process_map.process, view.running_on, NOBODY)
     held = work.memory.held if inputs.hidden is None else held_after(inputs.hidden, view, plan)
-    return StreamsDecision(
-        raw=work.raw,
-        cluster=tasks.cluster,
+    decided = TaskPlan(
         topology=tasks.topology,
         configs=work.configs,
-        policy=work.policy,
-        decided_at_ms=work.now_ms,
-        seed=work.seed,
         tasks=tasks,
         view=view,
         process_map=process_map,
-        plan=plan,
+        target=plan,
         threads=threads,
         withheld=held_back,
         temporary=temporary,
         out=out,
         before=before,
         report_at_ms=inputs.seen.report_at_ms,
-        assignments=_assignments(work.raw, blobs),
-        moves=moves(before, plan.active),
-        probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
-        warnings=(*work.warnings, *plan.notes),
+        joined=decoded.members,
         memory=remember(decoded, tasks, out, work.memory, work.now_ms, inputs.homes, held, inputs.claims),
+    )
+    return Decision(
+        raw=work.raw,
+        policy=work.policy,
+        decided_at_ms=work.now_ms,
+        seed=work.seed,
+        plan=decided,
+        assignments=_assignments(work.raw, blobs),
+        stages=plan.stages,
+        warnings=(*work.warnings, *plan.notes),
+        notes=plan.notes,
+        probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
     )
 
 
@@ -300,11 +307,11 @@ def _encoded(work: _Round, tasks: TaskMap, maps: HostMaps, out: Outgoing) -> lis
     blobs = encode_assignments(tasks, maps, out)
     findings = validate_bytes(work.decoded, tasks, out, blobs)
     if findings:
-        raise RefusalError(Cause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
+        raise RefusalError(RefusalCause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
     return blobs
 
 
-def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> StreamsDecision:
+def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Decision[TaskPlan]:
     """A group that has nobody but us, or one that asks to be shut down: then everybody is told so."""
     empty = Topology(topology.application_id, (), topology.source)
     tasks, _ = build_tasks(empty, cluster, EndOffsets())
@@ -324,7 +331,7 @@ def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Str
         decision,
         assignments=_assignments(work.raw, [stop] * len(work.decoded.members)),
         warnings=(*decision.warnings, f"members ask to shut the application down: {', '.join(asked[:_LISTED])}"),
-        shutdown=True,
+        plan=replace(decision.plan, shutdown=True),
     )
 
 
@@ -332,7 +339,7 @@ def _assignments(raw: RawGroup, blobs: list[bytes]) -> tuple[tuple[str, bytes], 
     own = own_assignment()
     findings = validate_own(own)
     if findings:
-        raise RefusalError(Cause.PLAN, findings[0])
+        raise RefusalError(RefusalCause.PLAN, findings[0])
     theirs = iter(blobs)
     return tuple((m.member_id, own if m.member_id in raw.own_member_ids else next(theirs)) for m in raw.members)
 

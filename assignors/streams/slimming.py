@@ -9,24 +9,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.sending import HostMaps, encode_assignments
 
 
-def without_host_maps(decision: StreamsDecision, why: str) -> StreamsDecision | None:
+def without_host_maps(decision: Decision[TaskPlan], why: str) -> Decision[TaskPlan] | None:
     """The same decision with empty host maps, and a warning that says `why`; None where there are none to leave out.
 
     Members are shown empty maps and not maps that lack their endpoint: those would make them rejoin for ever.
     """
-    hosts = any(process.endpoint for process in decision.view.processes)
-    if decision.shutdown or not hosts or decision.out.blind.all():
+    plan = decision.plan
+    hosts = any(process.endpoint for process in plan.view.processes)
+    if plan.shutdown or not hosts or plan.out.blind.all():
         return None
-    out = replace(decision.out, blind=np.ones(decision.out.rows, dtype=np.bool_))
-    theirs = iter(encode_assignments(decision.tasks, HostMaps.none(), out))
+    out = replace(plan.out, blind=np.ones(plan.out.rows, dtype=np.bool_))
+    theirs = iter(encode_assignments(plan.tasks, HostMaps.none(), out))
     own = decision.raw.own_member_ids
     return replace(
         decision,
-        out=out,
+        plan=replace(plan, out=out),
         assignments=tuple([(m, blob if m in own else next(theirs)) for m, blob in decision.assignments]),
         warnings=(*decision.warnings, f"interactive queries are told no hosts: {why}"),
     )

@@ -14,17 +14,19 @@ import numpy as np
 from bellwether_kafka.assignors.shared import (
     NOBODY,
     Change,
+    Decision,
     LongArray,
     Memory,
     RawMember,
+    Refusal,
     WhatIfError,
     among,
     task_code,
 )
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
 from bellwether_kafka.assignors.streams.members import StreamsMemory, assignment_info
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.protocol.messages import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -54,7 +56,7 @@ class StreamsRound:
     """`restored` counts records that copies of tasks must read to catch up, and `copies` are the tasks of these copies,
     each as often as it is restored. `probing`: the next round comes only when the probing interval is over."""
 
-    decision: StreamsDecision
+    decision: Decision[TaskPlan]
     restored: int
     copies: tuple[TaskId, ...]
 
@@ -86,7 +88,7 @@ class _Thread:
 
 
 def rounds_of_tasks(
-    present: StreamsDecision,
+    present: Decision[TaskPlan],
     held: Mapping[str, HeldTasks],
     change: Change,
     policy: str,
@@ -96,7 +98,7 @@ def rounds_of_tasks(
 
     `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises WhatIfError.
     """
-    if not present.lags_known:
+    if not present.plan.lags_known:
         raise WhatIfError("The ends of changelogs cannot be read, so nobody knows what must be restored.")
     if change.topics:
         raise WhatIfError("The topics of an application cannot grow: its tasks and their state would no longer fit.")
@@ -110,18 +112,18 @@ def rounds_of_tasks(
         generation += 1
         members = tuple(thread.joined(generation - 1) for thread in threads)
         raw = replace(present.raw, generation=generation, members=members, own_member_ids=frozenset())
-        topology, configs = present.topology, present.configs
+        topology, configs = present.plan.topology, present.plan.configs
         decision = decide_streams(
             raw, present.cluster, ends, topology, memory, configs, policy, now_ms, present.seed, assignors=assignors
         )
-        if isinstance(decision, StepAside):
+        if isinstance(decision, Refusal):
             raise WhatIfError(f"It could not be led then: {decision.reason}.")
         restoring = _restoring(decision)
         fresh = restoring.keys() - known
         made.append(StreamsRound(decision, sum(restoring[copy] for copy in fresh), tuple(task for _, task in fresh)))
         if not decision.followup and decision.probing_at_ms is None:
             break
-        memory, known = decision.memory, restoring.keys() if decision.followup else set()
+        memory, known = decision.plan.memory, restoring.keys() if decision.followup else set()
         threads = tuple(_after(thread, decision, known) for thread in threads)
         now_ms += AT_ONCE_MS if decision.followup else configs.probing_rebalance_interval_ms
     return tuple(made)
@@ -130,8 +132,8 @@ def rounds_of_tasks(
 # ---- the application as it is ----------------------------------------------------------------------------------------
 
 
-def _threads(present: StreamsDecision, held: Mapping[str, HeldTasks]) -> tuple[_Thread, ...]:
-    table = present.view.tasks
+def _threads(present: Decision[TaskPlan], held: Mapping[str, HeldTasks]) -> tuple[_Thread, ...]:
+    table = present.plan.view.tasks
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
     found = []
     for member in present.raw.others:
@@ -148,25 +150,25 @@ def _threads(present: StreamsDecision, held: Mapping[str, HeldTasks]) -> tuple[_
     return tuple(found)
 
 
-def _holding(thread: _Thread, present: StreamsDecision, has: HeldTasks, end: Mapping[TaskId, int]) -> _Thread:
-    stateful = {s.id for s in present.topology.subtopologies if s.stateful}
+def _holding(thread: _Thread, present: Decision[TaskPlan], has: HeldTasks, end: Mapping[TaskId, int]) -> _Thread:
+    stateful = {s.id for s in present.plan.topology.subtopologies if s.stateful}
     active = tuple((task, LATEST_OFFSET) for task in has.active if task.subtopology in stateful)
     standby = tuple((task, end[task]) for task in has.standby if task in end)
     wanted = set(has.active)
     return replace(thread, owned=_partitions(present, wanted), sums=active + standby)
 
 
-def _partitions(present: StreamsDecision, wanted: set[TaskId]) -> tuple[TopicPartition, ...]:
+def _partitions(present: Decision[TaskPlan], wanted: set[TaskId]) -> tuple[TopicPartition, ...]:
     """What the tasks read."""
-    table, task_of = present.view.tasks, present.tasks.task_of
+    table, task_of = present.plan.view.tasks, present.plan.tasks.task_of
     mine = np.array([table.task_id(t) in wanted for t in range(table.size)] + [False], dtype=np.bool_)
-    return tuple(present.tasks.cluster.name(flat) for flat in np.flatnonzero(mine[task_of]).tolist())
+    return tuple(present.plan.tasks.cluster.name(flat) for flat in np.flatnonzero(mine[task_of]).tolist())
 
 
-def _memory(present: StreamsDecision, threads: Sequence[_Thread]) -> StreamsMemory:
+def _memory(present: Decision[TaskPlan], threads: Sequence[_Thread]) -> StreamsMemory:
     """As if a leader had just delivered what threads have."""
-    known = present.memory
-    cluster = present.tasks.cluster
+    known = present.plan.memory
+    cluster = present.plan.tasks.cluster
     position = {key: i for i, key in enumerate(known.plan.members.keys)}
     owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
     for thread in threads:
@@ -175,12 +177,13 @@ def _memory(present: StreamsDecision, threads: Sequence[_Thread]) -> StreamsMemo
             flat = cluster.flat(topic, partition)
             if flat is not None:
                 owner[flat] = row
-    return replace(known, plan=Memory.of(FIRST, cluster, owner, known.plan.members), led=True)
+    plan = Memory.of(FIRST, cluster, owner, known.plan.members)
+    return replace(known, plan=plan, led=True)
 
 
-def _ends(present: StreamsDecision) -> EndOffsets:
+def _ends(present: Decision[TaskPlan]) -> EndOffsets:
     """End offsets that add up to the sums that the present decision went by."""
-    table = present.view.tasks
+    table = present.plan.view.tasks
     ends: dict[str, LongArray] = {}
     for subtopology in table.subtopologies:
         total = table.end_sum[table.subtopology == subtopology.id]
@@ -235,29 +238,29 @@ def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...
 # ---- after a round ---------------------------------------------------------------------------------------------------
 
 
-def _after(thread: _Thread, decision: StreamsDecision, restoring: AbstractSet[Copy]) -> _Thread:
+def _after(thread: _Thread, decision: Decision[TaskPlan], restoring: AbstractSet[Copy]) -> _Thread:
     """When it joins again; copies that are restoring still are at their beginning."""
     blob = dict(decision.assignments)[thread.member_id]
     info = assignment_info(blob)
     standby = tuple(task for task, _ in info.standby_tasks) if info is not None else ()
     active = tuple(dict.fromkeys(info.active_tasks)) if info is not None else ()
-    table, process = decision.view.tasks, thread.info.process_id
+    table, process = decision.plan.view.tasks, thread.info.process_id
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
     reached = {task: 0 if (process, task) in restoring else total for task, total in end.items()}
     found = _holding(thread, decision, HeldTasks(active, standby), reached)
     return replace(found, owned=ConsumerProtocolAssignment.decode(blob).partitions)
 
 
-def _restoring(decision: StreamsDecision) -> dict[Copy, int]:
+def _restoring(decision: Decision[TaskPlan]) -> dict[Copy, int]:
     """Copies with state that are not where they are wanted, or too far behind to count as caught up; and the records
     that they must read."""
-    view, plan, out = decision.view, decision.plan, decision.out
+    view, plan, out = decision.plan.view, decision.plan, decision.plan.out
     table, total = view.tasks, view.tasks.size
     sent = np.flatnonzero(table.stateful & (out.holder != NOBODY))
-    actives = task_code(plan.active[sent], sent, total)
-    standbys = task_code(plan.standby_process, plan.standby_task, total)
+    actives = task_code(plan.target.active[sent], sent, total)
+    standbys = task_code(plan.target.standby_process, plan.target.standby_task, total)
     reported = view.report.codes(total)
-    near = view.report_lag <= decision.configs.acceptable_recovery_lag
+    near = view.report_lag <= decision.plan.configs.acceptable_recovery_lag
     wanted = np.unique(np.concatenate([actives, standbys]))
     found: dict[Copy, int] = {}
     for code in wanted[~among(wanted, reported[near])].tolist():

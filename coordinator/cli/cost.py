@@ -8,10 +8,8 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.consumer import Decision
 from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, traffic_of
-from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
 from bellwether_kafka.coordinator.cli.weights import group_weights
 from bellwether_kafka.coordinator.kafka import follower_fetching, librdkafka_properties
 from bellwether_kafka.coordinator.observation import Observation
@@ -30,7 +28,7 @@ class Scales:
     cost: CostSettings | None
     near: bool | None
 
-    def of(self, decision: Decision | StreamsDecision, *, present: bool = False) -> dict[str, Any]:
+    def of(self, decision: Decision[GroupPlan], *, present: bool = False) -> dict[str, Any]:
         """What is read across racks by the plan, or at present, as JSON's values."""
         flows = traffic_of(decision, self.weights, follower_fetching=bool(self.near), present=present)
         return _document(flows, self.cost)
@@ -55,9 +53,7 @@ def scales_for(settings: Settings, seen: Observation) -> Scales | None:
     return None if known is None else Scales(known[1], settings.cost, _near(settings))
 
 
-def costs_of(
-    scales: Scales, now: Decision | StreamsDecision, made: Sequence[Decision | StreamsDecision]
-) -> list[dict[str, Any]]:
+def costs_of(scales: Scales, now: Decision[GroupPlan], made: Sequence[Decision[GroupPlan]]) -> list[dict[str, Any]]:
     """Of rounds that follow each other: what is read across racks before each, and by its plan. Before the first one it
     is what members have when `now` is decided."""
     before, found = scales.of(now, present=True), []

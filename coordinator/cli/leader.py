@@ -69,7 +69,7 @@ def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Ru
 
 
 def _ruled(application: Application, rules: tuple[Rule, ...]) -> Application:
-    """As `StreamsPlanner.rule` does it."""
+    """As `StreamsKind.rule` does it."""
     config = application.config
     if not rules or config.policy != STREAMS_HA:
         return application

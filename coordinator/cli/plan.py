@@ -4,22 +4,20 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bellwether_kafka.assignors.consumer import Decision
-from bellwether_kafka.assignors.explain import Explanation, explain_partition, explain_task
-from bellwether_kafka.assignors.shared import NOBODY
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.explain import Explanation
+from bellwether_kafka.assignors.explain import explain as explain_item
+from bellwether_kafka.assignors.shared import Decision, GroupPlan, UnknownItemError
 from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
 from bellwether_kafka.coordinator.cli.look import look_with_plan
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
 from bellwether_kafka.coordinator.observation import Shadow
-from bellwether_kafka.coordinator.web import Picture, consumers_of, tasks_of
+from bellwether_kafka.coordinator.web import Picture, picture_of
 
 
 def plan(
@@ -33,7 +31,7 @@ def plan(
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
     seen, shadow = look_with_plan(settings, group)
-    picture = _picture(shadow.decision)
+    picture = picture_of(shadow.decision)
     cost = cost_of(settings, seen)
     if output is Output.JSON:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
@@ -67,52 +65,18 @@ def explain(
 # ---- planning --------------------------------------------------------------------------------------------
 
 
-def _picture(decision: Decision | StreamsDecision) -> Picture:
-    return consumers_of(decision) if isinstance(decision, Decision) else tasks_of(decision)
-
-
 def before_and_after(shadow: Shadow) -> dict[str, dict[str, int]]:
     """What is without an owner, read from another rack and uneven, now and by the plan."""
     return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
 
 
-def _explanations(decision: Decision | StreamsDecision, what: str | None) -> list[Explanation]:
-    if isinstance(decision, Decision):
-        owner, before, show = decision.plan.owner, decision.before, explain_partition
-        chosen = _partitions(decision, what)
-    else:
-        owner, before, show = decision.plan.active, decision.before, explain_task  # type: ignore[assignment]  # same shape
-        chosen = _tasks(decision, what)
-    if chosen is None:
-        chosen = np.flatnonzero((owner != before) & ~((owner == NOBODY) & (before == NOBODY))).tolist()
-    return [show(decision, item) for item in chosen]  # type: ignore[arg-type]  # chosen together above
-
-
-def _partitions(decision: Decision, what: str | None) -> list[int] | None:
-    if what is None:
-        return None
-    ids = [member.member_id for member in decision.group.members]
-    if what in ids:
-        return list(map(int, np.flatnonzero(decision.plan.owner == ids.index(what))))
-    topic, _, number = what.rpartition("-")
-    flat = decision.cluster.flat(topic, int(number)) if number.isdigit() else None
-    if flat is None:
-        topics = ", ".join(decision.cluster.topics)
-        fail(f"{what} is neither a partition (TOPIC-N of {topics}) nor a member of the group.")
-    return [flat]
-
-
-def _tasks(decision: StreamsDecision, what: str | None) -> list[int] | None:
-    if what is None:
-        return None
-    table = decision.view.tasks
-    for i, process in enumerate(decision.view.processes):
-        if what in (str(process.process_id), *process.members):
-            return list(map(int, np.flatnonzero(decision.plan.active == i)))
-    found = [task for task in range(table.size) if str(table.task_id(task)) == what]
-    if not found:
-        fail(f"{what} is neither a task (such as {table.task_id(0)}) nor a process or thread of the application.")
-    return found
+def _explanations(decision: Decision[GroupPlan], what: str | None) -> list[Explanation]:
+    plan = decision.plan
+    try:
+        chosen = (plan.owner != plan.before).nonzero()[0].tolist() if what is None else plan.find(what)
+    except UnknownItemError as error:
+        fail(str(error))
+    return [explain_item(decision, item) for item in chosen]
 
 
 # ---- drawing ---------------------------------------------------------------------------------------------------------

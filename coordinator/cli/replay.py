@@ -13,22 +13,28 @@ from typing import Annotated, Any
 
 import typer
 
-from bellwether_kafka.assignors.consumer import POLICIES, DecisionError
+from bellwether_kafka.assignors.consumer import POLICIES
 from bellwether_kafka.assignors.consumer import policy as named
-from bellwether_kafka.assignors.shared import UnknownNameError, Weights, load_plugins
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import (
+    Decision,
+    RefusalCause,
+    RefusalError,
+    UnknownNameError,
+    Weights,
+    load_plugins,
+)
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
 from bellwether_kafka.coordinator.planning import (
     ApplicationError,
-    StandAsideError,
     TaskRequest,
     UnreadableRoundError,
     load_application,
     make_tasks,
     unpack,
 )
-from bellwether_kafka.coordinator.telemetry import ACTIVE, task_entries
+from bellwether_kafka.coordinator.telemetry import ACTIVE, assignment_entries
 from bellwether_kafka.pipeline.records import (
     DIFFERENCES_MAX,
     Difference,
@@ -163,10 +169,10 @@ def _replayed(one: EventRecord, recorded: Placed, policy: str, weights: Weights)
     try:
         asked = unpack(one["inputs"])
         decision = _decided(asked, policy, weights)
-    except (UnreadableRoundError, DecisionError, StandAsideError) as error:
+    except (UnreadableRoundError, RefusalError) as error:
         return Replayed(*head, 0, count, count, failed=str(error))
-    now, table = Placed.of(task_entries(decision)), decision.view.tasks
-    names = [str(process.process_id) for process in decision.view.processes]
+    now, table = Placed.of(assignment_entries(decision.plan)), decision.plan.view.tasks
+    names = [str(process.process_id) for process in decision.plan.view.processes]
     tasks = [str(table.task_id(task)) for task in range(table.size)]
     different = [task for task in tasks if recorded.of_task(task) != now.of_task(task)]
     listed = tuple(Difference(t, recorded.of_task(t), now.of_task(t)) for t in different[:DIFFERENCES_MAX])
@@ -182,10 +188,10 @@ def _replayed(one: EventRecord, recorded: Placed, policy: str, weights: Weights)
     )
 
 
-def _decided(asked: TaskRequest, policy: str, weights: Weights) -> StreamsDecision:
+def _decided(asked: TaskRequest, policy: str, weights: Weights) -> Decision[TaskPlan]:
     config = replace(asked.config, policy=policy)
     try:
         assignors = load_application(replace(config, topology=None), lambda: weights).assignors
     except ApplicationError as error:
-        raise DecisionError(str(error)) from error
-    return make_tasks(assignors, replace(asked, config=config))[0]
+        raise RefusalError(RefusalCause.CONFIG, str(error)) from error
+    return make_tasks(assignors, replace(asked, config=config)).decision

@@ -1,6 +1,6 @@
 """The command `bellwether simulate`: what if members or racks disappear or come, topics grow, or the policy changes?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bellwether_kafka.assignors.consumer import ROUNDS_MAX, Decision, Policy, changed, rounds
-from bellwether_kafka.assignors.shared import Change, Memory, UnknownNameError, WhatIfError
-from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, StreamsDecision, rounds_of_tasks
+from bellwether_kafka.assignors.consumer import ROUNDS_MAX, PartitionPlan, changed, rounds
+from bellwether_kafka.assignors.shared import Change, Cost, Decision, GroupPlan, Memory, UnknownNameError, WhatIfError
+from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rounds_of_tasks
 from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
 from bellwether_kafka.coordinator.cli.history import replay_history
@@ -21,10 +21,10 @@ from bellwether_kafka.coordinator.cli.look import connected, look_with_plan, run
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
 from bellwether_kafka.coordinator.kafka import TransportError
-from bellwether_kafka.coordinator.observation import NEWEST, Cost, Observation
+from bellwether_kafka.coordinator.observation import NEWEST, Observation
 from bellwether_kafka.coordinator.planning import ApplicationError
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.web import Picture, consumers_of, tasks_of
+from bellwether_kafka.coordinator.web import Picture, picture_of
 from bellwether_kafka.protocol.primitives import TaskId
 
 
@@ -54,12 +54,7 @@ def simulate(
     seen, shadow = look_with_plan(settings, group)
     name = policy[0] if policy else None
     try:
-        if isinstance(shadow.decision, Decision):
-            found = _rounds(shadow.decision, change, _leader(settings, group, name).policy)
-        else:
-            sizes = _sizes(shadow.decision, settings)
-            assignors = _assignors(settings, group, name)
-            found = _rounds_of_tasks(seen, shadow.decision, change, name, assignors, sizes)
+        found = _ROUNDS[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
     except WhatIfError as error:
         fail(str(error))
     scales = scales_for(settings, seen)
@@ -75,25 +70,28 @@ def simulate(
 class Imagined:
     """One round that has not been. `of_state`: what an application restores in it, nothing for consumers."""
 
-    decision: Decision | StreamsDecision
+    decision: Decision[GroupPlan]
     picture: Picture
     of_state: dict[str, Any]
 
 
-def _rounds(decision: Decision, change: Change, policy: Policy) -> list[Imagined]:
-    members = decision.group.members
+def _rounds(
+    settings: Settings, seen: Observation, decision: Decision[PartitionPlan], change: Change, name: str | None
+) -> list[Imagined]:
+    policy = _leader(settings, seen.group_id, name).policy
+    members = decision.plan.group.members
     # Newer than whatever members claim, with room for the rounds to come.
-    memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.before, members)
+    memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.plan.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
     made = rounds(raw, cluster, memory, policy, decision.decided_at_ms)
-    return [Imagined(one, consumers_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
+    return [Imagined(one, picture_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
 
 
-def _sizes(decision: StreamsDecision, settings: Settings) -> dict[TaskId, int]:
+def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int]:
     """Bytes of each task's changelogs on disk: what a copy reads that begins with nothing. Empty without the right to
     ask."""
     cluster = decision.cluster
-    counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.topology.changelogs if t in cluster.index}
+    counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.changelogs if t in cluster.index}
 
     async def ask() -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
@@ -110,10 +108,10 @@ def _sizes(decision: StreamsDecision, settings: Settings) -> dict[TaskId, int]:
     return task_bytes(decision, known)
 
 
-def task_bytes(decision: StreamsDecision, sizes: Mapping[tuple[str, int], int]) -> dict[TaskId, int]:
+def task_bytes(decision: Decision[TaskPlan], sizes: Mapping[tuple[str, int], int]) -> dict[TaskId, int]:
     """By task, from bytes by partition; only of tasks all of whose changelogs are known."""
-    table, found = decision.view.tasks, {}
-    changelogs = {subtopology.id: subtopology.changelogs for subtopology in decision.topology.subtopologies}
+    table, found = decision.plan.view.tasks, {}
+    changelogs = {subtopology.id: subtopology.changelogs for subtopology in decision.plan.topology.subtopologies}
     for task in map(table.task_id, range(table.size)):
         parts = [sizes.get((topic, task.partition)) for topic in changelogs[task.subtopology]]
         known = [part for part in parts if part is not None]
@@ -123,18 +121,14 @@ def task_bytes(decision: StreamsDecision, sizes: Mapping[tuple[str, int], int]) 
 
 
 def _rounds_of_tasks(
-    seen: Observation,
-    decision: StreamsDecision,
-    change: Change,
-    policy: str | None,
-    assignors: Assignors,
-    sizes: Mapping[TaskId, int],
+    settings: Settings, seen: Observation, decision: Decision[TaskPlan], change: Change, name: str | None
 ) -> list[Imagined]:
+    sizes, assignors = _sizes(decision, settings), _assignors(settings, seen.group_id, name)
     held = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
-    made = rounds_of_tasks(decision, held, change, policy or decision.policy, assignors)
+    made = rounds_of_tasks(decision, held, change, name or decision.policy, assignors)
     imagined = []
     for i, one in enumerate(made):
-        warmups = int(one.decision.plan.warmup.sum())
+        warmups = int(one.decision.plan.target.warmup.sum())
         known = [sizes[task] for task in one.copies if task in sizes]
         state = {
             "restored": one.restored,
@@ -143,9 +137,12 @@ def _rounds_of_tasks(
             "warmups": warmups,
             "waits_for_probing": one.probing,
         }
-        picture = tasks_of(one.decision, made[i - 1].decision if i else decision)
+        picture = picture_of(one.decision, made[i - 1].decision if i else decision)
         imagined.append(Imagined(one.decision, picture, state))
     return imagined
+
+
+_ROUNDS: Mapping[str, Callable[..., list[Imagined]]] = {"consumer": _rounds, "streams": _rounds_of_tasks}
 
 
 def _task(text: str) -> TaskId:

@@ -12,8 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from bellwether_kafka.assignors.consumer import Decision, crossing
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView
+from bellwether_kafka.assignors.consumer import PartitionPlan, crossing
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Decision
 from bellwether_kafka.coordinator.cli import ranges
 from bellwether_kafka.coordinator.planning import cause
 
@@ -34,7 +34,9 @@ class Caption:
     name: Callable[[str], str] = field(default=str)
 
 
-def decision_panel(previous: Decision | None, decision: Decision, caption: Caption) -> RenderableType:
+def decision_panel(
+    previous: Decision[PartitionPlan] | None, decision: Decision[PartitionPlan], caption: Caption
+) -> RenderableType:
     """One round, before and after. `previous` is the group's decision before, for members that are gone and the why."""
     why = cause(previous, decision, caption.name).sentence
     lines: list[RenderableType] = [Text.assemble(("why   ", "dim"), why), _table(previous, decision, caption.name)]
@@ -55,19 +57,21 @@ def partitions(cluster: ClusterView, flats: Flats) -> str:
     return "\n".join(f"{topic} {ranges(found)}" for topic, found in by_topic.items())
 
 
-def _table(previous: Decision | None, decision: Decision, name: Callable[[str], str]) -> Table:
+def _table(
+    previous: Decision[PartitionPlan] | None, decision: Decision[PartitionPlan], name: Callable[[str], str]
+) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False, show_edge=False)
     table.add_column("member", max_width=MEMBER_WIDTH, overflow="fold")
     table.add_column("rack", max_width=RACK_WIDTH, overflow="fold")
     for heading in ("before", "after", "change"):
         table.add_column(heading, ratio=1, overflow="fold")
     table.add_column("in rack", justify="right", no_wrap=True)
-    group, cluster = decision.group, decision.cluster
-    sent = decision.plan.sent
+    group, cluster = decision.plan.group, decision.cluster
+    sent = decision.plan.target.sent
     crosses = crossing(group, cluster, sent)
     order = sorted(range(group.size), key=lambda m: name(group.members[m].member_id))
     for m in order[:ROWS_MAX]:
-        had, has = decision.before == m, sent == m
+        had, has = decision.plan.before == m, sent == m
         rack = group.members[m].rack
         local = f"{int((has & ~crosses).sum())}/{int(has.sum())}" if group.rack[m] != NO_RACK else NOTHING
         table.add_row(
@@ -84,15 +88,20 @@ def _table(previous: Decision | None, decision: Decision, name: Callable[[str], 
     return table
 
 
-def _add_gone(table: Table, previous: Decision | None, decision: Decision, name: Callable[[str], str]) -> None:
+def _add_gone(
+    table: Table,
+    previous: Decision[PartitionPlan] | None,
+    decision: Decision[PartitionPlan],
+    name: Callable[[str], str],
+) -> None:
     """Members that are no longer there, with what they had."""
     if previous is None:
         return
-    here = {member.key for member in decision.group.members}
-    gone = [m for m, member in enumerate(previous.group.members) if member.key not in here]
+    here = {member.key for member in decision.plan.group.members}
+    gone = [m for m, member in enumerate(previous.plan.group.members) if member.key not in here]
     for m in gone[:ROWS_MAX]:
-        member = previous.group.members[m]
-        had = np.flatnonzero(previous.plan.sent == m)
+        member = previous.plan.group.members[m]
+        had = np.flatnonzero(previous.plan.target.sent == m)
         cells = (
             _cell(previous.cluster, had),
             "gone",
@@ -115,8 +124,8 @@ def _change(cluster: ClusterView, gained: Flats, lost: Flats) -> Text:
     return text if text.plain else Text("=", style="dim")
 
 
-def _summary(decision: Decision, took_ms: float | None) -> Text:
-    was, now, moved = decision.score_before, decision.score_after, decision.moves
+def _summary(decision: Decision[PartitionPlan], took_ms: float | None) -> Text:
+    was, now, moved = decision.plan.score_before, decision.plan.score_after, decision.moves
     parts = [
         f"kept {moved.kept}, moved {moved.moved}, new {moved.new}",
         f"out of rack {was.cross_rack} -> {now.cross_rack}",
@@ -128,7 +137,7 @@ def _summary(decision: Decision, took_ms: float | None) -> Text:
     return Text.assemble(("plan  ", "dim"), " | ".join(parts))
 
 
-def _soft_stages(decision: Decision) -> list[str]:
+def _soft_stages(decision: Decision[PartitionPlan]) -> list[str]:
     return [
         f"{report.stage}: {report.reason}"
         for report in decision.stages
@@ -136,9 +145,9 @@ def _soft_stages(decision: Decision) -> list[str]:
     ]
 
 
-def _waiting(decision: Decision, name: Callable[[str], str]) -> str:
+def _waiting(decision: Decision[PartitionPlan], name: Callable[[str], str]) -> str:
     """Partitions that their new owner gets one round later."""
-    group, cluster, owner = decision.group, decision.cluster, decision.plan.owner
+    group, cluster, owner = decision.plan.group, decision.cluster, decision.plan.owner
     waiting = np.flatnonzero(decision.plan.withheld & (owner != NOBODY))
     by_owner: dict[int, list[int]] = {}
     for flat in waiting.tolist():

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from bellwether_kafka.assignors.consumer import Decision, Policy
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
+from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.coordinator.membership import STOCK_PROTOCOLS, MembershipConfig
-from bellwether_kafka.coordinator.planning import Planned
+from bellwether_kafka.coordinator.planning import PlannedRound
 
 SESSION_MS = 3_000
 HEARTBEAT_MS = 300
@@ -40,7 +41,7 @@ class DemoGroup:
     policy: Policy
     members: dict[str, Member] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    plans: list[Planned] = field(default_factory=list)
+    plans: list[PlannedRound[PartitionPlan]] = field(default_factory=list)
     shown: int = 0
 
     @property
@@ -60,7 +61,7 @@ class DemoGroup:
         )
 
     @property
-    def decisions(self) -> list[Decision]:
+    def decisions(self) -> list[Decision[PartitionPlan]]:
         return [planned.chosen.decision for planned in self.plans]
 
     @property
@@ -136,9 +137,9 @@ class DemoGroup:
             return f"{self.group_id}: {len(wanted - owners.keys())} partitions without an owner, {twice} with two"
         return None
 
-    def _took_part(self, decision: Decision) -> bool:
+    def _took_part(self, decision: Decision[PartitionPlan]) -> bool:
         """The decision was made for exactly the members that are alive."""
-        ids = {member.member_id for member in decision.group.members}
+        ids = {member.member_id for member in decision.plan.group.members}
         return ids == {member.member_id for member in self.members.values()}
 
     async def _listen(self, member: Member) -> None:

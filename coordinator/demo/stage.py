@@ -6,13 +6,13 @@ import time
 from rich.console import Console
 from rich.rule import Rule
 
-from bellwether_kafka.assignors.consumer import Policy, policy
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
 from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
 from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.demo.group import DemoGroup
 from bellwether_kafka.coordinator.demo.screen import show_rounds
 from bellwether_kafka.coordinator.membership import State
-from bellwether_kafka.coordinator.planning import Planned
+from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.runtime import Observers, Service
 
 SCENE_SECONDS = 25.0
@@ -40,7 +40,7 @@ class Stage:
             [group.membership for group in self.groups],
             Policy(),
             policies={group.group_id: group.policy for group in self.groups},
-            observers=Observers(on_decision=(self._planned,)),
+            observers=Observers(on_consumer_decision=(self._planned,)),
             watch_interval_ms=1_000,
             new_transport=EmbeddedTransport,
         )
@@ -87,6 +87,6 @@ class Stage:
         runners = self.service.runners.values()
         return len(runners) == len(self.groups) and all(r.membership.state is State.STABLE for r in runners)
 
-    def _planned(self, planned: Planned) -> None:
+    def _planned(self, planned: PlannedRound[PartitionPlan]) -> None:
         group_id = planned.chosen.decision.raw.group_id
         next(group for group in self.groups if group.group_id == group_id).plans.append(planned)

@@ -1,14 +1,13 @@
 """Groups seen from outside: what the present assignment costs, and what Bellwether would assign."""
 
 from bellwether_kafka.coordinator.observation.doctor import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
-from bellwether_kafka.coordinator.observation.observation import Cost, Observation, Shadow
+from bellwether_kafka.coordinator.observation.observation import Observation, Shadow
 from bellwether_kafka.coordinator.observation.observer import NEWEST, GroupObserver, OnObservation, Sources
 
 __all__ = [
     "BROKER_CONFIGS",
     "NEWEST",
     "Check",
-    "Cost",
     "Facts",
     "GroupObserver",
     "Observation",

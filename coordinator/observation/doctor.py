@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bellwether_kafka.assignors.streams import StreamsDecision
 from bellwether_kafka.coordinator.membership import PROVEN_FROM, STREAMS_PROTOCOL, Code, MembershipConfig, check_timing
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.planning import StreamsConfig
@@ -214,10 +213,9 @@ def _highest(facts: Facts) -> int:
 def _topology(facts: Facts) -> list[Check]:
     """Of an application: where its topology comes from, and who vouches for it. Without one there is no plan."""
     decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
-    if not isinstance(decision, StreamsDecision):
+    if decision is None or not decision.plan.application:
         return []
-    topology, config = decision.topology, facts.streams
-    said = f"{len(topology.subtopologies)} subtopologies, digest {topology.digest}, "
+    config, said = facts.streams, f"{decision.plan.application}, "
     if config is None or config.topology is None:
         remedy = "Keep it: bellwether topology learn writes it into a file for the setting topology."
         return [Check("topology", Verdict.WARN, f"{said}learned from the running application.", remedy)]

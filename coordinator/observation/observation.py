@@ -7,17 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
-from bellwether_kafka.assignors.consumer import Decision, Score
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, Moves, moves
-from bellwether_kafka.assignors.streams import StreamsDecision
-from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan, IntArray, Moves, moves
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
-GroupKind = Literal["classic", "consumer", "streams", "other", "missing"]  # who assigns: a member, or the broker
+GroupType = Literal["classic", "consumer", "streams", "other", "missing"]  # who assigns: a member, or the broker
 STABLE = "Stable"
 
 
@@ -39,16 +34,6 @@ class ObservedMember:
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """A plan in numbers, lower is better. `unowned` and `spread` (most minus fewest per member or process) count
-    partitions, or tasks of an application; `cross_rack` partitions without a replica in their owner's rack."""
-
-    unowned: int
-    cross_rack: int
-    spread: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Shadow:
     """What we would assign on the same view: the present plan's cost, ours, and what would move."""
@@ -56,7 +41,7 @@ class Shadow:
     current: Cost
     planned: Cost
     moves: Moves
-    decision: Decision | StreamsDecision
+    decision: Decision[GroupPlan]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +54,7 @@ class Observation:
     """
 
     group_id: str
-    kind: GroupKind
+    kind: GroupType
     state: str
     protocol: str
     seen_at_ms: int
@@ -91,7 +76,7 @@ class Observation:
 
 
 def observation(
-    group_id: str, kind: GroupKind, answer: DescribeAnswer, seen_at_ms: int, *, obstacle: str = ""
+    group_id: str, kind: GroupType, answer: DescribeAnswer, seen_at_ms: int, *, obstacle: str = ""
 ) -> Observation:
     """What one Describe answer says; lags and a shadow plan are added by `with_lags` and `with_shadow`."""
     streams = answer.protocol == STREAMS_PROTOCOL
@@ -122,42 +107,9 @@ def member_lag(member: ObservedMember, lags: Mapping[str, tuple[int | None, ...]
     return sum(known) if known else None
 
 
-def shadow_of(decision: Decision) -> Shadow:
-    return Shadow(_cost(decision.score_before), _cost(decision.score_after), decision.moves, decision)
-
-
-def shadow_of_tasks(decision: StreamsDecision, memory: StreamsMemory) -> Shadow:
-    """`memory` holds what the broker shows that threads have; what they said when they joined is a round older."""
-    held = _held(decision, memory)
-    current, planned = _task_cost(decision, held), _task_cost(decision, decision.plan.active)
-    return Shadow(current, planned, moves(held, decision.plan.active), decision)
-
-
-def _held(decision: StreamsDecision, memory: StreamsMemory) -> IntArray:
-    """The process that has each task as an active one, NOBODY for none."""
-    view, members = decision.view, decision.raw.others
-    process_of = {member: p for p, process in enumerate(view.processes) for member in process.members}
-    row = np.array([process_of.get(m.member_id, NOBODY) for m in members], dtype=np.int32)
-    owner = memory.plan.owner_in(decision.cluster, [m.key for m in members])
-    task_of = decision.tasks.task_of
-    known = np.flatnonzero((task_of != NOBODY) & (owner != NOBODY))
-    held = np.full(view.tasks.size, NOBODY, dtype=np.int32)
-    held[task_of[known]] = row[owner[known]]
-    return held
-
-
-def _cost(score: Score) -> Cost:
-    return Cost(score.unowned, score.cross_rack, score.spread)
-
-
-def _task_cost(decision: StreamsDecision, owner: IntArray) -> Cost:
-    view, table = decision.view, decision.view.tasks
-    placed = np.flatnonzero(owner >= 0)
-    counts = np.bincount(owner[placed], minlength=view.size)
-    rack = view.rack[owner[placed]]
-    racked, known = placed[rack >= 0], rack[rack >= 0]
-    foreign = int(table.source_remote[table.source_signature[racked], known].sum()) if len(racked) else 0
-    return Cost(len(owner) - len(placed), foreign, int(counts.max() - counts.min()) if view.size else 0)
+def shadow_of(decision: Decision[GroupPlan], held: IntArray) -> Shadow:
+    """`held` are the owners that the broker shows; what members said when they joined may be a round older."""
+    return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision)
 
 
 def _member(member: DescribedMember, *, streams: bool) -> ObservedMember:

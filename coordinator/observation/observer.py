@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
-from bellwether_kafka.assignors.consumer import DecisionError, Policy
-from bellwether_kafka.assignors.shared import DescribedMember, Weights
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import DescribedMember, RefusalError, Weights
 from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
 from bellwether_kafka.coordinator.kafka import (
@@ -30,29 +31,27 @@ from bellwether_kafka.coordinator.membership import (
     DescribeAnswer,
     JoinedMember,
     MembershipConfig,
-    RebuildMemory,
     unfit,
     without_sidecars,
 )
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.observation import (
     STABLE,
-    GroupKind,
+    GroupType,
     Observation,
     lags_of,
     member_lag,
     observation,
     shadow_of,
-    shadow_of_tasks,
 )
 from bellwether_kafka.coordinator.planning import (
     Application,
-    PlanError,
+    ConsumerKind,
     Planner,
-    StatefulPlanner,
     StreamsConfig,
-    StreamsPlanner,
+    StreamsKind,
     TopologySource,
+    stateful,
 )
 from bellwether_kafka.coordinator.topology import TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
@@ -202,7 +201,7 @@ class GroupObserver:
                 return found
         return None
 
-    def _obstacle(self, kind: GroupKind, answer: DescribeAnswer) -> str:
+    def _obstacle(self, kind: GroupType, answer: DescribeAnswer) -> str:
         if kind in REASONS:
             return REASONS[kind]
         if kind == "missing":
@@ -242,36 +241,27 @@ class GroupObserver:
         if answer.protocol == STREAMS_PROTOCOL:
             answer = without_sidecars(answer)
         members = tuple(JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
-        memory = RebuildMemory(NEWEST, answer.protocol, members)
+        # With all the time that a plan may take from now on.
+        command = Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:
-            planner = self._planner(answer, group)
-            if isinstance(planner, StreamsPlanner):
-                await planner.observed(answer, None)
-                await planner.rebuild(memory, answer, "")
-                tasks = await planner.compare(_dry(memory))
-                return replace(seen, shadow=shadow_of_tasks(tasks.decision, planner.memory))
-            await planner.rebuild(memory, answer, "")
-            partitions = await planner.compare(_dry(memory))
-            return replace(seen, shadow=shadow_of(partitions.decision))
-        except (PlanError, DecisionError, TopologyError, ClusterUnreachableError) as error:
+            compared = await self._planner(answer, group).shadow(command, answer)
+            return replace(seen, shadow=shadow_of(compared.decision, compared.held))
+        except (RefusalError, TopologyError, ClusterUnreachableError) as error:
             return replace(seen, trouble=f"no shadow plan: {error}")
 
-    def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner | StreamsPlanner:
+    def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner[Any]:
         """A fresh one for each look: what a planner remembers is what the group shows now."""
-        sources = self._sources
+        sources, group_id = self._sources, self.group_id
         if answer.protocol == STATEFUL_PROTOCOL:
-            return StatefulPlanner(self.group_id, self._streams, sources.reader, self._given, self._assignors)
+            kind, dialect = stateful(group_id, self._streams, sources.reader, self._given, self._assignors)
+            return Planner(group_id, kind, dialect=dialect)
         if answer.protocol != STREAMS_PROTOCOL:
-            return Planner(self.group_id, sources.reader, self._policy, weights=self._weights)
+            return Planner(group_id, ConsumerKind(sources.reader, self._policy, weights=self._weights))
         topology: TopologySource = ReadOnlyTopology(self._keeper)
         if group is not None:
             topology = ReadOnlyTopology(None, topology_of(group))
-        return StreamsPlanner(self.group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
-
-
-def _dry(group: RebuildMemory) -> Decide:
-    """With all the time that a plan may take from now on."""
-    return Decide(group.generation, group.protocol, group.members, "", time.monotonic() + LIMIT_S, dry=True)
+        streams = StreamsKind(group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
+        return Planner(group_id, streams)
 
 
 def _summary(seen: Observation) -> dict[str, object]:
@@ -300,7 +290,7 @@ def _may_be_broker_led(answer: DescribeAnswer) -> bool:
     return answer.error == Code.GROUP_ID_NOT_FOUND or NOT_CLASSIC in answer.message or answer.state == "Dead"
 
 
-def _kind(answer: DescribeAnswer, group: BrokerGroup | None) -> GroupKind:
+def _kind(answer: DescribeAnswer, group: BrokerGroup | None) -> GroupType:
     if group is not None:
         return group.protocol
     if answer.error or answer.state == "Dead":

@@ -2,17 +2,17 @@
 
 from bellwether_kafka.coordinator.planning.applications import Application, ApplicationError, load_application
 from bellwether_kafka.coordinator.planning.causes import Cause, cause
-from bellwether_kafka.coordinator.planning.consumer_planner import Planned, Planner
+from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, record_bytes
-from bellwether_kafka.coordinator.planning.planner import Compared, D, GroupPlanner, PlanError, PlannedRound, Timings
+from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRound, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
 from bellwether_kafka.coordinator.planning.solver import Solvers, foreign_code
-from bellwether_kafka.coordinator.planning.stateful_planner import StatefulPlanner
+from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import TASK_STALL_MS, StreamsConfig
-from bellwether_kafka.coordinator.planning.streams_planner import PlannedTasks, StreamsPlanner, TopologySource
-from bellwether_kafka.coordinator.planning.streams_report import Report, report, short, streams_cause
-from bellwether_kafka.coordinator.planning.task_plan import StandAsideError, TaskRequest, make_tasks
+from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind, TopologySource
+from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, make_tasks
 from bellwether_kafka.coordinator.planning.warm_up import warm_up_soon
 
 __all__ = [
@@ -22,33 +22,25 @@ __all__ = [
     "ApplicationError",
     "Cause",
     "Compared",
-    "D",
-    "GroupPlanner",
-    "PlanError",
-    "Planned",
+    "ConsumerKind",
     "PlannedRound",
-    "PlannedTasks",
     "Planner",
-    "Report",
     "Solvers",
     "Source",
-    "StandAsideError",
-    "StatefulPlanner",
     "StreamsConfig",
-    "StreamsPlanner",
+    "StreamsKind",
     "TaskRequest",
     "Timings",
     "TopologySource",
     "UnreadableRoundError",
+    "WatchedTopics",
     "cause",
     "foreign_code",
     "load_application",
     "make_tasks",
     "pack",
     "record_bytes",
-    "report",
-    "short",
-    "streams_cause",
+    "stateful",
     "unpack",
     "warm_up_soon",
 ]

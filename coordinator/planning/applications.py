@@ -14,6 +14,7 @@ from bellwether_kafka.assignors.streams import (
     Assignors,
     PluginError,
     PluginHealth,
+    TaskPlan,
     load_task_assignor,
     run_plugin,
     stock,
@@ -28,10 +29,11 @@ from bellwether_kafka.assignors.streams.application import (
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES, assign_streams
 from bellwether_kafka.coordinator.kafka import ClusterReader, OffsetReader
 from bellwether_kafka.coordinator.membership import MembershipConfig
+from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.solver import Solver
-from bellwether_kafka.coordinator.planning.stateful_planner import StatefulPlanner
+from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.planning.streams_planner import StreamsPlanner
+from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
 from bellwether_kafka.coordinator.topology import TopologyKeeper, load_topology
 
 
@@ -66,28 +68,16 @@ class Application:
         offsets: OffsetReader,
         message_bytes_max: int,
         solver: Solver | None = None,
-    ) -> StreamsPlanner:
+    ) -> tuple[Planner[TaskPlan], StreamsKind]:
+        """The planner, and what it knows of the application."""
+        dialect = None
         if self.config.stateful:
-            return StatefulPlanner(
-                group_id,
-                self.config,
-                reader,
-                self.topology,
-                self.assignors,
-                message_bytes_max=message_bytes_max,
-                solver=solver,
-            )
-        keeper = TopologyKeeper(self.config.application_id, self.topology, reader.admin, offsets)
-        return StreamsPlanner(
-            group_id,
-            self.config,
-            reader,
-            offsets,
-            keeper,
-            self.assignors,
-            message_bytes_max=message_bytes_max,
-            solver=solver,
-        )
+            kind, dialect = stateful(group_id, self.config, reader, self.topology, self.assignors)
+        else:
+            keeper = TopologyKeeper(self.config.application_id, self.topology, reader.admin, offsets)
+            kind = StreamsKind(group_id, self.config, reader, offsets, keeper, self.assignors)
+        planner = Planner(group_id, kind, dialect=dialect, message_bytes_max=message_bytes_max, solver=solver)
+        return planner, kind
 
 
 def load_application(config: StreamsConfig, weights: Callable[[], Weights] | None = None) -> Application:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bellwether_kafka.assignors.consumer import Decision
+from bellwether_kafka.assignors.shared import Decision, GroupPlan, Words
 
 NAMES_SHOWN = 4
 
+Name = Callable[[str], str]
 
-class Kind(StrEnum):
+
+class CauseKind(StrEnum):
     """What changed, the first that applies."""
 
     FIRST = "first plan"
@@ -30,68 +32,92 @@ class Kind(StrEnum):
 class Cause:
     """`members` are the ids of those that came or went: whom to look at when rounds do not end."""
 
-    kind: Kind
+    kind: CauseKind
     sentence: str
     members: tuple[str, ...] = ()
 
 
-def cause(previous: Decision | None, decision: Decision, name: Callable[[str], str] = str) -> Cause:
-    """Compares with the previous decision of the same group. `name` turns a member id into what people call it."""
+def cause(previous: Decision[GroupPlan] | None, decision: Decision[GroupPlan], name: Name = str) -> Cause:
+    """Compares with the previous decision that was delivered to the same group. `name` turns the name of an owner into
+    what people call it."""
+    plan = decision.plan
+    if plan.shutdown:
+        return Cause(CauseKind.SUBSCRIPTIONS, "a member asks to shut the application down")
     if previous is None:
-        return Cause(Kind.FIRST, f"first plan, for {_counted(decision.group.size, 'member')}")
-    came, went = _members(previous, decision)
-    if came or went:
-        kind = Kind.EXCHANGED if came and went else Kind.JOINED if came else Kind.LEFT
-        said = [f"{_listed(sorted(map(name, came)))} joined"] * bool(came)
-        said += [f"{_listed(sorted(map(name, went)))} left or died"] * bool(went)
-        return Cause(kind, ", ".join(said), (*came, *went))
-    topics = _topics(previous, decision)
-    resubscribed = _resubscribed(previous, decision)
-    if resubscribed:
-        said = [f"{_listed(sorted(map(name, resubscribed)))} changed the subscription", *topics[:NAMES_SHOWN]]
-        return Cause(Kind.SUBSCRIPTIONS, "; ".join(said))
-    if topics:
-        return Cause(Kind.METADATA, "; ".join(topics[:NAMES_SHOWN]))
+        return Cause(
+            CauseKind.FIRST, f"first plan, for {_counted(len(plan.owners), plan.words.owner, plan.words.owners)}"
+        )
+    found = _members(previous, decision, name) or _unplaced(previous, decision) or _topics(previous, decision, name)
+    if found is not None:
+        return found
     if previous.followup:
-        waiting = int(previous.plan.withheld.sum())
-        return Cause(Kind.WITHHELD, f"{_counted(waiting, 'partition')} given up by the former owner can be handed out")
-    return Cause(Kind.AGAIN, "a member asked again, nothing changed")
+        waiting = plan.words.items(int(previous.plan.withheld.sum()))
+        return Cause(CauseKind.WITHHELD, f"{waiting} given up by the former owner can be handed out")
+    if previous.probing_at_ms is not None:
+        return Cause(CauseKind.PROBE, "a probe, to see which warm-ups have caught up")
+    return Cause(CauseKind.AGAIN, "a member asked again, nothing changed")
 
 
-def _members(previous: Decision, decision: Decision) -> tuple[list[str], list[str]]:
-    before = {member.key: member.member_id for member in previous.group.members}
-    after = {member.key: member.member_id for member in decision.group.members}
-    came = [after[key] for key in after if key not in before]
-    went = [before[key] for key in before if key not in after]
-    return came, went
+def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: Name) -> Cause | None:
+    """Members by what survives their restart: a static member's instance id, else the member id."""
+    had, has = _known(previous.plan), _known(decision.plan)
+    came = {key: has[key] for key in has if key not in had}
+    went = {key: had[key] for key in had if key not in has}
+    if not came and not went:
+        return None
+    words = decision.plan.words
+    said = [f"{_named(words, (owner for _, owner in came.values()), name)} joined"] * bool(came)
+    said += [f"{_named(words, (owner for _, owner in went.values()), name)} left or died"] * bool(went)
+    ids = *sorted(member for member, _ in came.values()), *sorted(member for member, _ in went.values())
+    return Cause(_came_or_went(came, went), ", ".join(said), ids)
 
 
-def _resubscribed(previous: Decision, decision: Decision) -> list[str]:
-    before = {member.key: frozenset(member.topics) for member in previous.group.members}
-    members = decision.group.members
-    return [m.member_id for m in members if m.key in before and before[m.key] != frozenset(m.topics)]
+def _known(plan: GroupPlan) -> dict[str, tuple[str, str]]:
+    """(member id, name of its owner) by what survives a restart."""
+    return {owner.instance_id or member: (member, owner.name) for owner in plan.owners for member in owner.members}
 
 
-def _topics(previous: Decision, decision: Decision) -> list[str]:
-    old, new = previous.cluster, decision.cluster
-    found: list[str] = []
-    for topic in sorted(set(old.topics) | set(new.topics)):
-        before = int(old.counts[old.index[topic]]) if topic in old.index else 0
-        after = int(new.counts[new.index[topic]]) if topic in new.index else 0
-        if before == 0 < after:
-            found.append(f"topic {topic} appeared with {_counted(after, 'partition')}")
-        elif after == 0 < before:
-            found.append(f"topic {topic} is gone")
-        elif before != after:
-            found.append(f"topic {topic} went from {before} to {after} partitions")
-    return found
+def _unplaced(previous: Decision[GroupPlan], decision: Decision[GroupPlan]) -> Cause | None:
+    """Members that own nothing because nobody can read what they say."""
+    had, has = _ids_without_owner(previous), _ids_without_owner(decision)
+    came, went = has - had, had - has
+    if not came and not went:
+        return None
+    said = [
+        f"{_counted(len(ids), 'member', 'members')} without {decision.plan.words.item}s {what}"
+        for ids, what in ((came, "joined"), (went, "left"))
+        if ids
+    ]
+    return Cause(_came_or_went(came, went), ", ".join(said))
 
 
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
+def _ids_without_owner(decision: Decision[GroupPlan]) -> set[str]:
+    placed = {member for owner in decision.plan.owners for member in owner.members}
+    return {member.member_id for member in decision.raw.others} - placed
+
+
+def _topics(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: Name) -> Cause | None:
+    before = {owner.key: owner.topics for owner in previous.plan.owners}
+    changed = [owner.name for owner in decision.plan.owners if before.get(owner.key, owner.topics) != owner.topics]
+    topics = decision.plan.topic_changes(previous.plan)[:NAMES_SHOWN]
+    if changed:
+        said = f"{_named(decision.plan.words, changed, name)} changed the subscription"
+        return Cause(CauseKind.SUBSCRIPTIONS, "; ".join([said, *topics]))
+    return Cause(CauseKind.METADATA, "; ".join(topics)) if topics else None
+
+
+def _came_or_went(came: object, went: object) -> CauseKind:
+    if came and went:
+        return CauseKind.EXCHANGED
+    return CauseKind.JOINED if came else CauseKind.LEFT
+
+
+def _named(words: Words, owners: Iterable[str], name: Name) -> str:
+    names = sorted({name(owner[: words.name_chars]) for owner in owners})
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
+    one, many = words.owner_before_name
+    return f"{one if len(names) == 1 else many}{', '.join(names[:NAMES_SHOWN])}{more}"
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

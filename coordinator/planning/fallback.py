@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Generic, TypeVar
 
-from bellwether_kafka.assignors.consumer import STICKY_MIN_CHURN, Decision, DecisionError, Policy
-from bellwether_kafka.assignors.shared import RawGroup
+from bellwether_kafka.assignors.shared import Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
 
-CHEAP_POLICY = Policy(name=STICKY_MIN_CHURN)
 # Of the time until the deadline, what the policy's own plan may use; the cheap one gets the rest.
 PLAN_SHARE = 0.7
 
-
-D = TypeVar("D")
+P = TypeVar("P", bound=GroupPlan)
+P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
 
 
 class Source(Enum):
@@ -27,47 +25,48 @@ class Source(Enum):
     PREVIOUS = "previous plan"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chosen(Generic[D]):
+@dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
+class Chosen(Generic[P_co]):
     """The answer, and why those before it were not taken."""
 
-    decision: D
+    decision: Decision[P_co]
     source: Source
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
-    reasons: tuple[str, ...]
+Attempt = Callable[[], Awaitable[tuple[Decision[P], tuple[str, ...]]]]
 
 
-Attempt = Callable[[], Awaitable[tuple[D, tuple[str, ...]]]]
-
-
-def previous_answer(previous: Decision | None, raw: RawGroup) -> Decision | None:
+def previous_answer(previous: Decision[P] | None, raw: RawGroup) -> Decision[P] | None:
     """The previous decision as an answer for this round, if it is one: same protocol, members and metadata bytes.
 
-    Then every claim is what it was, so what was right to send is right again.
+    Then every claim is what it was, so what was right to send is right again. Streams threads change a byte whenever
+    they join again, so for them this serves rounds in which nobody spoke anew.
     """
     if previous is None or previous.raw.protocol != raw.protocol or previous.raw.own_member_ids != raw.own_member_ids:
         return None
     if previous.raw.members != raw.members:
         return None
-    return replace(previous, raw=raw, group=replace(previous.group, generation=raw.generation))
+    return replace(previous, raw=raw, plan=previous.plan.in_generation(raw.generation))
 
 
-async def first_valid(attempts: Sequence[tuple[Source, Attempt[D]]]) -> Chosen[D] | NoAnswer:
-    """Tries in order. An attempt gives a decision and the guard's findings, or raises DecisionError or TimeoutError."""
+async def first_valid(attempts: Sequence[tuple[Source, Attempt[P]]], trouble: tuple[str, ...] = ()) -> Chosen[P]:
+    """Tries in order. An attempt gives a decision and the guard's findings, or raises RefusalError or TimeoutError.
+
+    Raises RefusalError where none will do, or a final one was raised; `trouble` is why some were not even tried.
+    """
     reasons: list[str] = []
     for source, attempt in attempts:
         try:
             decision, findings = await attempt()
         except TimeoutError:
             reasons.append(f"{source.value}: not ready in time")
-        except DecisionError as error:
+        except RefusalError as error:
+            if error.refusal.final:
+                raise
             reasons.append(f"{source.value}: {error}")
         else:
             if not findings:
                 return Chosen(decision, source, tuple(reasons))
             reasons.append(f"{source.value}: {'; '.join(findings)}")
-    return NoAnswer(tuple(reasons))
+    raise RefusalError(RefusalCause.PLAN, "; ".join((*trouble, *reasons)) or "no answer at all")

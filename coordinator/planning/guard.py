@@ -4,13 +4,7 @@ JoinGroup answer, the cluster view and the bytes themselves; an empty tuple mean
 from collections import Counter
 from collections.abc import Iterable
 
-import numpy as np
-
-from bellwether_kafka.assignors.consumer import Decision, validate
-from bellwether_kafka.assignors.shared import NOBODY, RawGroup
-from bellwether_kafka.protocol.bulk import owner_of
-from bellwether_kafka.protocol.messages import STICKY
-from bellwether_kafka.protocol.primitives import ProtocolError
+from bellwether_kafka.assignors.shared import Decision, GroupPlan, RawGroup
 
 MESSAGE_BYTES_MAX = 1_048_588  # the broker's default message.max.bytes
 RECORD_SHARE = 0.8
@@ -22,19 +16,21 @@ NAMES_SHOWN = 5
 Assignments = tuple[tuple[str, bytes], ...]
 
 
-def inspect(raw: RawGroup, decision: Decision, *, message_bytes_max: int = MESSAGE_BYTES_MAX) -> tuple[str, ...]:
+def inspect(
+    raw: RawGroup, decision: Decision[GroupPlan], *, message_bytes_max: int = MESSAGE_BYTES_MAX
+) -> tuple[str, ...]:
     """The findings on one decision for the round that `raw` describes.
 
     A member left out would get zero bytes, which kills Java consumers
     (docs/reference/broker-behaviour.md#syncgroup-and-heartbeats); an oversized record fails the whole group
     (docs/reference/broker-behaviour.md#limits).
     """
-    return outer_findings(raw, decision.assignments, message_bytes_max) or tuple(_content(raw, decision))
-
-
-def outer_findings(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> tuple[str, ...]:
-    """What is wrong whatever the bytes mean: who gets some, and how many they are."""
-    return (*_ids(raw, assignments), *oversized(raw, assignments, message_bytes_max))
+    found = (*_ids(raw, decision.assignments), *oversized(raw, decision.assignments, message_bytes_max))
+    if found:
+        return found
+    if [m.member_id for m in raw.others] != [m.member_id for m in decision.raw.others]:
+        return ("the plan was made for other members",)
+    return decision.plan.findings(raw, decision.assignments)
 
 
 def record_bytes(raw: RawGroup, assignments: Assignments) -> int:
@@ -64,28 +60,6 @@ def oversized(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -
         return ()
     limit = f"{RECORD_SHARE:.0%} of message_bytes_max ({message_bytes_max})"
     return (f"the group's record would have {projected} bytes, more than {limit}",)
-
-
-def _content(raw: RawGroup, decision: Decision) -> Iterable[str]:
-    cluster, group, plan = decision.cluster, decision.group, decision.plan
-    theirs = [m.member_id for m in raw.others]
-    if [*group.members.ids] != theirs:
-        yield "the plan was made for other members"
-        return
-    blobs = dict(decision.assignments)
-    own = [m.member_id for m in raw.members if m.member_id in raw.own_member_ids]
-    try:
-        sent = owner_of([blobs[member_id] for member_id in (*theirs, *own)], cluster.topics, cluster.first)
-    except ProtocolError as error:
-        yield f"the assignments do not read back: {error}"
-        return
-    if (sent >= len(theirs)).any():
-        yield "our own member would get partitions"
-    expected = np.where(plan.withheld, NOBODY, plan.owner)
-    if not np.array_equal(sent, expected):
-        wrong = int(np.argmax(sent != expected))
-        yield f"what is sent is not the plan without what is withheld, first at {cluster.name(wrong)}"
-    yield from validate(group, cluster, plan, holds_claims=raw.protocol != STICKY)
 
 
 def _some(names: list[str]) -> str:

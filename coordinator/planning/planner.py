@@ -1,218 +1,215 @@
-"""What planners of consumer groups and of Streams applications share: their interface for the runtime, what they hand
-over, the threads in which plans are made, and the bookkeeping of what the broker has.
+"""The decision path of one group: metadata, deadline, plan, guard, fallback, and what is remembered once the broker has
+the plan. What differs by kind of group is in `GroupKind`.
 
-A `D` is a decision of either kind.
+What cannot be led is given to a member: a refusal makes the membership leave, and the group goes on.
 """
 
-import asyncio
-import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import Any, Generic, TypeVar
 
-from bellwether_kafka.assignors.consumer import DecisionError, topics_wanted
-from bellwether_kafka.assignors.shared import ClusterView, Moves, RawGroup, RawMember, Rule, StageReport
-from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, JoinedMember, RebuildMemory
-from bellwether_kafka.coordinator.planning.causes import Cause, Kind
-from bellwether_kafka.coordinator.planning.fallback import Chosen
+from bellwether_kafka.assignors.shared import (
+    NO_GENERATION,
+    Decision,
+    DescribedMember,
+    GroupPlan,
+    RawGroup,
+    RawMember,
+    RefusalCause,
+    RefusalError,
+    Rule,
+)
+from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, RebuildMemory
+from bellwether_kafka.coordinator.planning.causes import cause
+from bellwether_kafka.coordinator.planning.fallback import (
+    PLAN_SHARE,
+    Attempt,
+    Source,
+    first_valid,
+    previous_answer,
+)
+from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, OwnWords, Proposal, Work
+from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
+from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRound, Timings
+from bellwether_kafka.coordinator.planning.solver import Solver
+from bellwether_kafka.coordinator.planning.threads import PlanThreads
 
-METADATA_AGE_MS_MAX = 1_000
 RESERVE_S = 0.1  # kept back for the way to the broker
-RUNNING_PLANS_MAX = 4
-READ_AT_ONCE_BYTES = 1 << 16
-UNDELIVERED = Cause(Kind.AGAIN, "not delivered yet")
+STABLE = "Stable"
 
-Value = TypeVar("Value")
+P = TypeVar("P", bound=GroupPlan)
 
-
-class AnyDecision(Protocol):
-    """What decisions of both kinds have in common."""
-
-    @property
-    def raw(self) -> RawGroup: ...
-    @property
-    def cluster(self) -> ClusterView: ...
-    @property
-    def assignments(self) -> tuple[tuple[str, bytes], ...]: ...
-    @property
-    def followup(self) -> bool: ...
-    @property
-    def moves(self) -> Moves: ...
-    @property
-    def stages(self) -> tuple[StageReport, ...]: ...
+Inspected = tuple[Decision[P], tuple[str, ...]]
 
 
-D = TypeVar("D", bound=AnyDecision)
+class Planner(Generic[P]):
+    """One group's, as `runtime.GroupRunner` uses it. For one event loop."""
 
-
-class SnapshotSource(Protocol):
-    """What `cluster.ClusterReader` is to a planner."""
-
-    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Timings:
-    """Seconds spent on one decision. `joined_at` is monotonic: when the JoinGroup answer was here. `join_s` (from our
-    JoinGroup to its answer) and `sync_s` are known once the broker has the plan."""
-
-    joined_at: float
-    metadata_s: float
-    plan_s: float
-    sync_s: float = 0.0
-    join_s: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
-class PlannedRound(Generic[D]):
-    """A decision that may be sent, and how it came about.
-
-    `topics` are those that members subscribe to. `rack_aware`: some member named a rack, so racks of replicas matter.
-    `watched` are topics whose loss matters though nobody subscribes to them. `objection` says what stands against a
-    rebalance for the sake of other topics than these, "" for nothing. `previous` is what was delivered to the group
-    before, and `cause` what has changed since: both are told once the broker has the decision. `inputs`: all that
-    the decision was made from, where that can be recorded.
-    """
-
-    chosen: Chosen[D]
-    topics: tuple[str, ...]
-    timings: Timings
-    rack_aware: bool = False
-    watched: tuple[str, ...] = ()
-    objection: Callable[[ClusterView], str] | None = None
-    previous: D | None = None
-    cause: Cause = UNDELIVERED
-    inputs: object = None
-
-
-@dataclass(frozen=True, eq=False)  # slots break a frozen generic that is made by its alias (Python 3.11)
-class Compared(Generic[D]):
-    """Would a plan made now be worth a rebalance? The reason says why, "" if not. The rest is `PlannedRound`'s:
-    a group at rest that is led on is followed from here."""
-
-    decision: D
-    reason: str
-    topics: tuple[str, ...]
-    rack_aware: bool = False
-    watched: tuple[str, ...] = ()
-    objection: Callable[[ClusterView], str] | None = None
-
-
-class PlanError(Exception):
-    """There is nothing that may be sent; the message says why for each answer that was tried."""
-
-
-class GroupPlanner(Protocol[D]):
-    """One group's planner, as `runtime.GroupRunner` uses it. For one event loop."""
-
-    async def plan(self, command: Decide) -> PlannedRound[D]:
-        """The answer for this generation before its deadline. Raises PlanError."""
-
-    async def compare(self, command: Decide) -> Compared[D]:
-        """A dry plan against what the members hold. Raises PlanError."""
+    def __init__(
+        self,
+        group_id: str,
+        kind: GroupKind[P, Any],
+        *,
+        dialect: Dialect[P] | None = None,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
+        solver: Solver | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.group_id = group_id
+        self.kind = kind
+        self._dialect: Dialect[P] = OwnWords() if dialect is None else dialect
+        self._message_bytes_max = message_bytes_max
+        self._solver = solver
+        self._clock = clock
+        self._threads = PlanThreads()
+        self._planned: PlannedRound[P] | None = None  # what was answered last, as members are told
+        self._decided: Decision[P] | None = None  # the same as the kind of group has it
+        self._previous: Decision[P] | None = None  # the last one that the broker took
+        self._observed: int | None = None  # a digest of the last generation at rest that others led
+        self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
 
     def rule(self, rules: tuple[Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
+        self.kind.rule(rules)
 
-    def delivered(self, generation: int) -> PlannedRound[D] | None:
-        """The broker has this generation's assignment. None when it was not one of our plans."""
+    async def plan(self, command: Decide) -> PlannedRound[P]:
+        """The answer for this generation before its deadline. Raises RefusalError, which names what was tried."""
+        began = self._clock()
+        self._turn += 1
+        command = await self._dialect.joined(command, self._left(command))
+        raw = raw_group(self.group_id, command)
+        inputs, trouble = await self._read(raw, command)
+        read_s = self._clock() - began
+        chosen = await first_valid(self._attempts(raw, inputs, command), trouble)
+        plan_s = self._clock() - began - read_s
+        answered = await self._dialect.answered(chosen.decision)
+        self._decided = chosen.decision
+        self._planned = PlannedRound(
+            replace(chosen, decision=answered),
+            self.kind.topics(inputs, chosen.decision),
+            Timings(began, read_s, plan_s),
+            inputs=self.kind.recordable(inputs) if chosen.source is Source.PLAN else None,
+        )
+        return self._planned
+
+    async def compare(self, command: Decide) -> Compared[P]:
+        """A dry plan against what the members hold. Raises RefusalError."""
+        command = await self._dialect.joined(command, self._left(command))
+        inputs, trouble = await self._read(raw_group(self.group_id, command), command)
+        if inputs is None:
+            raise RefusalError(RefusalCause.PLAN, "; ".join(trouble))
+        try:
+            decision, findings = await self._own(inputs, self._left(command), dry=True)
+        except TimeoutError as error:
+            raise RefusalError(RefusalCause.PLAN, str(error) or "not ready in time") from error
+        if findings:
+            raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
+        kind = self.kind
+        return Compared(decision, kind.worth_moving(decision), kind.topics(inputs, decision), kind.held(decision))
+
+    def delivered(self, generation: int) -> PlannedRound[P] | None:
+        """The broker has this generation's assignment: remember it. None when it was not one of our plans."""
+        planned, self._planned = self._planned, None
+        decision, previous = self._decided, self._previous
+        if planned is None or decision is None or decision.raw.generation != generation:
+            return None
+        self._previous = decision
+        self.kind.delivered(decision)
+        return replace(planned, previous=previous, cause=cause(previous, decision))
 
     def forget(self) -> None:
         """We lead no more: others decide from here, so what we remember would be wrong next time."""
-
-    async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
-        """Takes what a group shows while somebody else leads it."""
+        self._previous = self._planned = self._decided = self._observed = None
+        self.kind.forget()
 
     async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
         """Remembers what the members of a returned leader hold, from DescribeGroups of the Stable group."""
+        self._turn += 1
+        described = await self._dialect.described(described)
+        others = tuple(m for m in _members(described) if m.member_id != own_member_id)
+        remember = await self.kind.recall(command.generation, command.protocol, others)
+        remember()
 
+    async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
+        """Keeps memory warm while somebody else leads: a sidecar that takes the lead over in the middle of a round
+        finds no group at rest to read, and members of most assignors claim nothing."""
+        described = await self._dialect.described(described)
+        if described.state != STABLE:
+            return
+        turn = self._turn
+        others = tuple(m for m in _members(described) if own_instance_id is None or m.instance_id != own_instance_id)
+        if not await self.kind.learn(others):
+            return
+        seen = hash(frozenset(others))
+        if seen == self._observed:
+            return
+        remember = await self.kind.recall(NO_GENERATION, described.protocol, others)
+        if turn == self._turn:  # we have not begun to lead meanwhile
+            remember()
+            self._observed = seen
 
-class Rounds(Generic[D]):
-    """The plan under way and the last one that the broker took; `why` tells one from the other, once for everybody."""
+    async def shadow(self, command: Decide, described: DescribeAnswer) -> Compared[P]:
+        """A dry plan for a group that is only looked at, against what the broker shows. Raises RefusalError."""
+        if described.state == STABLE:
+            await self.kind.learn(_members(await self._dialect.described(described)))
+        await self.rebuild(RebuildMemory(command.generation, command.protocol, command.members), described, "")
+        return await self.compare(command)
 
-    def __init__(self, why: Callable[[D | None, D], Cause]) -> None:
-        self.previous: D | None = None
-        self._why = why
-        self._planned: PlannedRound[D] | None = None
+    # ---- reading and planning ----------------------------------------------------------------------------------
 
-    def offer(self, planned: PlannedRound[D]) -> None:
-        self._planned = planned
+    def _left(self, command: Decide) -> float:
+        """Seconds that may be used from now on."""
+        return max(0.0, command.deadline - RESERVE_S - self._clock())
 
-    def delivered(self, generation: int) -> PlannedRound[D] | None:
-        planned, self._planned = self._planned, None
-        if planned is None or planned.chosen.decision.raw.generation != generation:
-            return None
-        decision, previous = planned.chosen.decision, self.previous
-        self.previous = decision
-        return replace(planned, previous=previous, cause=self._why(previous, decision))
+    async def _read(self, raw: RawGroup, command: Decide) -> tuple[Any, tuple[str, ...]]:
+        """What a plan is made from, or None and why. Raises RefusalError where no plan of any kind would do."""
+        try:
+            return await self.kind.read(raw, command, lambda: self._left(command)), ()
+        except RefusalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - readers are another library's world; the previous plan may do
+            return None, (f"no metadata: {str(error) or type(error).__name__}",)
 
-    def forget(self) -> None:
-        self.previous = None
-        self._planned = None
+    def _attempts(self, raw: RawGroup, inputs: Any, command: Decide) -> list[tuple[Source, Attempt[P]]]:
+        attempts: list[tuple[Source, Attempt[P]]] = []
+        if inputs is not None:
+            attempts.append((Source.PLAN, lambda: self._own(inputs, self._left(command) * PLAN_SHARE)))
+            attempts.append((Source.CHEAP, lambda: self._cheap(inputs, self._left(command))))
+        again = previous_answer(self._previous, raw)
+        if again is not None:
+            attempts.append((Source.PREVIOUS, partial(self._inspected, raw, again)))
+        return attempts
 
+    async def _own(self, inputs: Any, limit_s: float, *, dry: bool = False) -> Inspected[P]:
+        """By the configured policy, which may hold anybody's code."""
+        work = self.kind.work(inputs, Source.PLAN, self._message_bytes_max, dry=dry)
+        solver, size = self._solver, (len(inputs.raw.members), inputs.cluster.partition_total)
+        if work.portable and solver is not None and solver.wants(*size):
+            return self._proposed(await solver.solve(work.make, work.arguments, limit_s))
+        self._threads.refuse_too_many()
+        return self._proposed(await self._in_thread(work, limit_s))
 
-class PlanThreads:
-    """Runs plans in threads of their own: one that hangs loses its turn, never the group and never the event loop."""
+    async def _cheap(self, inputs: Any, limit_s: float) -> Inspected[P]:
+        work = self.kind.work(inputs, Source.CHEAP, self._message_bytes_max)
+        return self._proposed(await self._in_thread(work, limit_s))
 
-    def __init__(self) -> None:
-        self._running = 0
+    async def _in_thread(self, work: Work[P], limit_s: float) -> Proposal[P]:
+        return await self._threads.run(partial(work.make, work.subject, *work.arguments), limit_s)
 
-    async def run(self, work: Callable[[], Value], limit_s: float) -> Value:
-        """Raises what `work` raises, or TimeoutError."""
-        self._running += 1
-        return await asyncio.wait_for(in_thread(work, self._ended), limit_s)
+    def _proposed(self, proposal: Proposal[P]) -> Inspected[P]:
+        self.kind.proposed(proposal)
+        return proposal.decision, proposal.findings
 
-    def refuse_too_many(self) -> None:
-        """Raises DecisionError while as many earlier plans hang as may: for code that may be anybody's."""
-        if self._running >= RUNNING_PLANS_MAX:
-            raise DecisionError(f"{self._running} earlier plans still run")
-
-    def _ended(self) -> None:
-        self._running -= 1
+    async def _inspected(self, raw: RawGroup, decision: Decision[P]) -> Inspected[P]:
+        return decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max)
 
 
 def raw_group(group_id: str, command: Decide) -> RawGroup:
-    members = tuple(map(_raw_member, command.members))
+    members = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in command.members)
     return RawGroup(group_id, command.generation, command.protocol, members, frozenset({command.own_member_id}))
 
 
-async def topics_of(raw: RawGroup) -> tuple[str, ...]:
-    """All subscribed topics, sorted. The way to a thread and back takes longer than reading what a small group says."""
-    if sum(len(m.metadata) for m in raw.members) <= READ_AT_ONCE_BYTES:
-        return topics_wanted(raw)
-    return await asyncio.to_thread(topics_wanted, raw)
-
-
-def seconds_left(command: Decide, now: float) -> float:
-    """What a planner may use from now on."""
-    return max(0.0, command.deadline - RESERVE_S - now)
-
-
-def _raw_member(member: JoinedMember) -> RawMember:
-    return RawMember(member.member_id, member.instance_id, member.metadata)
-
-
-def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.Future[Value]":
-    """Runs `work` in a daemon thread, which cannot keep the process alive; `ended` runs on the loop when it is over."""
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[Value] = loop.create_future()
-
-    def settle(value: Value | None, error: BaseException | None) -> None:
-        ended()
-        if outcome.done():
-            return
-        if error is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(value)  # type: ignore[arg-type]  # one of the two is set
-
-    def run() -> None:
-        try:
-            result: tuple[Value | None, BaseException | None] = (work(), None)
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            result = (None, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *result)
-
-    threading.Thread(target=run, name="plan", daemon=True).start()
-    return outcome
+def _members(described: DescribeAnswer) -> tuple[DescribedMember, ...]:
+    return tuple(DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in described.members)

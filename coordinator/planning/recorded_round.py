@@ -35,7 +35,7 @@ from bellwether_kafka.assignors.streams.members import Held, Home, StreamsMemory
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator.planning.attestation import Arrivals
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.planning.task_plan import TaskRequest, World
+from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, World
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 
 _RECORDS: dict[str, type[Any]] = {

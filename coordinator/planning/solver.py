@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import structlog
 
-from bellwether_kafka.assignors.consumer import DecisionError
+from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 from bellwether_kafka.coordinator.planning.solver_worker import HEADER, MEMORY_VARIABLE
 
 OWN_VARIABLES = "BELLWETHER_"  # settings, and secrets among them
@@ -81,7 +81,7 @@ class Solver:
             self._starting = asyncio.get_running_loop().create_task(self._start(self._subject))
 
     async def solve(self, work: Callable[..., Value], arguments: tuple[object, ...], limit_s: float) -> Value:
-        """What `work` returns. Raises what it raises, DecisionError when the process dies, TimeoutError at the limit;
+        """What `work` returns. Raises what it raises, RefusalError when the process dies, TimeoutError at the limit;
         then the process is killed and another one started."""
         try:
             async with asyncio.timeout(limit_s), self._busy:
@@ -93,7 +93,8 @@ class Solver:
         except TimeoutError:  # an OSError too
             raise
         except (asyncio.IncompleteReadError, OSError, EOFError) as error:
-            raise DecisionError("the process that plans has ended, perhaps out of memory") from error
+            reason = "the process that plans has ended, perhaps out of memory"
+            raise RefusalError(RefusalCause.PLAN, reason) from error
         failed, value = await asyncio.to_thread(pickle.loads, answer)
         if failed:
             raise value

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import IO, Any
 
-from bellwether_kafka.assignors.consumer import DecisionError
+from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 
 try:
     import resource
@@ -62,7 +62,7 @@ def _portable(error: Exception) -> Exception:
     """The error itself where it survives pickling, its words otherwise."""
     if type(error).__module__.partition(".")[0] == "bellwether_kafka":
         return error
-    return DecisionError(f"{type(error).__name__}: {error}"[:1_000])
+    return RefusalError(RefusalCause.PLAN, f"{type(error).__name__}: {error}"[:1_000])
 
 
 def _jobs(source: IO[bytes]) -> Callable[[], bytes]:

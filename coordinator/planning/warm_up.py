@@ -5,7 +5,7 @@ are first used. A made-up group takes that cost while nobody waits for a plan.
 import asyncio
 
 from bellwether_kafka.assignors.consumer import BUILT_IN, Policy, decide
-from bellwether_kafka.assignors.shared import ClusterView, Memory, RawGroup, RawMember
+from bellwether_kafka.assignors.shared import ClusterView, Memory, RawGroup, RawMember, Refusal
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -28,8 +28,11 @@ def warm_up() -> None:
         members = tuple(RawMember(rack, None, _subscription(rack, n)) for n, rack in enumerate(RACKS))
         group = RawGroup(TOPIC, 2, protocol, members)
         decision = decide(group, cluster, Memory.empty(), Policy(), 0)
-        again = decide(group, cluster, decision.memory, Policy(), 0)
-        _ = again.score_before, again.score_after, again.moves
+        if isinstance(decision, Refusal):
+            continue
+        again = decide(group, cluster, decision.plan.memory, Policy(), 0)
+        if not isinstance(again, Refusal):
+            _ = again.plan.score_before, again.plan.score_after, again.moves
 
 
 def _subscription(rack: str, number: int) -> bytes:

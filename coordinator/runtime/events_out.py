@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client import Counter as PrometheusCounter
 
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
-from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver, StreamsObserver
+from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.telemetry import (
     EventPublisher,
@@ -36,7 +36,6 @@ class EventsOut:
 
     publisher: EventPublisher | None = None
     on_decision: Sequence[DecisionObserver] = ()
-    on_streams_decision: Sequence[StreamsObserver] = ()
     on_note: Sequence[NoteObserver] = ()
     beside: Sequence[Beside] = ()
 
@@ -58,7 +57,6 @@ class EventsOut:
         return cls(
             publisher,
             (publisher.on_decision, sampler.on_decision),
-            (publisher.on_streams_decision, sampler.on_streams_decision),
             (sampler.on_note,),
             (sampler.run,),
         )

@@ -4,11 +4,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import structlog
 
-from bellwether_kafka.assignors.shared import ClusterView, Rule
+from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, Rule
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, MetadataWatch, Transport, TransportError
 from bellwether_kafka.coordinator.membership import (
     Abandon,
@@ -34,13 +34,15 @@ from bellwether_kafka.coordinator.membership import (
     Sync,
     Wake,
 )
-from bellwether_kafka.coordinator.planning import Compared, D, GroupPlanner, PlanError, PlannedRound
+from bellwether_kafka.coordinator.planning import PlannedRound, Planner, WatchedTopics
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
 
 NoteObserver = Callable[[str, Note], None]
 Relieve = Callable[[str, str], Awaitable[bool]]  # hands a group over for a reason; whether a standby has taken it
+
+P = TypeVar("P", bound=GroupPlan)
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +54,7 @@ def _told(observer: Callable[..., None], *values: object) -> None:
         log.exception("observer_failed", observer=repr(observer))
 
 
-class GroupRunner(Generic[D]):
+class GroupRunner(Generic[P]):
     """Runs one group until it has stopped. All methods belong to the event loop.
 
     `on_decision` hear about decisions that the broker has; what they raise is logged and forgotten.
@@ -62,10 +64,10 @@ class GroupRunner(Generic[D]):
         self,
         config: MembershipConfig,
         transport: Transport,
-        planner: GroupPlanner[D],
+        planner: Planner[P],
         watch: MetadataWatch | None = None,
         *,
-        on_decision: Sequence[Callable[[PlannedRound[D]], None]] = (),
+        on_decision: Sequence[Callable[[PlannedRound[P]], None]] = (),
         on_note: Sequence[NoteObserver] = (),
         relieve: Relieve | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -73,7 +75,7 @@ class GroupRunner(Generic[D]):
         self.group_id = config.group_id
         self.membership = GroupMembership(config)
         self.fatal: Fatal | None = None
-        self.last: PlannedRound[D] | None = None
+        self.last: PlannedRound[P] | None = None
         self._transport = transport
         self._planner = planner
         self._watch = watch
@@ -189,11 +191,11 @@ class GroupRunner(Generic[D]):
     async def _plan(self, command: Decide) -> None:
         try:
             planned = await self._planner.plan(command)
-        except PlanError as error:
+        except RefusalError as error:
             self.post(DecisionFailed(command.generation, str(error)))
             return
         decision = planned.chosen.decision
-        self.post(DecisionReady(command.generation, decision.assignments, decision.followup, planned.topics))
+        self.post(DecisionReady(command.generation, decision.assignments, decision.followup, planned.topics.subscribed))
 
     async def _compare(self, command: Decide) -> None:
         before = [task for task in (self._rebuilding, self._observing) if task is not None]
@@ -202,7 +204,7 @@ class GroupRunner(Generic[D]):
         deadline = max(command.deadline, self._clock() + self.membership.config.decision_deadline_ms / 1000)
         try:
             comparison = await self._planner.compare(replace(command, deadline=deadline))
-        except PlanError as error:
+        except RefusalError as error:
             log.warning("comparison_failed", group=self.group_id, generation=command.generation, reason=str(error))
             self.post(ComparisonFailed(command.generation, str(error)))
             await asyncio.sleep(COMPARE_AGAIN_S)
@@ -210,8 +212,12 @@ class GroupRunner(Generic[D]):
                 self._start(self._compare(command))
             return
         if self._rests_in(command.generation):
-            self._follow(comparison, comparison.decision.cluster)  # a plan of ours may be a long time off
-        self.post(ComparisonReady(command.generation, bool(comparison.reason), comparison.reason, comparison.topics))
+            self._follow(comparison.topics, comparison.decision.cluster)  # a plan of ours may be a long time off
+        self.post(
+            ComparisonReady(
+                command.generation, bool(comparison.reason), comparison.reason, comparison.topics.subscribed
+            )
+        )
 
     def _rests_in(self, generation: int) -> bool:
         return self.membership.state is State.STABLE and self.membership.generation == generation
@@ -238,19 +244,19 @@ class GroupRunner(Generic[D]):
         join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), self._clock() - self._synced_from
         planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
         self.last = planned
-        self._follow(planned, planned.chosen.decision.cluster)
+        self._follow(planned.topics, planned.chosen.decision.cluster)
         for observer in self._on_decision:
             _told(observer, planned)
 
-    def _follow(self, told: PlannedRound[D] | Compared[D], cluster: ClusterView) -> None:
+    def _follow(self, topics: WatchedTopics, cluster: ClusterView) -> None:
         if self._watch is not None:
             self._watch.follow(
                 self.group_id,
-                told.topics,
+                topics.subscribed,
                 cluster,
-                rack_aware=told.rack_aware,
-                kept=told.watched,
-                objection=told.objection,
+                rack_aware=topics.rack_aware,
+                kept=topics.kept,
+                objection=topics.objection,
             )
 
     def _unfollow_unless_leading(self) -> None:

@@ -20,7 +20,6 @@ from bellwether_kafka.coordinator.telemetry import (
     ObservedMetrics,
     StreamsMetrics,
     log_decision,
-    log_streams_decision,
 )
 from bellwether_kafka.coordinator.triggers import LoadWatch
 from bellwether_kafka.coordinator.web import GroupStatus, HttpAddressError, HttpServer, LagWatch, Rounds, Web
@@ -84,17 +83,16 @@ def _observers(
     *,
     by_task: bool,
 ) -> Observers:
-    streams = StreamsMetrics(metrics, by_task=by_task).on_decision, log_streams_decision, rounds.on_streams_decision
     return Observers(
         on_decision=(
             metrics.on_decision,
             log_decision,
             rounds.on_decision,
             *events.on_decision,
-            *(w.on_decision for w in watches),
             costs.on_decision,
         ),
-        on_streams_decision=(*streams, *events.on_streams_decision, costs.on_streams_decision),
+        on_consumer_decision=tuple(w.on_decision for w in watches),
+        on_streams_decision=(StreamsMetrics(metrics, by_task=by_task).on_decision,),
         on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), costs.on_note),
         on_ghost=(metrics.on_ghost,),
         beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),

@@ -10,9 +10,9 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.consumer import Decision, Policy
-from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
+from bellwether_kafka.assignors.shared import GroupPlan, Weights
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.control import Controller, ControlSettings, OnControl
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.kafka import (
@@ -38,8 +38,8 @@ from bellwether_kafka.coordinator.observation import GroupObserver, OnObservatio
 from bellwether_kafka.coordinator.planning import (
     MESSAGE_BYTES_MAX,
     Application,
-    Planned,
-    PlannedTasks,
+    ConsumerKind,
+    PlannedRound,
     Planner,
     Solvers,
     foreign_code,
@@ -47,8 +47,7 @@ from bellwether_kafka.coordinator.planning import (
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 
-DecisionObserver = Callable[[Planned], None]
-StreamsObserver = Callable[[PlannedTasks], None]
+DecisionObserver = Callable[[PlannedRound[GroupPlan]], None]
 Beside = Callable[[OffsetReader, Transport, AdminClient], Coroutine[Any, Any, None]]
 
 
@@ -56,12 +55,14 @@ Beside = Callable[[OffsetReader, Transport, AdminClient], Coroutine[Any, Any, No
 class Observers:
     """Who hears about decisions (after the broker has them) and notes. What they raise is logged and forgotten.
 
+    `on_decision` takes those of all groups, the next two those of one kind of group, for what only that kind has.
     `beside` are run until the service ends; they read and decide nothing.
     """
 
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
-    on_streams_decision: Sequence[StreamsObserver] = ()
+    on_consumer_decision: Sequence[Callable[[PlannedRound[PartitionPlan]], None]] = ()
+    on_streams_decision: Sequence[Callable[[PlannedRound[TaskPlan]], None]] = ()
     on_ghost: Sequence[RemovalObserver] = ()
     beside: Sequence[Beside] = ()
     on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = ()
@@ -207,20 +208,14 @@ class Service:
         policy = self._policies.get(config.group_id, self._policy)
         foreign = foreign_code(*policy.assignors.values(), *policy.stages)
         solver = self._solvers.make(policy, always=foreign)
-        planner = Planner(
-            config.group_id,
-            reader,
-            policy,
-            weights=self._weights,
-            message_bytes_max=self._message_bytes_max,
-            solver=solver,
-        )
-        self.runners[config.group_id] = GroupRunner[Decision](
+        kind = ConsumerKind(reader, policy, weights=self._weights)
+        planner = Planner(config.group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
+        self.runners[config.group_id] = GroupRunner(
             config,
             transport,
             planner,
             watch,
-            on_decision=self._observers.on_decision,
+            on_decision=(*self._observers.on_decision, *self._observers.on_consumer_decision),
             on_note=(*self._observers.on_note, self._on_note),
             relieve=self._relieve,
         )
@@ -237,14 +232,14 @@ class Service:
         """Adds its runner; returns the task that looks after it between rounds."""
         assignors = application.assignors
         solver = self._solvers.make(assignors, always=application.foreign)
-        planner = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
-        between = StreamsWatch(planner, offsets)
-        runner = GroupRunner[StreamsDecision](
+        planner, kind = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
+        between = StreamsWatch(kind, offsets)
+        runner = GroupRunner(
             application.membership(config),
             transport,
             planner,
             watch,
-            on_decision=(between.on_decision, *self._observers.on_streams_decision),
+            on_decision=(between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision),
             on_note=(*self._observers.on_note, self._on_note),
             relieve=self._relieve,
         )

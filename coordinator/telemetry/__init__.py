@@ -1,7 +1,7 @@
 """What leaves the process as data: metrics, logs, Avro events, and the weights that come back."""
 
-from bellwether_kafka.coordinator.telemetry.decision_log import log_decision, log_streams_decision
-from bellwether_kafka.coordinator.telemetry.event_records import ACTIVE, task_entries
+from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
+from bellwether_kafka.coordinator.telemetry.event_records import ACTIVE, assignment_entries
 from bellwether_kafka.coordinator.telemetry.history_reader import HistoryUnreadError, recorded
 from bellwether_kafka.coordinator.telemetry.logs import configure_logs
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
@@ -27,9 +27,8 @@ __all__ = [
     "StreamsMetrics",
     "WeightConfig",
     "WeightReader",
+    "assignment_entries",
     "configure_logs",
     "log_decision",
-    "log_streams_decision",
     "recorded",
-    "task_entries",
 ]

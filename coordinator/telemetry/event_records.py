@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer import Decision
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, IntArray, MemberView
-from bellwether_kafka.assignors.streams import StreamsDecision
-from bellwether_kafka.coordinator.planning import Planned, PlannedTasks, TaskRequest, Timings, pack, report
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Decision, GroupPlan, IntArray, Owner
+from bellwether_kafka.coordinator.planning import PlannedRound, TaskRequest, pack
 
 ENTRIES_MAX = 1_000  # per event; about 100 bytes each
 UNKNOWN = -1
@@ -21,60 +19,32 @@ ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 Event = tuple[str, dict[str, Any]]
 
 
-def decision_events(planned: Planned) -> Iterator[Event]:
-    """Everything to be published about one plan of a consumer group."""
+def decision_events(planned: PlannedRound[GroupPlan]) -> Iterator[Event]:
+    """Everything to be published about one plan."""
     decision = planned.chosen.decision
+    head = _head(decision, "decided_at_ms")
     yield "decision", decision_record(planned)
-    yield from (
-        ("assignment", record) for record in _parts(_head(decision, "decided_at_ms"), assignment_entries(decision))
-    )
+    yield from (("assignment", record) for record in _parts(head, assignment_entries(decision.plan)))
     yield from (("membership", record) for record in membership_records(planned.previous, decision))
-    yield "snapshot", snapshot_record(decision)
-
-
-def streams_events(planned: PlannedTasks) -> Iterator[Event]:
-    """Everything to be published about one plan of a Streams application."""
-    decision = planned.chosen.decision
-    yield "decision", streams_decision_record(planned)
-    yield from (("assignment", record) for record in _parts(_head(decision, "decided_at_ms"), task_entries(decision)))
-    yield from (("membership", record) for record in process_records(planned.previous, decision))
-    head = {"group": decision.raw.group_id, "sampled_at_ms": decision.decided_at_ms}
-    yield from (("lag", record) for record in chunks(head, copy_lag_entries(decision)))
+    if decision.plan.replayable:
+        yield "snapshot", snapshot_record(decision)
+    sampled = {"group": decision.raw.group_id, "sampled_at_ms": decision.decided_at_ms}
+    yield from (("lag", record) for record in chunks(sampled, copy_lag_entries(decision.plan)))
     if isinstance(planned.inputs, TaskRequest):
-        yield "round", {**_head(decision, "decided_at_ms"), "policy": decision.policy, "inputs": pack(planned.inputs)}
+        yield "round", {**head, "policy": decision.policy, "inputs": pack(planned.inputs)}
 
 
-def decision_record(planned: Planned) -> dict[str, Any]:
-    decision, score, why = planned.chosen.decision, planned.chosen.decision.score_after, planned.cause
+def decision_record(planned: PlannedRound[GroupPlan]) -> dict[str, Any]:
+    decision, why, moves, timings = (
+        planned.chosen.decision,
+        planned.cause,
+        planned.chosen.decision.moves,
+        planned.timings,
+    )
+    cost = decision.cost
     return {
         "group": decision.raw.group_id,
-        "kind": "consumer",
-        "generation": decision.raw.generation,
-        "decided_at_ms": decision.decided_at_ms,
-        "protocol": decision.raw.protocol,
-        "policy": decision.policy,
-        "source": planned.chosen.source.value,
-        "cause_kind": why.kind.value,
-        "cause": why.sentence,
-        "members": decision.group.size,
-        "owned": score.owned,
-        "unowned": score.unowned,
-        **_moves(decision),
-        "withheld": int(decision.plan.withheld.sum()),
-        "cross_rack": score.cross_rack,
-        "spread": score.spread,
-        **_times(planned.timings),
-        "followup": decision.followup,
-        "warnings": list(decision.warnings),
-    }
-
-
-def streams_decision_record(planned: PlannedTasks) -> dict[str, Any]:
-    decision, why = planned.chosen.decision, planned.cause
-    told = report(decision)
-    return {
-        "group": decision.raw.group_id,
-        "kind": "streams",
+        "kind": decision.plan.words.kind,
         "generation": decision.raw.generation,
         "decided_at_ms": decision.decided_at_ms,
         "protocol": decision.raw.protocol,
@@ -83,66 +53,49 @@ def streams_decision_record(planned: PlannedTasks) -> dict[str, Any]:
         "cause_kind": why.kind.value,
         "cause": why.sentence,
         "members": len(decision.raw.others),
-        "owned": int((decision.plan.active != NOBODY).sum()),
-        "unowned": int((decision.plan.active == NOBODY).sum()),
-        **_moves(decision),
-        "withheld": told.withheld,
-        "cross_rack": told.cross_rack,
-        "spread": told.tasks_max - told.tasks_min,
-        **_times(planned.timings),
+        "owned": int(np.count_nonzero(decision.plan.owner != NOBODY)),
+        "unowned": cost.unowned,
+        "kept": moves.kept,
+        "moved": moves.moved,
+        "new": moves.new,
+        "lost": moves.lost,
+        "withheld": int(decision.plan.withheld.sum()),
+        "cross_rack": cost.cross_rack,
+        "spread": cost.spread,
+        "metadata_ms": timings.metadata_s * 1000,
+        "plan_ms": timings.plan_s * 1000,
+        "sync_ms": timings.sync_s * 1000,
         "followup": decision.followup,
         "warnings": list(decision.warnings),
     }
 
 
-def assignment_entries(decision: Decision) -> Iterator[dict[str, Any]]:
-    """One entry per partition with an owner in the target."""
-    group, places = decision.group, Places(decision.cluster)
-    keys = [member.key for member in group.members]
-    racks = [member.rack for member in group.members]
-    flats = np.flatnonzero(decision.plan.owner != NOBODY).tolist()
-    owner, before, withheld = decision.plan.owner.tolist(), decision.before.tolist(), decision.plan.withheld.tolist()
-    for flat in flats:
-        yield {
-            **places(flat),
-            "task": None,
-            "role": ACTIVE,
-            "member": keys[owner[flat]],
-            "rack": racks[owner[flat]],
-            "previous": keys[before[flat]] if before[flat] != NOBODY else None,
-            "withheld": withheld[flat],
-        }
-
-
-def task_entries(decision: StreamsDecision) -> Iterator[dict[str, Any]]:
-    """One entry per source partition of an active task, and one per standby or warm-up copy of a task."""
-    view, plan, places = decision.view, decision.plan, Places(decision.tasks.cluster)
-    names = [str(process.process_id) for process in view.processes]
-    task_of = decision.tasks.task_of
-    active, before, withheld = plan.active.tolist(), decision.before.tolist(), decision.withheld.tolist()
-    for flat in np.flatnonzero(task_of != NOBODY).tolist():
-        task = int(task_of[flat])
-        if active[task] == NOBODY:
+def assignment_entries(plan: GroupPlan) -> Iterator[dict[str, Any]]:
+    """One entry per partition with an owner in the target, and one per standby or warm-up copy of a task."""
+    places, owners = Places(plan.cluster), plan.owners
+    keys, racks = [owner.key for owner in owners], [owner.rack for owner in owners]
+    target, before, withheld = plan.owner.tolist(), plan.before.tolist(), plan.withheld.tolist()
+    for flat, item in enumerate(plan.item_of.tolist()):
+        if item == NOBODY or target[item] == NOBODY:
             continue
         yield {
             **places(flat),
-            "task": str(view.tasks.task_id(task)),
+            "task": plan.task(item),
             "role": ACTIVE,
-            "member": names[active[task]],
-            "rack": view.processes[active[task]].rack,
-            "previous": names[before[task]] if before[task] != NOBODY else None,
-            "withheld": withheld[task],
+            "member": keys[target[item]],
+            "rack": racks[target[item]],
+            "previous": keys[before[item]] if before[item] != NOBODY else None,
+            "withheld": withheld[item],
         }
-    copies = zip(plan.standby_task.tolist(), plan.standby_process.tolist(), plan.warmup.tolist(), strict=True)
-    for task, process, warmup in copies:
-        task_id = view.tasks.task_id(task)
+    rack_of = dict(zip(keys, racks, strict=True))
+    for copy in plan.copies:
         yield {
             "topic": "",
-            "partition": task_id.partition,
-            "task": str(task_id),
-            "role": WARMUP if warmup else STANDBY,
-            "member": names[process],
-            "rack": view.processes[process].rack,
+            "partition": copy.task.partition,
+            "task": str(copy.task),
+            "role": WARMUP if copy.warmup else STANDBY,
+            "member": str(copy.process_id),
+            "rack": rack_of[str(copy.process_id)],
             "previous": None,
             "withheld": False,
             "leader_rack": None,
@@ -150,7 +103,7 @@ def task_entries(decision: StreamsDecision) -> Iterator[dict[str, Any]]:
         }
 
 
-def copy_lag_entries(decision: StreamsDecision) -> list[dict[str, Any]]:
+def copy_lag_entries(plan: GroupPlan) -> list[dict[str, Any]]:
     """How far each standby and warm-up copy is behind, from what the processes reported when they joined; offsets are
     not known, only what lies between."""
     return [
@@ -162,48 +115,41 @@ def copy_lag_entries(decision: StreamsDecision) -> list[dict[str, Any]]:
             "member": str(copy.process_id),
             "committed": UNKNOWN,
             "end": UNKNOWN,
-            "lag": max(copy.lag, UNKNOWN) if decision.lags_known else UNKNOWN,
+            "lag": max(copy.lag, UNKNOWN),
         }
-        for copy in decision.copy_lags()
+        for copy in plan.copies
     ]
 
 
-def membership_records(previous: Decision | None, decision: Decision) -> list[dict[str, Any]]:
-    """What changed among the members since the previous plan; all of them joined where there is none."""
-    before = {m.key: m for m in previous.group.members} if previous is not None else {}
-    after = {m.key: m for m in decision.group.members}
-    head = _head(decision, "changed_at_ms")
-
-    def record(change: str, member: MemberView) -> dict[str, Any]:
-        names = {"member": member.key, "member_id": member.member_id, "instance_id": member.instance_id}
-        return {**head, "change": change, **names, "rack": member.rack}
-
-    found = [record("left", m) for key, m in before.items() if key not in after]
-    for key, member in after.items():
-        old = before.get(key)
-        if old is None:
-            found.append(record("joined", member))
-        elif old.member_id != member.member_id:
-            found.append(record("restarted", member))
-        elif frozenset(old.topics) != frozenset(member.topics):
-            found.append(record("resubscribed", member))
-    return found
-
-
-def process_records(previous: StreamsDecision | None, decision: StreamsDecision) -> list[dict[str, Any]]:
-    """The same for the processes of an application."""
-    before = {str(p.process_id): p for p in previous.view.processes} if previous is not None else {}
-    after = {str(p.process_id): p for p in decision.view.processes}
-    changes = [("left", n, p) for n, p in before.items() if n not in after]
-    changes += [("joined", n, p) for n, p in after.items() if n not in before]
+def membership_records(previous: Decision[GroupPlan] | None, decision: Decision[GroupPlan]) -> list[dict[str, Any]]:
+    """What changed among the owners since the previous plan; all of them joined where there is none."""
+    before = {owner.key: owner for owner in previous.plan.owners} if previous is not None else {}
+    after = {owner.key: owner for owner in decision.plan.owners}
+    changes = [("left", owner) for key, owner in before.items() if key not in after]
+    changes += [(change, owner) for key, owner in after.items() if (change := _change(before.get(key), owner))]
     head = _head(decision, "changed_at_ms")
     return [
-        {**head, "change": change, "member": name, "member_id": p.members[0], "instance_id": None, "rack": p.rack}
-        for change, name, p in changes
+        {
+            **head,
+            "change": change,
+            "member": owner.key,
+            "member_id": owner.members[0],
+            "instance_id": owner.instance_id,
+            "rack": owner.rack,
+        }
+        for change, owner in changes
     ]
 
 
-def snapshot_record(decision: Decision) -> dict[str, Any]:
+def _change(old: Owner | None, now: Owner) -> str:
+    if old is None:
+        return "joined"
+    if old.name != now.name:
+        return "restarted"
+    return "resubscribed" if old.topics != now.topics else ""
+
+
+def snapshot_record(decision: Decision[GroupPlan]) -> dict[str, Any]:
     """What `decide` was given, except for memory, which a replay builds up by itself."""
     raw, cluster = decision.raw, decision.cluster
     rows: dict[tuple[str | None, ...], int] = {}
@@ -287,19 +233,6 @@ def chunks(head: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Iterat
         yield {**head, "entries": list(entries[start : start + ENTRIES_MAX])}
 
 
-def _head(decision: Decision | StreamsDecision, time_field: str) -> dict[str, Any]:
+def _head(decision: Decision[GroupPlan], time_field: str) -> dict[str, Any]:
     raw = decision.raw
     return {"group": raw.group_id, "generation": raw.generation, time_field: decision.decided_at_ms}
-
-
-def _moves(decision: Decision | StreamsDecision) -> dict[str, int]:
-    moves = decision.moves
-    return {"kept": moves.kept, "moved": moves.moved, "new": moves.new, "lost": moves.lost}
-
-
-def _times(timings: Timings) -> dict[str, float]:
-    return {
-        "metadata_ms": timings.metadata_s * 1000,
-        "plan_ms": timings.plan_s * 1000,
-        "sync_ms": timings.sync_s * 1000,
-    }

@@ -4,14 +4,15 @@ Labels stay few: groups come from the settings, reasons are free text and count 
 """
 
 import time
+from collections.abc import Mapping
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
-from bellwether_kafka.assignors.consumer import Decision
+from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan
 from bellwether_kafka.coordinator.ghosts import Conversion, Proof
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.planning import Cause, D, Planned, PlannedRound, Source, record_bytes
+from bellwether_kafka.coordinator.planning import Cause, PlannedRound, Source, record_bytes
 
 REASONS_MAX = 30
 OTHER = "other"
@@ -120,6 +121,15 @@ class Metrics:
         self.unowned = gauge("unowned_partitions", "Partitions of subscribed topics, or tasks, without an owner.")
         self.withheld = gauge("withheld_partitions", "Partitions handed out one round later.")
         self.spread = gauge("partition_spread", "Most minus fewest partitions per member.")
+        self.of_plan: dict[str, Mapping[str, Gauge]] = {  # by kind of group, what only its plans have
+            "consumer": {
+                "owned": self.partitions,
+                "cross_rack": self.cross_rack,
+                "spread": self.spread,
+                "withheld": self.withheld,
+            },
+            "streams": {},
+        }
         self.metadata_age = gauge("metadata_age_seconds", "Age of the metadata behind the latest plan.")
         self.record_size = gauge(
             "group_record_bytes", "Cautious estimate of the broker's record of the group; message.max.bytes limits it."
@@ -135,15 +145,10 @@ class Metrics:
         for proof in Proof if ghosts else ():
             self.ghosts.labels(group, proof.value)
 
-    def on_decision(self, planned: Planned) -> None:
+    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
         """Takes a plan that the broker has: the runtime's observer of decisions."""
-        self.round(planned)
-        self.record(planned.chosen.decision)
-
-    def round(self, planned: PlannedRound[D]) -> None:
-        """Takes what rounds of all kinds of groups have in common."""
-        decision = planned.chosen.decision
-        group, timings = decision.raw.group_id, planned.timings
+        decision, timings = planned.chosen.decision, planned.timings
+        group = decision.raw.group_id
         self.rebalances.labels(group, planned.cause.kind.value, "led").inc()
         self.changed(group, planned.cause)
         self.generation.labels(group).set(decision.raw.generation)
@@ -160,6 +165,7 @@ class Metrics:
         self.record_size.labels(group).set(record_bytes(decision.raw, decision.assignments))
         if planned.chosen.source is not Source.PLAN:
             self.fallbacks.labels(group, planned.chosen.source.value).inc()
+        self.record(decision)
 
     def on_ghost(self, group: str, proof: Proof) -> None:
         """Takes the removal of one dead member."""
@@ -193,13 +199,19 @@ class Metrics:
         for client in sorted(map(client_of, why.members)):
             self.member_changes.labels(group, label(client)).inc()
 
-    def record(self, decision: Decision) -> None:
-        """Takes what one decision on a consumer group says."""
-        group = decision.raw.group_id
-        self.members.labels(group).set(decision.group.size)
-        self.degraded.labels(group).set(sum(member.degraded is not None for member in decision.group.members))
-        self.partitions.labels(group).set(decision.score_after.owned)
-        self.unowned.labels(group).set(decision.score_after.unowned)
-        self.cross_rack.labels(group).set(decision.score_after.cross_rack)
-        self.spread.labels(group).set(decision.score_after.spread)
-        self.withheld.labels(group).set(int(np.count_nonzero(decision.plan.withheld)))
+    def record(self, decision: Decision[GroupPlan]) -> None:
+        """Takes what one decision says of the group."""
+        group, plan = decision.raw.group_id, decision.plan
+        placed = sum(len(owner.members) for owner in plan.owners)
+        degraded = sum(owner.degraded is not None for owner in plan.owners)
+        self.members.labels(group).set(placed)
+        self.degraded.labels(group).set(degraded + len(decision.raw.others) - placed)
+        self.unowned.labels(group).set(decision.cost.unowned)
+        values = {
+            "owned": int(np.count_nonzero(plan.owner != NOBODY)),
+            "cross_rack": decision.cost.cross_rack,
+            "spread": decision.cost.spread,
+            "withheld": int(np.count_nonzero(plan.withheld)),
+        }
+        for name, gauge in self.of_plan[plan.words.kind].items():
+            gauge.labels(group).set(values[name])

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 import structlog
 from prometheus_client import Gauge
 
-from bellwether_kafka.assignors.consumer import Decision
 from bellwether_kafka.assignors.explain import Pair, Traffic, cost_per_hour, traffic_of
-from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
 from bellwether_kafka.coordinator.kafka import follower_fetching
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import Observation
-from bellwether_kafka.coordinator.planning import Planned, PlannedTasks
+from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.telemetry.metrics import OTHER, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import Changing
@@ -50,14 +48,11 @@ class CostMetrics:
         self.weighed = gauge("weighed_partitions", "Partitions with an owner and a weight; others cost nothing here.")
         self._cost, self._weights = cost or CostSettings(), weights
         self._near = bool(self._cost.follower_fetching)
-        self._last: dict[str, tuple[Decision | StreamsDecision, bool]] = {}
+        self._last: dict[str, tuple[Decision[GroupPlan], bool]] = {}
         self._new: set[str] = set()
         self._news = asyncio.Event()
 
-    def on_decision(self, planned: Planned) -> None:
-        self._take(planned.chosen.decision, present=False)
-
-    def on_streams_decision(self, planned: PlannedTasks) -> None:
+    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
         self._take(planned.chosen.decision, present=False)
 
     def on_observation(self, seen: Observation) -> None:
@@ -102,14 +97,14 @@ class CostMetrics:
         due, self._new = self._new, set()
         return due
 
-    def _take(self, decision: Decision | StreamsDecision, *, present: bool) -> None:
+    def _take(self, decision: Decision[GroupPlan], *, present: bool) -> None:
         """A round must not wait for this: it is worked out beside."""
         group = decision.raw.group_id
         self._last[group] = decision, present
         self._new.add(group)
         self._news.set()
 
-    def _traffic(self, decision: Decision | StreamsDecision, present: bool, weights: Weights) -> Traffic:
+    def _traffic(self, decision: Decision[GroupPlan], present: bool, weights: Weights) -> Traffic:
         return traffic_of(decision, weights, follower_fetching=self._near, present=present)
 
     def _record(self, group: str, found: Traffic) -> None:

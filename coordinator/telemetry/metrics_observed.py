@@ -2,7 +2,8 @@
 
 from prometheus_client import Gauge
 
-from bellwether_kafka.coordinator.observation import Cost, Observation
+from bellwether_kafka.assignors.shared import Cost
+from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 
 PLANS = ("current", "shadow")

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client import Gauge
 
-from bellwether_kafka.assignors.streams import StreamsDecision
-from bellwether_kafka.coordinator.planning import PlannedTasks, Report, report
+from bellwether_kafka.assignors.streams import Report, TaskPlan, report
+from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 
 KINDS = ("active_stateful", "active_stateless", "standby", "warmup")
@@ -32,12 +32,10 @@ class Changing:
 
 
 class StreamsMetrics:
-    """Takes plans that the broker has: the runtime's observer of Streams decisions. `by_task` adds the lag of every
+    """The runtime's observer of decisions on applications, for what only they have. `by_task` adds the lag of every
     copy of a task."""
 
     def __init__(self, common: Metrics, *, by_task: bool = False) -> None:
-        self._common = common
-
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"bellwether_streams_{name}", text, ["group", *labels], registry=common.registry)
 
@@ -53,32 +51,26 @@ class StreamsMetrics:
         self.cross_rack = gauge("cross_rack_partitions", "Source partitions without a replica in their process's rack.")
         self.lags_known = gauge("lags_known", "0 while end offsets cannot be read.")
         self.probing_at = gauge("probing_timestamp_seconds", "When Kafka's own probing rebalance is due, 0 for never.")
+        common.of_plan["streams"] = {"spread": self.spread, "withheld": self.withheld, "cross_rack": self.cross_rack}
         self._processes = Changing(gauge("process_tasks", "Copies of tasks on one process.", "process", "kind"))
         self._standby, self._warmup = lags("standby", "standby"), lags("warmup", "warm-up")
         text = "Lag of a copy of a task; only with metrics_by_task."
         self._copies = Changing(gauge("task_lag_records", text, "task", "process", "kind"))
         self._by_task = by_task
 
-    def on_decision(self, planned: PlannedTasks) -> None:
-        decision, common = planned.chosen.decision, self._common
-        group, found = decision.raw.group_id, report(decision)
-        common.round(planned)
-        common.members.labels(group).set(found.threads)
-        common.degraded.labels(group).set(len(decision.process_map.outsiders))
-        common.unowned.labels(group).set(int((decision.plan.active < 0).sum()))
+    def on_decision(self, planned: PlannedRound[TaskPlan]) -> None:
+        decision = planned.chosen.decision
+        group, found = decision.raw.group_id, report(decision.plan)
         self.processes.labels(group).set(len(found.processes))
-        self.spread.labels(group).set(found.tasks_max - found.tasks_min)
-        self.withheld.labels(group).set(found.withheld)
-        self.cross_rack.labels(group).set(found.cross_rack)
-        self.lags_known.labels(group).set(decision.lags_known)
-        self.probing_at.labels(group).set((found.probing_at_ms or 0) / 1000)
+        self.lags_known.labels(group).set(decision.plan.lags_known)
+        self.probing_at.labels(group).set((decision.probing_at_ms or 0) / 1000)
         for kind in KINDS:
             self.tasks.labels(group, kind).set(sum(getattr(p, kind) for p in found.processes))
         shown = found.processes[:PROCESSES_MAX]
         self._processes.show(group, {(str(p.process_id), kind): getattr(p, kind) for p in shown for kind in KINDS})
         self._lags(group, found)
         if self._by_task:
-            self._copies.show(group, dict(_copies(decision)))
+            self._copies.show(group, dict(_copies(decision.plan)))
 
     def _lags(self, group: str, found: Report) -> None:
         for (records, age), warmup in ((self._standby, False), (self._warmup, True)):
@@ -91,7 +83,7 @@ def _seconds(age_ms: int | None) -> float:
     return UNKNOWN if age_ms is None else age_ms / 1000
 
 
-def _copies(decision: StreamsDecision) -> Iterator[tuple[tuple[str, ...], float]]:
-    for copy in decision.copy_lags()[:TASKS_MAX]:
+def _copies(plan: TaskPlan) -> Iterator[tuple[tuple[str, ...], float]]:
+    for copy in plan.copies[:TASKS_MAX]:
         kind = "warmup" if copy.warmup else "standby"
         yield (str(copy.task), str(copy.process_id), kind), copy.lag if copy.lag >= 0 else UNKNOWN

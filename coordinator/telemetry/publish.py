@@ -19,9 +19,10 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.kafka import DENIED, Renewed, grant, librdkafka_properties, with_remedy
-from bellwether_kafka.coordinator.planning import Planned, PlannedTasks
-from bellwether_kafka.coordinator.telemetry.event_records import Event, decision_events, streams_events
+from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.telemetry.event_records import Event, decision_events
 from bellwether_kafka.pipeline.records import EventSchema, RegistryError, SchemaSet, confluent, register
 
 QUEUE_MAX = 256  # plans and samples waiting for the thread
@@ -90,13 +91,9 @@ class EventPublisher:
 
     # ---- observers: any thread, at once ------------------------------------------------------------------------
 
-    def on_decision(self, planned: Planned) -> None:
-        """The runtime's observer of plans of consumer groups."""
+    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+        """The runtime's observer of plans."""
         self._offer("decision", lambda: decision_events(planned))
-
-    def on_streams_decision(self, planned: PlannedTasks) -> None:
-        """The same for Streams applications."""
-        self._offer("decision", lambda: streams_events(planned))
 
     def offer(self, event: str, record: Mapping[str, Any]) -> None:
         """Publishes one record if there is room."""

@@ -15,10 +15,10 @@ import structlog
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, LongArray
 from bellwether_kafka.coordinator.kafka import OffsetReader, Offsets, OffsetsError, Transport, TransportError
 from bellwether_kafka.coordinator.membership import Node, Note, NoteKind
-from bellwether_kafka.coordinator.planning import Planned, PlannedTasks
+from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.telemetry.event_records import ACTIVE, Places, chunks
 
 LIMIT_S = 10.0
@@ -55,32 +55,17 @@ class Followed:
         return {name: int(self.cluster.counts[t]) for t, name in enumerate(self.cluster.topics) if t in topics}
 
     @classmethod
-    def of_decision(cls, planned: Planned) -> "Followed":
-        decision = planned.chosen.decision
-        members = decision.group.members
-        owner = decision.plan.owner.tolist()
-        keys, racks = [*members.keys, None], [*members.racks, None]  # the last entries answer for NOBODY
+    def of(cls, decision: Decision[GroupPlan]) -> "Followed":
+        plan = decision.plan
+        keys, racks = [*(o.key for o in plan.owners), None], [*(o.rack for o in plan.owners), None]
+        items = plan.item_of.tolist()
+        target = [*plan.owner.tolist(), NOBODY]  # the last entries answer for NOBODY
         return cls(
             decision.raw.group_id,
-            decision.cluster,
-            tuple([keys[m] for m in owner]),
-            tuple([racks[m] for m in owner]),
-            (None,) * len(owner),
-        )
-
-    @classmethod
-    def of_tasks(cls, planned: PlannedTasks) -> "Followed":
-        decision = planned.chosen.decision
-        processes, table = decision.view.processes, decision.view.tasks
-        tasks = decision.tasks.task_of.tolist()
-        active = [*decision.plan.active.tolist(), NOBODY]
-        holder = [active[t] for t in tasks]
-        return cls(
-            decision.raw.group_id,
-            decision.tasks.cluster,
-            tuple(str(processes[p].process_id) if p != NOBODY else None for p in holder),
-            tuple(processes[p].rack if p != NOBODY else None for p in holder),
-            tuple(str(table.task_id(t)) if t != NOBODY else None for t in tasks),
+            plan.cluster,
+            tuple([keys[target[item]] for item in items]),
+            tuple([racks[target[item]] for item in items]),
+            tuple([plan.task(item) if item != NOBODY else None for item in items]),
         )
 
 
@@ -171,11 +156,9 @@ class Sampler:
         self._looks: dict[str, tuple[Followed, Look]] = {}
         self._sizes_refused = False
 
-    def on_decision(self, planned: Planned) -> None:
-        self._followed[planned.chosen.decision.raw.group_id] = Followed.of_decision(planned)
-
-    def on_streams_decision(self, planned: PlannedTasks) -> None:
-        self._followed[planned.chosen.decision.raw.group_id] = Followed.of_tasks(planned)
+    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+        decision = planned.chosen.decision
+        self._followed[decision.raw.group_id] = Followed.of(decision)
 
     def on_note(self, group: str, note: Note) -> None:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):

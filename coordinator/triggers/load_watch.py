@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import structlog
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, Decision, Policy, holding
-from bellwether_kafka.assignors.shared import Weights, moves
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy, holding
+from bellwether_kafka.assignors.shared import Decision, Weights, moves
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.planning import Planned
+from bellwether_kafka.coordinator.planning import PlannedRound
 
 INTERVAL_S = 5.0
 PAUSE_MS = 60_000
@@ -22,10 +22,10 @@ PAUSE_MS = 60_000
 log = structlog.get_logger(__name__)
 
 
-def would_move(decision: Decision, policy: Policy, weights: Weights) -> int:
+def would_move(decision: Decision[PartitionPlan], policy: Policy, weights: Weights) -> int:
     """How many partitions the policy would move now if members hold what the decision gave them. Pure."""
     load = replace(policy.load, weights=weights)
-    group = holding(decision.group, decision.plan.owner)
+    group = holding(decision.plan.group, decision.plan.owner)
     return moves(decision.plan.owner, load.place(group, decision.cluster)).moved
 
 
@@ -47,10 +47,10 @@ class LoadWatch:
         self._wanted = wanted
         self._pause_s = pause_ms / 1000
         self._clock = clock
-        self._last: dict[str, Decision] = {}
+        self._last: dict[str, Decision[PartitionPlan]] = {}
         self._asked_at: dict[str, float] = {}
 
-    def on_decision(self, planned: Planned) -> None:
+    def on_decision(self, planned: PlannedRound[PartitionPlan]) -> None:
         decision = planned.chosen.decision
         if decision.policy == LOAD_AWARE and not decision.followup:
             self._last[decision.raw.group_id] = decision

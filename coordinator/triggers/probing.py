@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import UNKNOWN_OFFSET_SUM
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
@@ -65,9 +66,9 @@ class Facts:
         return self.deferred > 0 and not any(copy.warmup for copy in self.copies)
 
     @classmethod
-    def of(cls, decision: StreamsDecision) -> "Facts":
+    def of(cls, decision: Decision[TaskPlan]) -> "Facts":
         """Copies whose lag is unknown are left out: nothing may be concluded about them."""
-        ends = decision.view.tasks.end_sum[decision.plan.standby_task].tolist()
+        ends = decision.plan.view.tasks.end_sum[decision.plan.target.standby_task].tolist()
         copies = [
             Copy(
                 lag.task,
@@ -77,11 +78,11 @@ class Facts:
                 end=end,
                 reported_at_ms=None if lag.age_ms is None else decision.decided_at_ms - lag.age_ms,
             )
-            for lag, end in zip(decision.copy_lags(), ends, strict=True)
+            for lag, end in zip(decision.plan.copies, ends, strict=True)
             if UNKNOWN_OFFSET_SUM not in (lag.lag, end)
         ]
-        known = decision.lags_known
-        deferred = decision.plan.deferred
+        known = decision.plan.lags_known
+        deferred = decision.plan.target.deferred
         return cls(decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies), known, deferred)
 
 

@@ -7,8 +7,8 @@ the application may begin at the end.
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, IntArray, LongArray
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.protocol.primitives import TaskId
 
 NOTHING_COMMITTED = -1
@@ -21,25 +21,25 @@ class Progress:
 
     def __init__(self, stall_ms: int) -> None:
         self._stall_ms = stall_ms
-        self._decision: StreamsDecision | None = None
+        self._decision: Decision[TaskPlan] | None = None
         self._holder: IntArray | None = None
         self._since: LongArray = np.zeros(0, dtype=np.int64)
         self._committed: LongArray | None = None
         self._first_end: LongArray | None = None
 
     @property
-    def decision(self) -> StreamsDecision | None:
+    def decision(self) -> Decision[TaskPlan] | None:
         """The plan that offsets are to be read for."""
         return self._decision
 
-    def planned(self, decision: StreamsDecision) -> None:
+    def planned(self, decision: Decision[TaskPlan]) -> None:
         """The broker has this plan. Tasks that stay with their process go on being timed."""
-        before, holder = self._holder, decision.plan.active
+        before, holder = self._holder, decision.plan.target.active
         kept = before is not None and self._same_tasks(decision)
         since = np.full(len(holder), decision.decided_at_ms, dtype=np.int64)
         if kept and before is not None and self._decision is not None:
-            names = [p.process_id for p in self._decision.view.processes]
-            position = {name: i for i, name in enumerate(p.process_id for p in decision.view.processes)}
+            names = [p.process_id for p in self._decision.plan.view.processes]
+            position = {name: i for i, name in enumerate(p.process_id for p in decision.plan.view.processes)}
             moved_to = np.array([*(position.get(name, NOBODY) for name in names), NOBODY], dtype=np.int32)
             since = np.where(moved_to[before] == holder, self._since, since)
         else:
@@ -69,16 +69,16 @@ class Progress:
         self._committed = committed
         self._since = np.where(still, self._since, now_ms)
         stuck = np.flatnonzero(still & (now_ms - self._since >= self._stall_ms))
-        return tuple(decision.view.tasks.task_id(task) for task in stuck.tolist())
+        return tuple(decision.plan.view.tasks.task_id(task) for task in stuck.tolist())
 
-    def _same_tasks(self, decision: StreamsDecision) -> bool:
+    def _same_tasks(self, decision: Decision[TaskPlan]) -> bool:
         if self._decision is None:
             return False
-        return np.array_equal(self._decision.tasks.task_of, decision.tasks.task_of)
+        return np.array_equal(self._decision.plan.tasks.task_of, decision.plan.tasks.task_of)
 
 
-def _per_task(decision: StreamsDecision, of_partition: BoolArray) -> BoolArray:
+def _per_task(decision: Decision[TaskPlan], of_partition: BoolArray) -> BoolArray:
     """Whether it holds for any partition of a task."""
-    found: BoolArray = np.zeros(decision.view.tasks.size + 1, dtype=np.bool_)
-    found[decision.tasks.task_of[of_partition]] = True
+    found: BoolArray = np.zeros(decision.plan.view.tasks.size + 1, dtype=np.bool_)
+    found[decision.plan.tasks.task_of[of_partition]] = True
     return found[:-1]

@@ -13,12 +13,12 @@ from typing import Protocol
 import numpy as np
 import structlog
 
-from bellwether_kafka.assignors.shared import LongArray
-from bellwether_kafka.assignors.streams import StreamsDecision
+from bellwether_kafka.assignors.shared import Decision, LongArray
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, end_sums, wanted_offsets
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, Counts, Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership import Event, GroupMembership, RebalanceWanted, State, StepAsideWanted
-from bellwether_kafka.coordinator.planning import PlannedTasks, StreamsPlanner
+from bellwether_kafka.coordinator.planning import PlannedRound, StreamsKind
 from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.triggers.probing import Facts, Prober
 from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
@@ -48,16 +48,16 @@ class StreamsWatch:
 
     def __init__(
         self,
-        planner: StreamsPlanner,
+        kind: StreamsKind,
         offsets: Offsetter,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        config = planner.config
-        self.group_id = planner.group_id
-        self._planner = planner
+        config = kind.config
+        self.group_id = kind.group_id
+        self._kind = kind
         self._offsets = offsets
         self._clock = clock
         self._wall_clock = wall_clock
@@ -77,11 +77,11 @@ class StreamsWatch:
         """Epoch milliseconds; None while there is nothing to promote."""
         return self._prober.next_at_ms
 
-    def on_decision(self, planned: PlannedTasks) -> None:
+    def on_decision(self, planned: PlannedRound[TaskPlan]) -> None:
         """The runtime's observer of decisions."""
         decision = planned.chosen.decision
         self._ends = {}
-        if decision.shutdown:
+        if decision.plan.shutdown:
             self._forget()
             return
         self._prober.planned(Facts.of(decision))
@@ -122,7 +122,7 @@ class StreamsWatch:
     async def _prepare(self) -> None:
         if self._due(self._prepare_at, PREPARE_INTERVAL_S):
             self._prepare_at = self._clock()
-            await self._planner.prepare(LIMIT_S)
+            await self._kind.prepare(LIMIT_S)
 
     async def _probe(self) -> Event | None:
         if self._prober.wants_ends and self._due(self._ends_at, ENDS_INTERVAL_S):
@@ -140,7 +140,7 @@ class StreamsWatch:
             return False
         if not self._due(self._held_back_at, HELD_BACK_S):
             return True
-        objection = await self._planner.objection(decision.topology, LIMIT_S)
+        objection = await self._kind.objection(decision.plan.topology, LIMIT_S)
         if objection:
             self._held_back_at = self._clock()
             log.warning("probe_held_back", group=self.group_id, probe=reason, reason=objection)
@@ -151,7 +151,9 @@ class StreamsWatch:
         if decision is None or not self._due(self._progress_at, self._stall_ms * PROGRESS_SHARE / 1000):
             return None
         self._progress_at = self._clock()
-        counts = {t: int(decision.cluster.counts[decision.cluster.index[t]]) for t in decision.topology.source_topics}
+        counts = {
+            t: int(decision.cluster.counts[decision.cluster.index[t]]) for t in decision.plan.topology.source_topics
+        }
         ends, committed = await asyncio.gather(
             self._offsets.ends(counts, LIMIT_S), self._offsets.committed(self.group_id, counts, LIMIT_S)
         )
@@ -169,16 +171,16 @@ class StreamsWatch:
         if decision is None:
             return {}
         counts = dict(zip(decision.cluster.topics, decision.cluster.counts.tolist(), strict=True))
-        latest, committed = wanted_offsets(decision.topology, counts)
+        latest, committed = wanted_offsets(decision.plan.topology, counts)
         ends = await self._offsets.end_offsets(self.group_id, latest, committed, LIMIT_S)
         if ends.failure is not None:
             raise OffsetsError(ends.failure)
         found: dict[TaskId, int] = {}
-        for row, subtopology in enumerate(decision.topology.subtopologies):
-            first, last = int(decision.tasks.first[row]), int(decision.tasks.first[row + 1])
+        for row, subtopology in enumerate(decision.plan.topology.subtopologies):
+            first, last = int(decision.plan.tasks.first[row]), int(decision.plan.tasks.first[row + 1])
             sums = end_sums(subtopology, last - first, ends) if subtopology.stateful else ""
             if not isinstance(sums, str):
-                found |= {decision.view.tasks.task_id(first + i): end for i, end in enumerate(sums.tolist())}
+                found |= {decision.plan.view.tasks.task_id(first + i): end for i, end in enumerate(sums.tolist())}
         return found
 
     def _forget(self) -> None:
@@ -193,7 +195,7 @@ class StreamsWatch:
         return int(self._wall_clock() * 1000)
 
 
-def _flat(decision: StreamsDecision, offsets: Offsets) -> LongArray:
+def _flat(decision: Decision[TaskPlan], offsets: Offsets) -> LongArray:
     """Offsets by flat partition of the decision's cluster; what was not asked for is unknown."""
     cluster = decision.cluster
     found = np.full(cluster.partition_total, NOTHING_COMMITTED, dtype=np.int64)

@@ -2,7 +2,7 @@
 
 from bellwether_kafka.coordinator.web.app import GroupStatus, Web
 from bellwether_kafka.coordinator.web.lags import LagWatch
-from bellwether_kafka.coordinator.web.picture import Picture, consumers_of, tasks_of
+from bellwether_kafka.coordinator.web.picture import Picture, picture_of
 from bellwether_kafka.coordinator.web.rounds import Rounds
 from bellwether_kafka.coordinator.web.server import HttpAddressError, HttpServer
 
@@ -14,6 +14,5 @@ __all__ = [
     "Picture",
     "Rounds",
     "Web",
-    "consumers_of",
-    "tasks_of",
+    "picture_of",
 ]

@@ -3,11 +3,10 @@
 from collections import deque
 from dataclasses import dataclass
 
-from bellwether_kafka.assignors.consumer import Decision
-from bellwether_kafka.assignors.streams import StreamsDecision
-from bellwether_kafka.coordinator.planning import Planned, PlannedTasks
+from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.telemetry import Followed
-from bellwether_kafka.coordinator.web.picture import Picture, consumer_picture, streams_picture
+from bellwether_kafka.coordinator.web.picture import Picture, round_picture
 
 LINES_MAX = 200  # of all groups together
 
@@ -32,17 +31,12 @@ class Rounds:
     """An observer of decisions. Pictures are drawn when somebody looks: a round must not wait for them."""
 
     def __init__(self) -> None:
-        self._consumers: dict[str, Planned] = {}
-        self._streams: dict[str, PlannedTasks] = {}
+        self._newest: dict[str, PlannedRound[GroupPlan]] = {}
         self._lines: deque[Line] = deque(maxlen=LINES_MAX)
 
-    def on_decision(self, planned: Planned) -> None:
-        self._consumers[planned.chosen.decision.raw.group_id] = planned
-        self._lines.appendleft(_line(planned.chosen.decision, planned))
-
-    def on_streams_decision(self, planned: PlannedTasks) -> None:
-        self._streams[planned.chosen.decision.raw.group_id] = planned
-        self._lines.appendleft(_line(planned.chosen.decision, planned))
+    def on_decision(self, planned: PlannedRound[GroupPlan]) -> None:
+        self._newest[planned.chosen.decision.raw.group_id] = planned
+        self._lines.appendleft(_line(planned))
 
     def lines(self) -> tuple[Line, ...]:
         """The newest first."""
@@ -50,22 +44,15 @@ class Rounds:
 
     def picture(self, group: str) -> Picture | None:
         """The newest round of this group, None where we have led none."""
-        if group in self._consumers:
-            return consumer_picture(self._consumers[group])
-        if group in self._streams:
-            return streams_picture(self._streams[group])
-        return None
+        return round_picture(self._newest[group]) if group in self._newest else None
 
     def followed(self, group: str) -> Followed | None:
         """Who has what by that round."""
-        if group in self._consumers:
-            return Followed.of_decision(self._consumers[group])
-        if group in self._streams:
-            return Followed.of_tasks(self._streams[group])
-        return None
+        return Followed.of(self._newest[group].chosen.decision) if group in self._newest else None
 
 
-def _line(decision: Decision | StreamsDecision, planned: Planned | PlannedTasks) -> Line:
+def _line(planned: PlannedRound[GroupPlan]) -> Line:
+    decision = planned.chosen.decision
     moves = decision.moves
     return Line(
         decision.raw.group_id,

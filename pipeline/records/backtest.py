@@ -14,8 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, Decision, DecisionError, Load, Policy, crossing, decide
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, Memory, RawGroup, RawMember, Weights, moves
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, crossing, decide
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    ClusterView,
+    Decision,
+    IntArray,
+    Memory,
+    RawGroup,
+    RawMember,
+    Refusal,
+    Weights,
+    moves,
+)
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
@@ -88,17 +99,16 @@ class Replay:
         held = self._memory
         rounds, withheld = 0, 0
         generation = max(snapshot["generation"], self._memory.generation + 1)
-        try:
-            while True:
-                raw = self._imagined(replace(recorded, generation=generation + rounds))
-                decision = decide(raw, cluster, self._memory, self._policy, snapshot["decided_at_ms"], snapshot["seed"])
-                self._remember(decision)
-                rounds += 1
-                withheld += int(decision.plan.withheld.sum())
-                if not decision.followup or rounds > FOLLOWUPS_MAX:
-                    break
-        except DecisionError as error:
-            return _failed(snapshot, self._policy.name, str(error))
+        while True:
+            raw = self._imagined(replace(recorded, generation=generation + rounds))
+            decision = decide(raw, cluster, self._memory, self._policy, snapshot["decided_at_ms"], snapshot["seed"])
+            if isinstance(decision, Refusal):
+                return _failed(snapshot, self._policy.name, decision.reason)
+            self._remember(decision)
+            rounds += 1
+            withheld += int(decision.plan.withheld.sum())
+            if not decision.followup or rounds > FOLLOWUPS_MAX:
+                break
         return self._outcome(snapshot, decision, held, rounds, withheld)
 
     def _imagined(self, raw: RawGroup) -> RawGroup:
@@ -118,15 +128,17 @@ class Replay:
         told = replace(said, owned_partitions=claims, generation_id=generation, user_data=None)
         return replace(member, metadata=told.encode())
 
-    def _remember(self, decision: Decision) -> None:
-        self._memory = decision.memory
+    def _remember(self, decision: Decision[PartitionPlan]) -> None:
+        self._memory = decision.plan.memory
         self._given = {
             member: (decision.raw.generation, ConsumerProtocolAssignment.decode(blob).partitions)
             for member, blob in decision.assignments
         }
 
-    def _outcome(self, snapshot: Record, decision: Decision, held: Memory, rounds: int, withheld: int) -> Outcome:
-        group, cluster, owner = decision.group, decision.cluster, decision.plan.owner
+    def _outcome(
+        self, snapshot: Record, decision: Decision[PartitionPlan], held: Memory, rounds: int, withheld: int
+    ) -> Outcome:
+        group, cluster, owner = decision.plan.group, decision.cluster, decision.plan.owner
         before = held.owner_in(cluster, [m.key for m in group.members])
         changed = moves(before, owner)
         eager = not self._policy.cooperative(decision.raw.protocol)
@@ -141,14 +153,14 @@ class Replay:
             rounds=rounds,
             moved=changed.moved,
             paused=_held(before) if eager else withheld,
-            cross_rack=decision.score_after.cross_rack,
+            cross_rack=decision.plan.score_after.cross_rack,
             cross_share=load.crossing(owner),
             cross_bytes_per_s=self._crossed(decision),
             imbalance=load.imbalance(owner),
         )
 
-    def _crossed(self, decision: Decision) -> float:
-        across = np.flatnonzero(crossing(decision.group, decision.cluster, decision.plan.owner)).tolist()
+    def _crossed(self, decision: Decision[PartitionPlan]) -> float:
+        across = np.flatnonzero(crossing(decision.plan.group, decision.cluster, decision.plan.owner)).tolist()
         return sum((self._weights.of.get(decision.cluster.name(flat), 0.0) for flat in across), 0.0)
 
 

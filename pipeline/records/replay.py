@@ -15,8 +15,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.consumer import (
     LOAD_AWARE,
-    Decision,
-    DecisionError,
+    PartitionPlan,
     Policy,
     decide,
     decode_group,
@@ -24,7 +23,17 @@ from bellwether_kafka.assignors.consumer import (
     score,
     static_digests,
 )
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, Memory, Weights, moves
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    ClusterView,
+    Decision,
+    GroupView,
+    IntArray,
+    Memory,
+    Refusal,
+    Weights,
+    moves,
+)
 from bellwether_kafka.pipeline.records.backtest import Record, cluster_of, raw_of
 
 DIFFERENCES_MAX = 100
@@ -115,12 +124,11 @@ def _replayed(one: Round, before: Round | None, policy: Policy) -> Replayed:
     snapshot = one.snapshot
     head = (snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy.name, snapshot["policy"])
     cluster, raw = cluster_of(snapshot), raw_of(snapshot)
-    try:
-        now = decide(raw, cluster, _memory(one, before), policy, snapshot["decided_at_ms"], snapshot["seed"])
-    except DecisionError as error:
-        return Replayed(*head, len(raw.others), len(one.plan), len(one.plan), failed=str(error))
-    keys = [member.key for member in now.group.members]
-    recorded = _owner(now.group, now.cluster, {tp: owner for tp, (owner, _, _) in one.plan.items()})
+    now = decide(raw, cluster, _memory(one, before), policy, snapshot["decided_at_ms"], snapshot["seed"])
+    if isinstance(now, Refusal):
+        return Replayed(*head, len(raw.others), len(one.plan), len(one.plan), failed=now.reason)
+    keys = [member.key for member in now.plan.group.members]
+    recorded = _owner(now.plan.group, now.cluster, {tp: owner for tp, (owner, _, _) in one.plan.items()})
     different = np.flatnonzero(recorded != now.plan.owner)
     listed = tuple(
         Difference(
@@ -130,7 +138,7 @@ def _replayed(one: Round, before: Round | None, policy: Policy) -> Replayed:
     )
     return Replayed(
         *head,
-        members=now.group.size,
+        members=now.plan.group.size,
         partitions=int((now.plan.owner != NOBODY).sum()),
         differs=len(different),
         differences=listed,
@@ -174,9 +182,9 @@ def _name(keys: Sequence[str], owner: Any) -> str | None:
     return None if owner == NOBODY else keys[int(owner)]
 
 
-def _cost(decision: Decision, owner: IntArray) -> PlanCost:
-    found = score(decision.group, decision.cluster, owner)
-    return PlanCost(moves(decision.before, owner).moved, found.unowned, found.cross_rack, found.spread)
+def _cost(decision: Decision[PartitionPlan], owner: IntArray) -> PlanCost:
+    found = score(decision.plan.group, decision.cluster, owner)
+    return PlanCost(moves(decision.plan.before, owner).moved, found.unowned, found.cross_rack, found.spread)
 
 
 def _key(record: Record) -> tuple[str, int, int]:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from tests.differential.referees import TIMEOUT_S, ask
@@ -56,7 +58,7 @@ class Problem:
         members = [[m, self.instances.get(m), blob.hex()] for m, blob in self.bytes_of.items()]
         return {"protocol": self.protocol, "topics": list(self.topics.items()), "members": members}
 
-    def ours(self) -> Decision:
+    def ours(self) -> Decision[PartitionPlan]:
         raw = raw_group(self.bytes_of, protocol=self.protocol, generation=GENERATION + 1, instances=self.instances)
         cluster = ClusterView.of({t: [[rack] for rack in racks] for t, racks in self.topics.items()})
         return decide(raw, cluster, Memory.empty(), Policy(), 0)

@@ -10,10 +10,12 @@ from random import Random
 
 import pytest
 
+from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import SHUTDOWN_REQUESTED
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
@@ -30,7 +32,7 @@ DEADLINE_FROM = 7
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
 
 
-def ours(problem: LeaderProblem) -> StreamsDecision | StepAside:
+def ours(problem: LeaderProblem) -> Decision[TaskPlan] | Refusal:
     return decide_streams(
         problem.raw,
         cluster_of(problem.counts),
@@ -70,15 +72,15 @@ def compare(problem: LeaderProblem, theirs: dict) -> str:
     sent = {member: base64.b64decode(blob) for member, blob in theirs["members"].items()}
     codes = {read(blob)[1].error_code for blob in sent.values()}
     decision = ours(problem)
-    if isinstance(decision, StepAside):
+    if isinstance(decision, Refusal):
         assert codes == {ASSIGNMENT_ERROR}, (decision.reason, problem)
         return "left"
     mine = dict(decision.assignments)
-    if decision.shutdown:
+    if decision.plan.shutdown:
         # Ours is of a version that all of them read, where Java sends the newest.
         assert codes == {SHUTDOWN_REQUESTED} == {read(mine[member])[1].error_code for member in sent}
         return "shut down"
-    if not decision.view.lags_known:
+    if not decision.plan.view.lags_known:
         # FallbackPrior walks Java's hash tables: who has what is compared by counts, in test_ha.py.
         for member, blob in sent.items():
             assert shape(mine[member])["versions"] == shape(blob)["versions"], (member, problem)
@@ -86,18 +88,19 @@ def compare(problem: LeaderProblem, theirs: dict) -> str:
     for member, blob in sent.items():
         assert shape(mine[member]) == shape(blob), (member, problem)
     compare_probes(problem, decision, {read(blob)[1].next_rebalance_ms for blob in sent.values()} - {0, NEVER_MS})
-    return "future" if decision.process_map.future else "known"
+    return "future" if decision.plan.process_map.future else "known"
 
 
-def compare_probes(problem: LeaderProblem, decision: StreamsDecision, theirs: set[int]) -> None:
+def compare_probes(problem: LeaderProblem, decision: Decision[TaskPlan], theirs: set[int]) -> None:
     """Java tells a thread of its own process when to probe, unless one of it rejoins at once; we do it ourselves."""
-    process_map = decision.process_map
-    if theirs or decision.probing_at_ms is None or decision.out.version < DEADLINE_FROM:
+    process_map = decision.plan.process_map
+    if theirs or decision.probing_at_ms is None or decision.plan.out.version < DEADLINE_FROM:
         assert theirs <= {decision.probing_at_ms}
         return
     leader = [i for i, process in enumerate(process_map.processes) if process.process_id == problem.leader]
     assert (
-        not leader or (decision.out.next_rebalance_ms[process_map.member[process_map.process == leader[0]]] == 0).any()
+        not leader
+        or (decision.plan.out.next_rebalance_ms[process_map.member[process_map.process == leader[0]]] == 0).any()
     )
 
 

@@ -73,7 +73,7 @@ def test_leads_through_join_and_leave(kafka: KafkaCluster, topic: str, assignor:
         assert led.said(NoteKind.REFUSED, NoteKind.ALERT) == []
         assert led.stop() == Outcome(0)
         settled(second)
-    assert {d.chosen.decision.group.protocol for d in led.decisions} == {assignor}
+    assert {d.chosen.decision.plan.group.protocol for d in led.decisions} == {assignor}
 
 
 def test_a_start_of_many_members_is_one_generation(kafka: KafkaCluster, topic: str) -> None:
@@ -84,7 +84,7 @@ def test_a_start_of_many_members_is_one_generation(kafka: KafkaCluster, topic: s
         settled(*members)
         # The helper process starts its consumers one after the other; on a busy machine one may come late.
         assert len(led.decisions) <= 2
-        assert led.decisions[-1].chosen.decision.group.size == len(members)
+        assert led.decisions[-1].chosen.decision.plan.group.size == len(members)
 
 
 def test_a_dynamic_member_uses_the_id_that_it_is_given(kafka: KafkaCluster, topic: str) -> None:
@@ -114,7 +114,7 @@ def test_a_static_return_disturbs_nobody_and_remembers(kafka: KafkaCluster, topi
             third = flock.member("confluent", group, [topic], ["range"])
             after = settled(*members, third)
         planned = second.decisions[-1].chosen.decision
-        assert planned.before.tolist().count(-1) == 0, "the returned leader knew who held what"
+        assert planned.plan.before.tolist().count(-1) == 0, "the returned leader knew who held what"
         assert {tp for tp in after if after[tp] is not third} <= set(before)
 
 
@@ -252,7 +252,7 @@ def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitio
                 led.wait_until(lambda e=everybody: {len(m.owned()) for m in e} == {4}, "three share", limit_s=90)
                 settled(*everybody)
             assert led.states == [State.STABLE, State.STABLE]
-            assert {d.chosen.decision.group.size for d in led.decisions[-1:]} == {3}
+            assert {d.chosen.decision.plan.group.size for d in led.decisions[-1:]} == {3}
             assert led.said(NoteKind.REFUSED, NoteKind.LEFT) == []
 
 

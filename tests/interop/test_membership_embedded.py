@@ -102,5 +102,5 @@ def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
                     consumer.close()
             assert led.stop() == Outcome(0)
     assert len(led.decisions) >= 3
-    assert all(d.chosen.decision.group.protocol == strategy for d in led.decisions)
+    assert all(d.chosen.decision.plan.group.protocol == strategy for d in led.decisions)
     assert led.said(NoteKind.REFUSED, NoteKind.ALERT) == []

@@ -6,9 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
@@ -66,18 +68,18 @@ def clusters(draw: st.DrawFn) -> ClusterView:
 policies = st.sampled_from(POLICIES).map(Policy)
 
 
-def check(decision: Decision) -> None:
+def check(decision: Decision[PartitionPlan]) -> None:
     """What must hold for every decision."""
     assert not any("instead" in w and "made-up" not in w for w in decision.warnings)
     history = decision.raw.protocol == "sticky"
-    assert validate(decision.group, decision.cluster, decision.plan, holds_claims=not history) == ()
+    assert validate(decision.plan.group, decision.cluster, decision.plan.target, holds_claims=not history) == ()
     assert [m for m, _ in decision.assignments] == [m.member_id for m in decision.raw.members]
     blobs = dict(decision.assignments)
     assert all(ConsumerProtocolAssignment.decode(blobs[own]).partitions == () for own in decision.raw.own_member_ids)
     theirs = [blobs[m.member_id] for m in decision.raw.others]
     encoded = owner_of(theirs, decision.cluster.topics, decision.cluster.first)
-    assert encoded.tolist() == decision.plan.sent.tolist()
-    for member, blob in zip(decision.group.members, theirs, strict=True):
+    assert encoded.tolist() == decision.plan.target.sent.tolist()
+    for member, blob in zip(decision.plan.group.members, theirs, strict=True):
         assert {tp.topic for tp in ConsumerProtocolAssignment.decode(blob).partitions} <= set(member.topics)
 
 
@@ -88,15 +90,15 @@ def test_two_rounds_of_any_bytes_are_decided_and_valid(
 ) -> None:
     one = decide(first, before, Memory.empty(), policy, now_ms=0)
     check(one)
-    check(decide(second, after, one.memory, policy, now_ms=1))
+    check(decide(second, after, one.plan.memory, policy, now_ms=1))
 
 
-def joined_again(decision: Decision) -> RawGroup:
+def joined_again(decision: Decision[PartitionPlan]) -> RawGroup:
     """The next round if every readable member did what it was told: it owns what it was sent, in this generation."""
     blobs = dict(decision.assignments)
     members = []
     for member in decision.raw.members:
-        view = next((v for v in decision.group.members if v.member_id == member.member_id), None)
+        view = next((v for v in decision.plan.group.members if v.member_id == member.member_id), None)
         if view is None or view.degraded:
             members.append(member)
             continue
@@ -115,12 +117,12 @@ def test_a_group_settles_and_then_nothing_moves(raw: RawGroup, cluster: ClusterV
     raw = replace(raw, generation=20)
     decision = decide(raw, cluster, Memory.empty(), policy, now_ms=0)
     for _ in range(4):
-        decision = decide(joined_again(decision), cluster, decision.memory, policy, now_ms=0)
+        decision = decide(joined_again(decision), cluster, decision.plan.memory, policy, now_ms=0)
         check(decision)
         if not decision.followup:
             break
     assert not decision.followup
-    calm = decide(joined_again(decision), cluster, decision.memory, policy, now_ms=0)
+    calm = decide(joined_again(decision), cluster, decision.plan.memory, policy, now_ms=0)
     assert (calm.moves.moved, calm.moves.new, calm.moves.lost, calm.followup) == (0, 0, 0, False)
     owned = np.flatnonzero(calm.plan.owner != NOBODY)
     assert calm.moves.kept == len(owned)

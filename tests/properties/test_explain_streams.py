@@ -6,11 +6,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.explain.explanation import explain_task
+from bellwether_kafka.assignors.explain.explanation import explain
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
@@ -26,7 +27,7 @@ CAUGHT_UP = AssignmentConfigs(acceptable_recovery_lag=2**62)  # nothing has to b
 
 def decided(
     owners: list[int], racks: list[str | None], stages: StageConfigs, configs: AssignmentConfigs
-) -> StreamsDecision:
+) -> Decision[TaskPlan]:
     """A round of processes that run these tasks, with these stages."""
     threads = [Thread(f"m{i}", i + 1, rack=rack) for i, rack in enumerate(racks)]
     first = led(group(*threads), assignors=always(placed([owner % len(racks) for owner in owners])))
@@ -34,7 +35,7 @@ def decided(
         stock(stages), assign=lambda view, configs, _: assign_streams(view, configs, STREAMS_HA, stages)
     )
     again = group(*(thread.after(first) for thread in threads), generation=2)
-    return led(again, memory=first.memory, assignors=assignors, configs=configs)
+    return led(again, memory=first.plan.memory, assignors=assignors, configs=configs)
 
 
 @settings(max_examples=80, deadline=None)
@@ -49,10 +50,10 @@ def test_the_stage_named_is_the_one_without_which_the_task_would_be_elsewhere(
     with_it = decided(owners, racks, STAGES[name], CAUGHT_UP)
     without = decided(owners, racks, NO_STAGES, CAUGHT_UP)
     for task in range(TASKS):
-        if not with_it.view.tasks.stateful[task]:
+        if not with_it.plan.view.tasks.stateful[task]:
             continue  # these are placed beside where those with state end up
-        told = explain_task(with_it, task)
-        if with_it.plan.active[task] != without.plan.active[task]:
+        told = explain(with_it, task)
+        if with_it.plan.target.active[task] != without.plan.target.active[task]:
             assert told.stage.startswith(name), told
         else:
             assert told.stage.startswith("placement by"), told
@@ -62,7 +63,7 @@ def test_the_stage_named_is_the_one_without_which_the_task_would_be_elsewhere(
 @given(owners=st.lists(st.integers(0, 1), min_size=TASKS, max_size=TASKS))
 def test_a_task_that_waits_for_its_warm_up_says_so(owners: list[int]) -> None:
     decision = decided(owners, [None, None, None], NO_STAGES, AssignmentConfigs(acceptable_recovery_lag=0))
-    warming = set(decision.plan.standby_task[decision.plan.warmup].tolist())
+    warming = set(decision.plan.target.standby_task[decision.plan.target.warmup].tolist())
     for task in range(TASKS):
-        told = explain_task(decision, task).stage
+        told = explain(decision, task).stage
         assert (told.startswith("task movement")) == (task in warming)

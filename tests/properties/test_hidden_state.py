@@ -6,11 +6,12 @@ from random import Random
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.lags import is_caught_up
 from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, NO_STRATEGY, StreamsView
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.hidden_state import RETURNING_MS
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from tests.unit.assignors.streams.fleet import Fleet
 
@@ -29,14 +30,14 @@ def really_near(view: StreamsView, acceptable_lag: int) -> set[tuple[int, int]]:
     return pairs | {(task, p) for task in small for p in range(view.size)}
 
 
-def check(decision: StreamsDecision) -> None:
+def check(decision: Decision[TaskPlan]) -> None:
     """Where somebody could go on with a task at once, somebody who could is given it."""
     go_on(decision, set())
 
 
-def check_durable(decision: StreamsDecision) -> None:
+def check_durable(decision: Decision[TaskPlan]) -> None:
     """Or the process that ran it until now, and has come back within this round or a moment ago."""
-    view, memory = decision.view, decision.memory
+    view, memory = decision.plan.view, decision.plan.memory
     process = view.report.row
     rows = np.flatnonzero(view.report_hidden & (view.report_lag == 0)).tolist() if len(view.report_hidden) else []
     trusted = {(int(view.report.values[i]), int(process[i])) for i in rows}
@@ -47,13 +48,13 @@ def check_durable(decision: StreamsDecision) -> None:
     go_on(decision, trusted)
 
 
-def go_on(decision: StreamsDecision, trusted: set[tuple[int, int]]) -> None:
-    view, active = decision.view, decision.plan.active.tolist()
-    near = really_near(view, decision.configs.acceptable_recovery_lag) | trusted
+def go_on(decision: Decision[TaskPlan], trusted: set[tuple[int, int]]) -> None:
+    view, active = decision.plan.view, decision.plan.target.active.tolist()
+    near = really_near(view, decision.plan.configs.acceptable_recovery_lag) | trusted
     able = {task for task, _ in near}
     late = [t for t in able if view.tasks.stateful[t] and (t, active[t]) not in near]
     assert not late, [str(view.tasks.task_id(t)) for t in late]
-    assert (decision.plan.active != NOBODY).all()
+    assert (decision.plan.target.active != NOBODY).all()
 
 
 @pytest.mark.parametrize("durable", [False, True])

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -364,11 +364,11 @@ class Consumers(RuleBasedStateMachine):
             self.generation += 1
             raw = live_group(self.members, self.generation, self.protocol)
             decision = decide(raw, cluster, self.memory, Policy(self.policy), 0)
-            holds = decision.group.protocol != "sticky"
-            assert validate(decision.group, decision.cluster, decision.plan, holds_claims=holds) == ()
+            holds = decision.plan.group.protocol != "sticky"
+            assert validate(decision.plan.group, decision.cluster, decision.plan.target, holds_claims=holds) == ()
             self._one_owner(given(decision))
             self.members = [m.after(decision) for m in self.members]
-            self.memory = decision.memory
+            self.memory = decision.plan.memory
             if not decision.followup:
                 break
         else:

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.assignors.stateful.translate import (
     as_streams,
     end_offsets,
@@ -18,7 +19,6 @@ from bellwether_kafka.assignors.stateful.translate import (
 )
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK, decide_streams
-from bellwether_kafka.assignors.streams.decision import StepAside
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -115,14 +115,14 @@ def test_any_group_gets_a_valid_plan_or_a_reason(metadata: list[bytes], replicas
         0,
         assignors=STOCK,
     )
-    if isinstance(decision, StepAside):
+    if isinstance(decision, Refusal):
         assert decision.reason
         return
     sent = from_streams(decision)
     assert inspect_stateful(decision, sent) == ()
     active = [t for _, blob in sent for t in StatefulAssignment.decode(_data(blob)).active]
     assert len(active) == len(set(active))
-    withheld = int(decision.withheld.sum())
+    withheld = int(decision.plan.withheld.sum())
     assert len(active) + withheld == max(COUNTS.values())
 
 

@@ -6,15 +6,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.shared.refusal import Cause
+from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import decode_streams
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_POLICIES
 from bellwether_kafka.assignors.streams.sending.validate import validate_bytes, validate_plan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
@@ -76,11 +77,11 @@ def raw_groups(draw: st.DrawFn) -> RawGroup:
 endings = st.sampled_from([ends_of(SHOP, SHOP_COUNTS), EndOffsets({}), EndOffsets.failed("no answer")])
 
 
-def check(decision: StreamsDecision | StepAside, raw: RawGroup) -> None:
+def check(decision: Decision[TaskPlan] | Refusal, raw: RawGroup) -> None:
     """What must hold for every answer."""
-    if isinstance(decision, StepAside):
+    if isinstance(decision, Refusal):
         assert decision.reason
-        assert decision.cause is not Cause.PLAN, decision.reason
+        assert decision.cause is not RefusalCause.PLAN, decision.reason
         return
     assert [m for m, _ in decision.assignments] == [m.member_id for m in raw.members]
     blobs = dict(decision.assignments)
@@ -96,15 +97,17 @@ def check(decision: StreamsDecision | StepAside, raw: RawGroup) -> None:
         given_out += ordered
     assert len(set(given_out)) == len(given_out)
     assert ConsumerProtocolAssignment.decode(blobs[OWN]).partitions == ()
-    if decision.shutdown or not raw.others:
+    if decision.plan.shutdown or not raw.others:
         return
-    assert validate_plan(decision.view, decision.plan) == ()
-    kept_back = {decision.view.tasks.task_id(t) for t in np.flatnonzero(decision.withheld)}
-    assert len(given_out) == decision.view.tasks.size - len(kept_back)
+    assert validate_plan(decision.plan.view, decision.plan.target) == ()
+    kept_back = {decision.plan.view.tasks.task_id(t) for t in np.flatnonzero(decision.plan.withheld)}
+    assert len(given_out) == decision.plan.view.tasks.size - len(kept_back)
     # Who waits for something rejoins at once, alone or with everybody.
-    rows = np.flatnonzero(decision.out.next_rebalance_ms == 0).tolist()
-    waiting = sorted({int(decision.process_map.member[t]) for t in decision.threads.active[decision.withheld]})
-    assert rows in (waiting, sorted(decision.process_map.member.tolist()))
+    rows = np.flatnonzero(decision.plan.out.next_rebalance_ms == 0).tolist()
+    waiting = sorted(
+        {int(decision.plan.process_map.member[t]) for t in decision.plan.threads.active[decision.plan.withheld]}
+    )
+    assert rows in (waiting, sorted(decision.plan.process_map.member.tolist()))
     assert bool(rows) == decision.followup
 
 
@@ -116,7 +119,7 @@ def test_two_rounds_of_any_members_are_decided_or_left(
     configs = AssignmentConfigs(num_standby_replicas=standbys)
     one = decided(first, ends=ends, configs=configs)
     check(one, first)
-    memory = one.memory if isinstance(one, StreamsDecision) else StreamsMemory.empty()
+    memory = one.plan.memory if isinstance(one, Decision) else StreamsMemory.empty()
     check(decided(second, ends=ends, configs=configs, memory=memory), second)
 
 
@@ -129,11 +132,11 @@ def test_two_rounds_with_the_stock_policies(
     cluster = cluster_of(SHOP_COUNTS, 2, ("a", "b", "c"))
     one = decide_streams(first, cluster, ends, SHOP, StreamsMemory.empty(), configs, policy, 1_000)
     check(one, first)
-    memory = one.memory if isinstance(one, StreamsDecision) else StreamsMemory.empty()
+    memory = one.plan.memory if isinstance(one, Decision) else StreamsMemory.empty()
     two = decide_streams(second, cluster, ends, SHOP, memory, configs, policy, 2_000)
     check(two, second)
     for decision in (one, two):
-        if isinstance(decision, StreamsDecision):
+        if isinstance(decision, Decision):
             assert not any("gave no valid plan" in warning for warning in decision.warnings)
 
 
@@ -158,10 +161,12 @@ def test_calm_threads_settle_whatever_is_decided(drawn: list[Thread]) -> None:
         decision = led(raw, memory=memory, assignors=replace(SIMPLE, assign=turned))
         check(decision, raw)
         assert (
-            validate_bytes(decode_streams(raw), decision.tasks, decision.out, [b for _, b in decision.assignments[:-1]])
+            validate_bytes(
+                decode_streams(raw), decision.plan.tasks, decision.plan.out, [b for _, b in decision.assignments[:-1]]
+            )
             == ()
         )
-        memory = decision.memory
+        memory = decision.plan.memory
         crowd = [t.after(decision) if t.version >= 7 else replace(t.after(decision), sums={}) for t in crowd]
     assert decision is not None
     assert not decision.followup
@@ -169,13 +174,13 @@ def test_calm_threads_settle_whatever_is_decided(drawn: list[Thread]) -> None:
 
 
 def test_the_check_can_fail() -> None:
-    step = StepAside(RawGroup("g", 1, "stream", ()), Cause.PLAN, "x")
+    step = Refusal(RefusalCause.PLAN, "x")
     try:
-        check(step, step.raw)
+        check(step, RawGroup("g", 1, "stream", ()))
     except AssertionError:
         return
     raise AssertionError("a defect of a plan went through")
 
 
 def test_an_empty_cluster() -> None:
-    assert isinstance(decided(RawGroup("g", 1, "stream", (Thread("a").raw,)), cluster=ClusterView.of({})), StepAside)
+    assert isinstance(decided(RawGroup("g", 1, "stream", (Thread("a").raw,)), cluster=ClusterView.of({})), Refusal)

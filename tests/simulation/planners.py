@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bellwether_kafka.assignors.consumer.decision import Decision
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NO_RACK
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, recall_streams
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from bellwether_kafka.coordinator.membership.events import DescribedMember as Seen
-from bellwether_kafka.coordinator.planning import streams_planner as planner_streams
+from bellwether_kafka.coordinator.planning import streams_kind
 from bellwether_kafka.coordinator.planning.attestation import Arrivals
-from bellwether_kafka.coordinator.planning.consumer_planner import make_plan, worth_moving
+from bellwether_kafka.coordinator.planning.consumer_kind import make_partitions, worth_moving
 from bellwether_kafka.coordinator.planning.fallback import previous_answer
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
-from bellwether_kafka.coordinator.planning.guard_streams import inspect_streams
 from bellwether_kafka.coordinator.triggers.probing import Facts, Prober
 from bellwether_kafka.coordinator.triggers.streams_watch import HELD_BACK_S
 from tests.simulation import streams
@@ -35,7 +35,7 @@ Made = tuple[Any, tuple[str, ...]]
 
 
 class Planner(Protocol):
-    """`made` raises DecisionError, or StandAsideError where a member has to lead."""
+    """`made` raises RefusalError, a final one where a member has to lead."""
 
     def made(self, raw: RawGroup) -> Made: ...
     def again(self, raw: RawGroup) -> Made | None:
@@ -66,14 +66,14 @@ class PlainPlanner:
 
     def forget(self) -> None:
         self.memory = Memory.empty()
-        self._previous: Decision | None = None
+        self._previous: Decision[PartitionPlan] | None = None
         self._watched: WatchState | None = None
 
     def made(self, raw: RawGroup) -> Made:
         told = self.world.topics.told()
-        made = make_plan(Policy(), raw, self.world.topics.view(told), self.memory, 0, 1, MESSAGE_BYTES_MAX)
-        self.world.checks.made(made[0].assignments, partitions_of(told))
-        return made
+        made = make_partitions(Policy(), raw, self.world.topics.view(told), self.memory, 0, 1, MESSAGE_BYTES_MAX)
+        self.world.checks.made(made.decision.assignments, partitions_of(told))
+        return made.decision, made.findings
 
     def again(self, raw: RawGroup) -> Made | None:
         previous = previous_answer(self._previous, raw)
@@ -82,17 +82,17 @@ class PlainPlanner:
     def topics(self, raw: RawGroup) -> tuple[str, ...]:
         return topics_wanted(raw)
 
-    def worth_moving(self, decision: Decision) -> str:
+    def worth_moving(self, decision: Decision[PartitionPlan]) -> str:
         return worth_moving(decision)
 
     def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None:
         self.memory = recall(generation, protocol, self.world.topics.look(), _described(seen))
 
-    def delivered(self, decision: Decision) -> None:
-        self._previous, self.memory = decision, decision.memory
+    def delivered(self, decision: Decision[PartitionPlan]) -> None:
+        self._previous, self.memory = decision, decision.plan.memory
         self._watched = planned_with(decision.cluster, self.world.subscribed, rack_aware=False)
 
-    def follow(self, decision: Decision) -> None:
+    def follow(self, decision: Decision[PartitionPlan]) -> None:
         self._watched = planned_with(decision.cluster, self.world.subscribed, rack_aware=False)
 
     def wish(self) -> str | None:
@@ -121,40 +121,41 @@ class TaskPlanner:
 
     def forget(self) -> None:
         self.memory = StreamsMemory.empty()
-        self._previous: StreamsDecision | None = None
+        self._previous: Decision[TaskPlan] | None = None
         self._arrivals = self._next_arrivals = Arrivals()
         self._watched: WatchState | None = None
         self._prober.forget()
 
     def made(self, raw: RawGroup) -> Made:
-        decision, findings, self._next_arrivals = streams.make(self.world, raw, self.memory, self._arrivals)
-        return decision, findings
+        made = streams.make(self.world, raw, self.memory, self._arrivals)
+        self._next_arrivals = made.arrivals or self._next_arrivals
+        return made.decision, made.findings
 
     def again(self, raw: RawGroup) -> Made | None:
-        previous = planner_streams.previous_tasks(self._previous, raw)
-        return None if previous is None else (previous, inspect_streams(raw, previous))
+        previous = previous_answer(self._previous, raw)
+        return None if previous is None else (previous, inspect(raw, previous))
 
     def topics(self, raw: RawGroup) -> tuple[str, ...]:
         del raw
         return self.world.application.topology.source_topics
 
-    def worth_moving(self, decision: StreamsDecision) -> str:
-        return planner_streams.worth_moving(decision, self.memory)
+    def worth_moving(self, decision: Decision[TaskPlan]) -> str:
+        return streams_kind.worth_moving(decision, self.memory)
 
     def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None:
         self.memory = recall_streams(generation, protocol, self.world.topics.look(), _described(seen))
 
-    def delivered(self, decision: StreamsDecision) -> None:
-        self._previous, self.memory, self._arrivals = decision, decision.memory, self._next_arrivals
+    def delivered(self, decision: Decision[TaskPlan]) -> None:
+        self._previous, self.memory, self._arrivals = decision, decision.plan.memory, self._next_arrivals
         self._prober.planned(Facts.of(decision))
         self.follow(decision)
 
-    def follow(self, decision: StreamsDecision) -> None:
-        topology = decision.topology
+    def follow(self, decision: Decision[TaskPlan]) -> None:
+        topology = decision.plan.topology
         self._watched = planned_with(
             decision.cluster,
             topology.source_topics,
-            rack_aware=bool((decision.view.rack != NO_RACK).any()),
+            rack_aware=bool((decision.plan.view.rack != NO_RACK).any()),
             kept=topology.changelogs,
             objection=partial(fatal_to_java, topology),
         )

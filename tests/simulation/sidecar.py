@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bellwether_kafka.assignors.consumer.decision import DecisionError
 from bellwether_kafka.assignors.shared.group import RawGroup
+from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
@@ -16,7 +16,6 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
-from bellwether_kafka.coordinator.planning.task_plan import StandAsideError
 from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
 from tests.simulation.broker import addressed
 from tests.simulation.desks import Desk
@@ -318,11 +317,11 @@ class Sidecar:
         if self.world.metadata:
             try:
                 return self._planner.made(raw)
-            except DecisionError as error:
-                self.world.violate(f"decide gives no plan: {error}")
-                return None, (str(error),)
-            except StandAsideError as error:
-                self.world.notes["STANDS ASIDE"] += 1
+            except RefusalError as error:
+                if error.refusal.final:
+                    self.world.notes["STANDS ASIDE"] += 1
+                else:
+                    self.world.violate(f"decide gives no plan: {error}")
                 return None, (str(error),)
         return self._planner.again(raw) or (None, ("no metadata",))
 
@@ -334,7 +333,9 @@ class Sidecar:
             return
         try:
             decision, findings = self._planner.made(raw)
-        except StandAsideError as error:
+        except RefusalError as error:
+            if not error.refusal.final:
+                raise
             decision, findings = None, (str(error),)
         if findings:
             self.post(e.ComparisonFailed(command.generation, "; ".join(findings)))

@@ -7,15 +7,17 @@ what its threads tell. State is restored at a rate of the process; rejoins are a
 
 from typing import TYPE_CHECKING
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.streams.decide import decide_streams, stock
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES
 from bellwether_kafka.coordinator.planning.attestation import Arrivals
+from bellwether_kafka.coordinator.planning.group_kind import Proposal
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
-from bellwether_kafka.coordinator.planning.task_plan import MadeTasks, TaskRequest, make_tasks
-from bellwether_kafka.coordinator.planning.task_plan import World as Seen
+from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, make_tasks
+from bellwether_kafka.coordinator.planning.streams_request import World as Seen
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
@@ -32,8 +34,8 @@ STREAMS = Kind(("stream",), cooperative=True)
 EPOCH_MS = 1_700_000_000_000
 
 
-def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrivals) -> MadeTasks:
-    """Our plan. Raises DecisionError and StandAsideError."""
+def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrivals) -> Proposal[TaskPlan]:
+    """Our plan. Raises RefusalError."""
     told, application = world.topics.told(), world.application
     seen = Seen(raw, application.topology, world.topics.view(told), application.ends(told))
     request = TaskRequest(
@@ -42,7 +44,7 @@ def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrival
     made = make_tasks(stock(NO_STAGES), request)
     if not application.fits(told):
         world.violate(f"a plan for topics that would end the application: {told}")
-    world.checks.made(made[0].assignments, partitions_of(told))
+    world.checks.made(made.decision.assignments, partitions_of(told))
     return made
 
 
@@ -188,7 +190,7 @@ class Thread(Member):
             1,
             assignors=stock(NO_STAGES),
         )
-        assert isinstance(decision, StreamsDecision), decision.reason
+        assert isinstance(decision, Decision), decision.reason
         self._leads_until = answer.generation, decision.probing_at_ms  # Java's leader tells nobody but itself
         return decision.assignments
 

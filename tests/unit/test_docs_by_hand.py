@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -123,8 +123,16 @@ def test_the_assignor_in_20_lines_assigns() -> None:
     raw = RawGroup("g", 1, "range", (member("a", "orders", "users"), member("b", "orders")), frozenset())
     first = decide(raw, cluster, Memory.empty(), policy, now_ms=0)
     assert first.warnings == ()
-    assert (first.score_after.owned, first.score_after.unowned) == (7, 0)
-    assert [first.group.members[m].member_id for m in first.plan.owner.tolist()] == ["a", "b", "a", "b", "a", "a", "a"]
+    assert (first.plan.score_after.owned, first.plan.score_after.unowned) == (7, 0)
+    assert [first.plan.group.members[m].member_id for m in first.plan.owner.tolist()] == [
+        "a",
+        "b",
+        "a",
+        "b",
+        "a",
+        "a",
+        "a",
+    ]
 
 
 def test_the_task_assignors_of_the_page_are_whole() -> None:

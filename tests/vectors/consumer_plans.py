@@ -12,10 +12,12 @@ from random import Random
 from string import ascii_lowercase, digits
 from typing import Any
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN, Policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
@@ -115,13 +117,13 @@ def record(name: str, seed: int) -> dict[str, Any]:
         decision = decide(raw, cluster, memory, policy, 0)
         rounds.append(_round(decision))
         world.members = [member.after(decision) for member in world.members]
-        memory = decision.memory if world.random.random() < 0.8 else Memory.empty()
+        memory = decision.plan.memory if world.random.random() < 0.8 else Memory.empty()
         if not decision.followup:
             world.change()
     return {"case": name, "seed": seed, "rounds": rounds}
 
 
-def _round(decision: Decision) -> dict[str, Any]:
+def _round(decision: Decision[PartitionPlan]) -> dict[str, Any]:
     cluster = decision.cluster
     sent = ["."] * cluster.partition_total
     for member, partitions in given(decision).items():
@@ -129,12 +131,12 @@ def _round(decision: Decision) -> dict[str, Any]:
             flat = cluster.flat(topic, partition)
             assert flat is not None
             sent[flat] = LETTERS[int(member[1:])]
-    ids = decision.group.members.ids
+    ids = decision.plan.group.members.ids
     plan = "".join("." if m < 0 else LETTERS[int(ids[m][1:])] for m in decision.plan.owner.tolist())
     found: dict[str, Any] = {"sent": "".join(sent)}
     if decision.followup:
         found["plan"] = plan
-    found["score"] = " ".join(f"{value:.6g}" for value in astuple(decision.score_after))
+    found["score"] = " ".join(f"{value:.6g}" for value in astuple(decision.plan.score_after))
     found["stages"] = stages_text(decision.stages)
     if decision.warnings:
         found["warnings"] = list(decision.warnings)

@@ -7,7 +7,7 @@ instead: an error code of ours would only be another way to fail it (docs/refere
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bellwether_kafka.assignors.shared import Cause, ClusterView, RefusalError, extended
+from bellwether_kafka.assignors.shared import ClusterView, RefusalCause, RefusalError, extended
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     Topology,
@@ -26,13 +26,13 @@ def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
     """Somebody can be read, nobody uses named topologies, and newer members meet only such as can be probed."""
     if not process_map.processes:
         row, reason = next(iter(process_map.outsiders.items()))
-        raise RefusalError(Cause.MEMBERS, f"no member can be read; {decoded.members[row].member_id}: {reason}")
+        raise RefusalError(RefusalCause.MEMBERS, f"no member can be read; {decoded.members[row].member_id}: {reason}")
     if decoded.infos.named:
         member = decoded.members[min(decoded.infos.named)].member_id
-        raise RefusalError(Cause.MEMBERS, f"member {member} uses named topologies, which are not led")
+        raise RefusalError(RefusalCause.MEMBERS, f"member {member} uses named topologies, which are not led")
     if process_map.future and process_map.version < _PROBING_SINCE:
         raise RefusalError(
-            Cause.MEMBERS, f"one member is newer than version 11 and another uses version {process_map.version}"
+            RefusalCause.MEMBERS, f"one member is newer than version 11 and another uses version {process_map.version}"
         )
 
 
@@ -42,7 +42,9 @@ def check_topology(
     """The topology with its pattern topics, if it explains what every thread subscribes to."""
     if topology.undecided:
         named = ", ".join(topology.undecided[:_LISTED])
-        raise RefusalError(Cause.TOPOLOGY, f"the topology does not say which subtopology these belong to: {named}")
+        raise RefusalError(
+            RefusalCause.TOPOLOGY, f"the topology does not say which subtopology these belong to: {named}"
+        )
     lists = decoded.columns.topic_lists
     subscribed = {decoded.columns.topic_list[m]: m for m in reversed(process_map.member.tolist())}
     subscribed.pop(-1, None)
@@ -50,13 +52,14 @@ def check_topology(
     try:
         topology = topology.resolved(there)
     except TopologyError as error:
-        raise RefusalError(Cause.TOPOLOGY, str(error)) from error
+        raise RefusalError(RefusalCause.TOPOLOGY, str(error)) from error
     for row, m in subscribed.items():
         differences = topology.differences(lists[row])
         if differences:
             member = decoded.members[m].member_id
             raise RefusalError(
-                Cause.TOPOLOGY, f"the topology is not that of member {member}: {'; '.join(differences[:_LISTED])}"
+                RefusalCause.TOPOLOGY,
+                f"the topology is not that of member {member}: {'; '.join(differences[:_LISTED])}",
             )
     return topology
 
@@ -68,7 +71,7 @@ def known_cluster(topology: Topology, cluster: ClusterView, memory: StreamsMemor
     cluster = extended(cluster, sizes)
     for topic in topology.source_topics:
         if topic in cluster.unreadable and topic not in cluster.index:
-            raise RefusalError(Cause.TOPICS, f"source topic {topic} cannot be read and its size is not known")
+            raise RefusalError(RefusalCause.TOPICS, f"source topic {topic} cannot be read and its size is not known")
     return cluster
 
 
@@ -79,16 +82,18 @@ def check_topics(topology: Topology, cluster: ClusterView) -> None:
     if counts.missing:
         topic = counts.missing[0]
         owner = topology.subtopology_of[topic]
-        raise RefusalError(Cause.TOPICS, f"source topic {topic} of subtopology {owner} does not exist")
+        raise RefusalError(RefusalCause.TOPICS, f"source topic {topic} of subtopology {owner} does not exist")
     if counts.conflicts:
-        raise RefusalError(Cause.TOPICS, "; ".join(counts.conflicts[:_LISTED]))
+        raise RefusalError(RefusalCause.TOPICS, "; ".join(counts.conflicts[:_LISTED]))
     internal = (*topology.repartition_topics, *_own_changelogs(topology))
     missing = [t for t in internal if t not in existing and t not in cluster.unreadable]
     if missing:
-        raise RefusalError(Cause.INTERNAL_TOPICS, f"internal topics do not exist: {', '.join(missing[:_LISTED])}")
+        raise RefusalError(
+            RefusalCause.INTERNAL_TOPICS, f"internal topics do not exist: {', '.join(missing[:_LISTED])}"
+        )
     wrong = resized(counts, existing, internal)
     if wrong:
-        raise RefusalError(Cause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
+        raise RefusalError(RefusalCause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
 
 
 def fatal_to_java(topology: Topology, cluster: ClusterView) -> str:
@@ -116,7 +121,7 @@ def check_standbys(topology: Topology, memory: StreamsMemory, configs: Assignmen
     stateful = {s.id for s in topology.subtopologies if s.stateful}
     odd = memory.odd_standbys(stateful, configs.num_standby_replicas, configs.max_warmup_replicas)
     if odd:
-        raise RefusalError(Cause.CONFIG, odd)
+        raise RefusalError(RefusalCause.CONFIG, odd)
 
 
 def _own_changelogs(topology: Topology) -> Iterable[str]:

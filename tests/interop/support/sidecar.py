@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.planning.consumer_planner import Planned
+from bellwether_kafka.coordinator.planning.planned import PlannedRound
 from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
 from tests.patience import PATIENCE
 
@@ -22,7 +23,7 @@ class Sidecar:
     """Starts at once; `stop` is SIGTERM. As a context manager it stops at the end."""
 
     def __init__(self, properties: Mapping[str, str], *groups: MembershipConfig, **options: Any) -> None:
-        self.decisions: list[Planned] = []
+        self.decisions: list[PlannedRound[PartitionPlan]] = []
         self.notes: list[tuple[str, Note]] = []
         self.outcome: Outcome | None = None
         observers = Observers((self.decisions.append,), (lambda group, note: self.notes.append((group, note)),))

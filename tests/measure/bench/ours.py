@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import policy
 from bellwether_kafka.assignors.consumer.views import decode_group
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.protocol.bulk.consumer import write_assignments
@@ -42,10 +44,10 @@ def run_ours(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
     return Outcome(first, tuple(runs), tuple(blob for _, blob in decision.assignments))
 
 
-def _phases(raw: RawGroup, decision: Decision, total: float) -> Phases:
+def _phases(raw: RawGroup, decision: Decision[PartitionPlan], total: float) -> Phases:
     decode, _ = _timed(lambda: decode_group(raw))
-    cluster, sent = decision.cluster, decision.plan.sent
-    encode, _ = _timed(lambda: write_assignments(cluster.topics, cluster.first, sent, decision.group.size + 1))
+    cluster, sent = decision.cluster, decision.plan.target.sent
+    encode, _ = _timed(lambda: write_assignments(cluster.topics, cluster.first, sent, decision.plan.group.size + 1))
     return Phases(decode, max(0.0, total - decode - encode), encode)
 
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.slimming import without_host_maps
 from bellwether_kafka.coordinator.planning.guard import (
@@ -64,7 +64,7 @@ def streams(threads: int, tasks: int) -> Figures:
     )
     configs = AssignmentConfigs(num_standby_replicas=1)
     full = decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), configs, "kafka", 0)
-    assert isinstance(full, StreamsDecision), full.reason
+    assert isinstance(full, Decision), full.reason
     slim = without_host_maps(full, "")
     assert slim is not None
     found = _row(f"group record, Streams, 1 standby, {threads:,} threads x {tasks:,} tasks", raw, full.assignments)

@@ -12,14 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.application.model import MIN_TRAFFIC, AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.measure.bench.outcome import now
@@ -41,9 +42,9 @@ def whole_row_figures(processes: int, tasks: int, joining: int, standbys: int) -
     least, median, decision = _measured(raw, cluster, ends, topology, configs)
     sent = sum(len(blob) for _, blob in decision.assignments)
     asked = sum(len(member.metadata) for member in raw.members)
-    counts = np.bincount(decision.plan.active, minlength=processes)
-    assert len(decision.plan.active) == tasks, "a task is not placed"
-    kept = np.bincount(decision.plan.standby_task[~decision.plan.warmup], minlength=tasks)
+    counts = np.bincount(decision.plan.target.active, minlength=processes)
+    assert len(decision.plan.target.active) == tasks, "a task is not placed"
+    kept = np.bincount(decision.plan.target.standby_task[~decision.plan.target.warmup], minlength=tasks)
     assert (kept == standbys).all(), "a task has not the standbys that it shall have"
     return least, (
         f"median {median:,.0f}; {asked / 1e6:.1f} MB in, {sent / 1e6:.1f} MB out,"
@@ -53,7 +54,7 @@ def whole_row_figures(processes: int, tasks: int, joining: int, standbys: int) -
 
 def _measured(
     raw: RawGroup, cluster: ClusterView, ends: EndOffsets, topology: Topology, configs: AssignmentConfigs
-) -> tuple[float, float, StreamsDecision]:
+) -> tuple[float, float, Decision[TaskPlan]]:
     runs: list[float] = []
     until = time.perf_counter() + MEASURE_S
     while len(runs) < LEAST_RUNS or time.perf_counter() < until:
@@ -61,7 +62,7 @@ def _measured(
         started = now()
         decision = decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), configs, "kafka", 0)
         runs.append((now() - started) * 1e3)
-        assert isinstance(decision, StreamsDecision), decision.reason
+        assert isinstance(decision, Decision), decision.reason
     runs.sort()
     return runs[0], runs[len(runs) // 2], decision
 

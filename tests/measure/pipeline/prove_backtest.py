@@ -11,7 +11,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
@@ -78,7 +78,7 @@ def recorded() -> list[dict[str, object]]:
     members = [LiveMember(f"m{i}", ("t",), RACKS[i % 3]) for i in range(max(SIZES))]
     for n, size in enumerate(SIZES):
         decision = decide(live_group(members[:size], n + 1, "cooperative-sticky"), cluster, memory, Policy("kafka"), n)
-        memory = decision.memory
+        memory = decision.plan.memory
         members = [m.after(decision) if i < size else m for i, m in enumerate(members)]
         records.append(snapshot_record(decision))
     return records

@@ -4,9 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.chain import Problem
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules, idle, matches
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
@@ -23,14 +25,16 @@ def member(name: str, rack: str | None, topics: tuple[str, ...] = ("orders", "us
     return RawMember(f"{name}-{UUID}", None, blob)
 
 
-def decided(members: list[RawMember], *rules: Rule, memory: Memory | None = None, generation: int = 1) -> Decision:
+def decided(
+    members: list[RawMember], *rules: Rule, memory: Memory | None = None, generation: int = 1
+) -> Decision[PartitionPlan]:
     raw = RawGroup("g", generation, "range", tuple(members), frozenset())
     policy = Policy("sticky-min-churn", stages=(OperatorRules(rules),))
     return decide(raw, CLUSTER, memory or Memory.empty(), policy, now_ms=0)
 
 
-def owners(decision: Decision) -> list[str]:
-    return [decision.group.members[m].member_id.removesuffix(f"-{UUID}") for m in decision.plan.owner]
+def owners(decision: Decision[PartitionPlan]) -> list[str]:
+    return [decision.plan.group.members[m].member_id.removesuffix(f"-{UUID}") for m in decision.plan.owner]
 
 
 THREE = [member("a", "az1"), member("b", "az2"), member("c", "az3")]
@@ -38,12 +42,12 @@ THREE = [member("a", "az1"), member("b", "az2"), member("c", "az3")]
 
 def test_an_evacuated_rack_holds_nothing_and_stays_empty() -> None:
     before = decided(THREE)
-    left = decided(THREE, EVACUATE_AZ1, memory=before.memory, generation=2)
+    left = decided(THREE, EVACUATE_AZ1, memory=before.plan.memory, generation=2)
     assert "a" not in owners(left)
     assert left.moves.moved == owners(before).count("a")
-    again = decided(THREE, EVACUATE_AZ1, memory=left.memory, generation=3)
+    again = decided(THREE, EVACUATE_AZ1, memory=left.plan.memory, generation=3)
     assert (again.moves.moved, again.moves.kept) == (0, 14)
-    back = decided(THREE, memory=again.memory, generation=4)
+    back = decided(THREE, memory=again.plan.memory, generation=4)
     assert max(owners(back).count(x) for x in "abc") - min(owners(back).count(x) for x in "abc") <= 1
 
 
@@ -64,7 +68,7 @@ def test_what_nobody_could_obey_is_left_alone_and_said() -> None:
     rules = (Rule("ban", "*", "rack:az1"), Rule("ban", "*", "rack:az2"), Rule("ban", "*", "rack:az3"))
     found = decided(THREE, *rules)
     assert NOBODY not in found.plan.owner
-    problem = Problem(found.group, found.cluster, found.before)
+    problem = Problem(found.plan.group, found.cluster, found.plan.before)
     said = idle(problem, (Rule("pin", "*", "member:nobody"), Rule("ban", "other-1", "rack:az1")))
     assert "no member is" in said[0]
     assert "nobody subscribes to" in said[1]
@@ -72,7 +76,7 @@ def test_what_nobody_could_obey_is_left_alone_and_said() -> None:
 
 
 def test_members_are_known_by_id_instance_and_client() -> None:
-    (first, *_) = decided(THREE).group.members
+    (first, *_) = decided(THREE).plan.group.members
     assert matches(first, f"member:a-{UUID}")
     assert matches(first, "member:a")
     assert matches(first._replace(instance_id="static"), "member:static")
@@ -99,13 +103,13 @@ def test_rules_hold_come_to_rest_and_leave_nobody_out(shape: list[tuple[str | No
         member(f"m{i}", rack, ("orders", "users") if both else ("orders",)) for i, (rack, both) in enumerate(shape)
     ]
     before = decided(members)
-    found = decided(members, *rules, memory=before.memory, generation=2)
+    found = decided(members, *rules, memory=before.plan.memory, generation=2)
     stage = OperatorRules(tuple(rules))
-    problem = Problem(found.group, found.cluster, found.before)
-    assert stage.score(problem, found.plan) == 0
+    problem = Problem(found.plan.group, found.cluster, found.plan.before)
+    assert stage.score(problem, found.plan.target) == 0
     assert ((found.plan.owner == NOBODY) == (before.plan.owner == NOBODY)).all()
     moved = []
     for generation in range(3, 8):  # a pin may leave counts uneven; the next rounds even them out and then rest
-        found = decided(members, *rules, memory=found.memory, generation=generation)
+        found = decided(members, *rules, memory=found.plan.memory, generation=generation)
         moved.append(found.moves.moved)
     assert moved[-2:] == [0, 0], moved

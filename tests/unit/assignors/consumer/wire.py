@@ -5,7 +5,8 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer.decision import Decision
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -91,12 +92,12 @@ def raw_group(
     )
 
 
-def given(decision: Decision) -> dict[str, tuple[TopicPartition, ...]]:
+def given(decision: Decision[PartitionPlan]) -> dict[str, tuple[TopicPartition, ...]]:
     """Member id -> partitions, decoded from the bytes that would be sent."""
     return {member: ConsumerProtocolAssignment.decode(blob).partitions for member, blob in decision.assignments}
 
 
-def given_text(decision: Decision) -> dict[str, str]:
+def given_text(decision: Decision[PartitionPlan]) -> dict[str, str]:
     return {m: " ".join(f"{tp.topic}-{tp.partition}" for tp in tps) for m, tps in given(decision).items()}
 
 
@@ -115,7 +116,7 @@ class LiveMember:
     def metadata(self) -> bytes:
         return java(self.topics, self.owned if self.cooperative else (), self.generation, self.rack)
 
-    def after(self, decision: Decision) -> "LiveMember":
+    def after(self, decision: Decision[PartitionPlan]) -> "LiveMember":
         mine = dict(decision.assignments)[self.member_id]
         partitions = ConsumerProtocolAssignment.decode(mine).partitions
         return replace(self, owned=partitions, generation=decision.raw.generation)

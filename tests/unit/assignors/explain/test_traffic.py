@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.explain.traffic import Traffic, cost_per_hour, traffic, traffic_of
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -54,7 +54,7 @@ def test_of_decisions_what_is_and_what_would_be() -> None:
     members = [LiveMember("a", ("t",), "az2"), LiveMember("b", ("t",), "az1")]
     held = decide(live_group(members, 1, "range"), cluster, Memory.empty(), Policy("sticky-min-churn"), 0)
     raw = live_group([m.after(held) for m in members], 2, "range")
-    better = decide(raw, cluster, held.memory, Policy("rack-first"), 0)
+    better = decide(raw, cluster, held.plan.memory, Policy("rack-first"), 0)
     assert traffic_of(better, weights, follower_fetching=False).between == {}
     present = traffic_of(better, weights, follower_fetching=False, present=True)
     assert present.crossing == traffic_of(held, weights, follower_fetching=False).crossing > 0
@@ -66,6 +66,6 @@ def test_of_an_application_by_the_sources_of_its_tasks() -> None:
     weights = Weights({TopicPartition("orders", p): 1.0 for p in range(4)})
     decision = led(group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")), cluster=cluster)
     found = traffic_of(decision, weights, follower_fetching=False)
-    elsewhere = sum(decision.plan.active[t] == 1 for t in range(4))
+    elsewhere = sum(decision.plan.target.active[t] == 1 for t in range(4))
     assert found.between == {("az1", "az2"): float(elsewhere)}
     assert (found.weighed, found.owned) == (4, 8)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.stateful.translate import (
     as_streams,
     end_offsets,
@@ -15,7 +16,7 @@ from bellwether_kafka.assignors.stateful.translate import (
 )
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.stateful import (
     Copy,
@@ -29,7 +30,7 @@ from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicP
 from tests.unit.assignors.streams.world import Thread, group, led
 
 
-def decision() -> StreamsDecision:
+def decision() -> Decision[TaskPlan]:
     return led(group(Thread("a", 1), Thread("b", 2)))
 
 
@@ -149,15 +150,18 @@ def test_state_is_as_large_as_anybody_knows_it() -> None:
 
 def test_members_are_given_tasks_their_topics_and_copies_by_kind() -> None:
     made = led(group(Thread("a", 1), Thread("b", 2)), configs=AssignmentConfigs(num_standby_replicas=1))
-    warm = replace(made, plan=replace(made.plan, warmup=made.plan.standby_task == made.plan.standby_task[0]))
-    first = made.view.tasks.task_id(int(made.plan.standby_task[0]))
+    target = made.plan.target
+    warm = replace(
+        made, plan=replace(made.plan, target=replace(target, warmup=target.standby_task == target.standby_task[0]))
+    )
+    first = made.plan.view.tasks.task_id(int(made.plan.target.standby_task[0]))
     for member_id, blob in from_streams(warm):
         read = ConsumerProtocolAssignment.decode(blob)
         data = StatefulAssignment.decode(read.user_data or b"")
-        active, standby = made.tasks_of(member_id)
+        active, standby = made.plan.tasks_of(member_id)
         assert data.active == tuple(Task(*task[:2]) for task in active)
         assert data.copies == tuple(Copy(Task(*task[:2]), int(task == first)) for task in standby)
         used = {task.subtopology for task in (*active, *standby)}
         assert data.groups == tuple(
-            (s.id, tuple(sorted(s.sources))) for s in made.topology.subtopologies if s.id in used
+            (s.id, tuple(sorted(s.sources))) for s in made.plan.topology.subtopologies if s.id in used
         )

@@ -8,13 +8,14 @@ each partition in one of three racks, one standby, two warm-ups at a time.
 from collections.abc import Callable
 from dataclasses import replace
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
 
 RACKS = ("az1", "az2", "az3")
@@ -40,7 +41,7 @@ class Fleet:
         self.policy, self.now_ms, self.rounds, self.moves = policy, NOW_MS, 0, 0
         self.forgetful = forgetful
         self.assignors = replace(STOCK, durable=durable)
-        self.each_round: Callable[[StreamsDecision], None] = lambda _: None
+        self.each_round: Callable[[Decision[TaskPlan]], None] = lambda _: None
         self.configs = AssignmentConfigs(
             acceptable_recovery_lag=1_000, num_standby_replicas=1, rack_aware_assignment_strategy=strategy
         )
@@ -48,7 +49,7 @@ class Fleet:
         self.lives = dict.fromkeys(range(3), 0)
         self.threads: dict[str, Thread] = {}
         self.memory = StreamsMemory.empty()
-        self.decision: StreamsDecision | None = None
+        self.decision: Decision[TaskPlan] | None = None
         for process in range(3):
             self.start(process)
         self.rest()
@@ -66,7 +67,7 @@ class Fleet:
         for name in [n for n, t in self.threads.items() if t.process == process + 1]:
             del self.threads[name]
 
-    def round(self) -> StreamsDecision:
+    def round(self) -> Decision[TaskPlan]:
         """One round; then every thread runs what it was sent, and has caught up on its copies."""
         self.rounds += 1
         decision = led(
@@ -80,7 +81,7 @@ class Fleet:
             policy=self.policy,
             now_ms=self.now_ms,
         )
-        self.memory, self.decision = decision.memory, decision
+        self.memory, self.decision = decision.plan.memory, decision
         self.moves += decision.moves.moved
         self.each_round(decision)
         if self.forgetful:

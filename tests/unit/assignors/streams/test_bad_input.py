@@ -8,7 +8,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared.group import DescribedMember, RawMember
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.shared.refusal import Cause
+from bellwether_kafka.assignors.shared.refusal import RefusalCause
 from bellwether_kafka.assignors.streams.application.model import (
     UNKNOWN_OFFSET_SUM,
     AssignmentConfigs,
@@ -75,11 +75,11 @@ def test_a_known_thread_that_becomes_unreadable_keeps_its_tasks() -> None:
     first = led(group(A, B))
     a = A.after(first)
     for broken in (RawMember("b", None, b"junk"), B.after(first).with_user_data(GOOD[:20])):
-        second = led(group(a, broken, generation=2), memory=first.memory)
+        second = led(group(a, broken, generation=2), memory=first.plan.memory)
         assert tasks_text(second, "b") == "0_1 0_3 1_1 1_3"
         assert not second.followup
         assert "stays the thread that it was" in "".join(second.warnings)
-        third = led(group(A.after(second), broken, generation=3), memory=second.memory)
+        third = led(group(A.after(second), broken, generation=3), memory=second.plan.memory)
         assert tasks_text(third, "b") == "0_1 0_3 1_1 1_3"
 
 
@@ -92,20 +92,20 @@ def test_partitions_of_an_outsider_are_not_handed_over_before_it_lets_go() -> No
 
 def test_nobody_can_be_read() -> None:
     step = refused(group(A.with_user_data(None)))
-    assert (step.cause, "no member can be read; a: userData is null") == (Cause.MEMBERS, step.reason)
+    assert (step.cause, "no member can be read; a: userData is null") == (RefusalCause.MEMBERS, step.reason)
 
 
 def test_the_future_beside_the_distant_past_is_refused() -> None:
     future = (12).to_bytes(4) + (12).to_bytes(4)
     step = refused(group(Thread("a", 1, version=2), B.with_user_data(future)))
-    assert step.cause is Cause.MEMBERS
+    assert step.cause is RefusalCause.MEMBERS
     assert "version 2" in step.reason
 
 
 def test_named_topologies_are_refused() -> None:
     info = SubscriptionInfo(process_id=ProcessId(0, 1), task_offset_sums=((TaskId(0, 0, "top"), 5),))
     step = refused(group(A, B.with_user_data(info.encode())))
-    assert (step.cause, "named topologies" in step.reason) == (Cause.MEMBERS, True)
+    assert (step.cause, "named topologies" in step.reason) == (RefusalCause.MEMBERS, True)
 
 
 def test_a_newcomer_with_named_topologies_beside_threads_that_are_led_gets_no_tasks() -> None:
@@ -113,20 +113,20 @@ def test_a_newcomer_with_named_topologies_beside_threads_that_are_led_gets_no_ta
     first = led(group(A))
     info = SubscriptionInfo(process_id=ProcessId(0, 9), task_offset_sums=((TaskId(0, 0, "top"), LATEST_OFFSET),))
     odd = Thread("x").with_user_data(info.encode())
-    second = led(group(A.after(first), odd, generation=2), memory=first.memory)
+    second = led(group(A.after(first), odd, generation=2), memory=first.plan.memory)
     assert sent(second, "x") == ((), AssignmentInfo())
     assert len(sent(second, "a")[0]) == 8
     assert "member x cannot be read (uses named topologies" in "".join(second.warnings)
     known = led(group(A, B))
-    step = refused(group(A.after(known), B.with_user_data(info.encode()), generation=2), memory=known.memory)
-    assert (step.cause, "named topologies" in step.reason) == (Cause.MEMBERS, True)
+    step = refused(group(A.after(known), B.with_user_data(info.encode()), generation=2), memory=known.plan.memory)
+    assert (step.cause, "named topologies" in step.reason) == (RefusalCause.MEMBERS, True)
 
 
 def test_contradictory_threads_of_one_process_are_a_warning() -> None:
     decision = led(
         group(Thread("a", 1, rack="r1", endpoint="h:9"), Thread("b", 1, rack="r2", endpoint="i:9", tags=(("k", "v"),)))
     )
-    (process,) = decision.view.processes
+    (process,) = decision.plan.view.processes
     assert (process.rack, str(process.endpoint)) == (None, "HostInfo(host='h', port=9)")
     assert "disagree on rack, tags or endpoint" in "".join(decision.warnings)
     # Shown maps without its own endpoint it would rejoin for ever.
@@ -145,7 +145,7 @@ def test_a_malformed_endpoint_is_left_out(endpoint: str) -> None:
 def test_hostile_sums_do_not_count() -> None:
     sums = {(1, 0): 2**63 - 1, (1, 1): -(2**63), (1, 2): -5, (99, 0): 1, (1, 99): 1, (0, 0): 7}
     decision = led(group(replace(A, sums=sums), B))
-    view = decision.view
+    view = decision.plan.view
     mine = view.report_lag[view.report.span(0)].tolist()
     assert mine == [1000, 1000, 1000]
 
@@ -154,12 +154,12 @@ def test_claims_on_what_was_never_given_do_not_block_anybody() -> None:
     first = led(group(A, B))
     thief = replace(B.after(first), owned=A.after(first).owned + B.after(first).owned)
     plan = placed([1, 0, 1, 0, 1, 0, 1, 0])
-    second = led(group(A.after(first), thief, generation=2), memory=first.memory)
+    second = led(group(A.after(first), thief, generation=2), memory=first.plan.memory)
     assert not second.followup
     assert "claims partitions that it was never given" in "".join(second.warnings)
     # What it really has is still withheld from others.
-    third = led(group(A.after(first), thief, generation=2), memory=first.memory, assignors=always(plan))
-    assert third.withheld.all()
+    third = led(group(A.after(first), thief, generation=2), memory=first.plan.memory, assignors=always(plan))
+    assert third.plan.withheld.all()
 
 
 def test_claims_on_partitions_that_do_not_exist_are_dropped() -> None:
@@ -177,14 +177,14 @@ def test_claims_on_partitions_that_do_not_exist_are_dropped() -> None:
 )
 def test_a_topology_that_members_do_not_have_is_refused(topics: tuple[str, ...], text: str) -> None:
     step = refused(group(A, replace(B, topics=topics)), counts={**SHOP_COUNTS, "extra": 1})
-    assert step.cause is Cause.TOPOLOGY
+    assert step.cause is RefusalCause.TOPOLOGY
     assert "member b" in step.reason
     assert text in step.reason
 
 
 def test_an_undecided_changelog_is_refused() -> None:
     step = refused(group(A), topology=replace(SHOP, undecided=("shop-x-changelog",)))
-    assert (step.cause, "shop-x-changelog" in step.reason) == (Cause.TOPOLOGY, True)
+    assert (step.cause, "shop-x-changelog" in step.reason) == (RefusalCause.TOPOLOGY, True)
 
 
 @pytest.mark.parametrize(
@@ -199,17 +199,17 @@ def test_an_undecided_changelog_is_refused() -> None:
 def test_a_running_task_that_the_topology_cannot_explain_is_refused(task: tuple[int, int], text: str) -> None:
     running = replace(A, sums={task: -2}, owned=(TopicPartition(REPARTITION, 0),), generation=1)
     step = refused(group(running, B, generation=2))
-    assert (step.cause, text in step.reason) == (Cause.TOPOLOGY, True)
+    assert (step.cause, text in step.reason) == (RefusalCause.TOPOLOGY, True)
 
 
 def test_a_newcomer_that_says_it_runs_tasks_is_not_believed() -> None:
     """One lie of one stranger made us step aside from an application that was led well."""
     first = led(group(A, B))
     liar = Thread("x", 9, sums={(7, 0): -2, (0, 0): -2, (1, 1): -2}, owned=(TopicPartition(REPARTITION, 0),))
-    second = led(group(A.after(first), B.after(first), liar, generation=2), memory=first.memory)
-    assert second.view.size == 3
+    second = led(group(A.after(first), B.after(first), liar, generation=2), memory=first.plan.memory)
+    assert second.plan.view.size == 3
     known = replace(A.after(first), sums={(7, 0): -2})
-    assert refused(group(known, B.after(first), generation=2), memory=first.memory).cause is Cause.TOPOLOGY
+    assert refused(group(known, B.after(first), generation=2), memory=first.plan.memory).cause is RefusalCause.TOPOLOGY
 
 
 def test_swapped_subtopologies_are_noticed() -> None:
@@ -219,7 +219,7 @@ def test_swapped_subtopologies_are_noticed() -> None:
     counts = {"t": 1, "u": 1, "app-s-changelog": 1, "app-r-changelog": 1}
     topology = Topology("app", (one, two), "file")
     member = Thread("a", 1, ("t", "u"), {(1, 0): -2}, (TopicPartition("t", 0),), 1)
-    assert refused(group(member, generation=2), topology=topology, counts=counts).cause is Cause.TOPOLOGY
+    assert refused(group(member, generation=2), topology=topology, counts=counts).cause is RefusalCause.TOPOLOGY
     swapped = Topology("app", (replace(one, id=1), replace(two, id=0)), "file")
     led(group(member, generation=2), topology=swapped, counts=counts)
 
@@ -231,20 +231,20 @@ def test_old_state_on_disk_proves_nothing() -> None:
 
 def test_a_missing_source_topic_is_refused() -> None:
     step = refused(group(A), counts={REPARTITION: 4, CHANGELOG: 4})
-    assert (step.cause, "source topic orders of subtopology 0 does not exist") == (Cause.TOPICS, step.reason)
+    assert (step.cause, "source topic orders of subtopology 0 does not exist") == (RefusalCause.TOPICS, step.reason)
 
 
 @pytest.mark.parametrize("topic", [REPARTITION, CHANGELOG])
 def test_a_missing_internal_topic_is_refused(topic: str) -> None:
     counts = {t: n for t, n in SHOP_COUNTS.items() if t != topic}
     step = refused(group(A), counts=counts)
-    assert (step.cause, topic in step.reason) == (Cause.INTERNAL_TOPICS, True)
+    assert (step.cause, topic in step.reason) == (RefusalCause.INTERNAL_TOPICS, True)
 
 
 @pytest.mark.parametrize(("topic", "size"), [(REPARTITION, 3), (CHANGELOG, 3), (CHANGELOG, 5)])
 def test_a_resized_internal_topic_is_refused(topic: str, size: int) -> None:
     step = refused(group(A), counts={**SHOP_COUNTS, topic: size})
-    assert step.cause is Cause.INTERNAL_TOPICS
+    assert step.cause is RefusalCause.INTERNAL_TOPICS
     assert f"{topic} has {size} partitions and needs 4" in step.reason
 
 
@@ -272,25 +272,25 @@ def test_topics_that_must_be_copartitioned_are() -> None:
     member = Thread("a", 1, ("t", "u"))
     led(group(member), topology=joined, counts={"t": 2, "u": 2})
     step = refused(group(member), topology=joined, counts={"t": 2, "u": 3})
-    assert (step.cause, "t has 2, u has 3 partitions" in step.reason) == (Cause.TOPICS, True)
+    assert (step.cause, "t has 2, u has 3 partitions" in step.reason) == (RefusalCause.TOPICS, True)
 
 
 def test_an_unreadable_topic_keeps_the_size_that_memory_knows() -> None:
     first = led(group(A, B))
     here = cluster_of({t: n for t, n in SHOP_COUNTS.items() if t != "orders"})
     blind = replace(here, unreadable=frozenset({"orders"}))
-    second = led(group(A.after(first), B.after(first), generation=2), cluster=blind, memory=first.memory)
+    second = led(group(A.after(first), B.after(first), generation=2), cluster=blind, memory=first.plan.memory)
     assert second.moves.kept == 8
     step = refused(group(A, B), cluster=blind)
-    assert (step.cause, "orders cannot be read" in step.reason) == (Cause.TOPICS, True)
+    assert (step.cause, "orders cannot be read" in step.reason) == (RefusalCause.TOPICS, True)
 
 
 def test_a_changelog_that_cannot_be_read_costs_only_the_lags() -> None:
     here = cluster_of({"orders": 4, REPARTITION: 4})
     blind = replace(here, unreadable=frozenset({CHANGELOG}))
     decision = led(group(A, B), cluster=blind, ends=EndOffsets({}))
-    assert not decision.lags_known
-    assert not decision.view.tasks.changelog_racks_known
+    assert not decision.plan.lags_known
+    assert not decision.plan.view.tasks.changelog_racks_known
 
 
 @pytest.mark.parametrize(
@@ -305,10 +305,10 @@ def test_a_changelog_that_cannot_be_read_costs_only_the_lags() -> None:
 def test_without_end_offsets_the_fallback_decides(ends: EndOffsets) -> None:
     members = (replace(A, sums={(1, 0): -2, (1, 1): 500}, owned=(TopicPartition(REPARTITION, 0),)), B)
     decision = led(group(*members), ends=ends, assignors=always(placed([1] * 8)))
-    assert not decision.lags_known
+    assert not decision.plan.lags_known
     assert tasks_text(decision, "a") == "0_0 0_2 1_0 1_2"  # the fallback of these tests goes round robin
-    assert decision.view.report_lag.tolist() == [-2, UNKNOWN_OFFSET_SUM]
-    assert set(decision.view.tasks.end_sum.tolist()) == {UNKNOWN_OFFSET_SUM}
+    assert decision.plan.view.report_lag.tolist() == [-2, UNKNOWN_OFFSET_SUM]
+    assert set(decision.plan.view.tasks.end_sum.tolist()) == {UNKNOWN_OFFSET_SUM}
     assert "lags are not known" in "".join(decision.warnings)
 
 
@@ -334,7 +334,7 @@ def test_an_assignor_that_mutates_or_returns_nonsense_is_not_believed() -> None:
         group(A, B),
         assignors=replace(always(placed([0] * 8)), spread=lambda _view, _plan: None),  # type: ignore[arg-type,return-value]  # on purpose
     )
-    assert step.cause is Cause.PLAN
+    assert step.cause is RefusalCause.PLAN
 
 
 def described(decision_standbys: int) -> StreamsMemory:
@@ -359,7 +359,7 @@ def test_standbys_that_the_present_plan_does_not_have_are_refused(seen: int, con
         led(three, memory=memory, configs=configs)
         return
     step = refused(three, memory=memory, configs=configs)
-    assert step.cause is Cause.CONFIG
+    assert step.cause is RefusalCause.CONFIG
     assert f"num.standby.replicas is {configured} here" in step.reason
     assert f"keeps {seen} standbys" in step.reason
 
@@ -371,7 +371,7 @@ def test_recalled_memory_knows_what_threads_had_when_they_joined() -> None:
     threads[0] = replace(threads[0], owned=(*threads[0].owned, *gone))
     described = [DescribedMember(t.member_id, None, t.raw.metadata, b"") for t in threads]
     owned = recall_streams(2, "stream", first.cluster, described).owned
-    assert owned.owner.tolist() == first.memory.plan.owner.tolist()
+    assert owned.owner.tolist() == first.plan.memory.plan.owner.tolist()
 
 
 def test_recalled_memory_knows_threads_and_what_they_hold() -> None:
@@ -393,19 +393,22 @@ def test_a_pattern_source_takes_the_topics_that_members_see() -> None:
     counts = {"t": 1, "in-a": 2, "in-b": 3}
     old, new = Thread("a", 1, ("in-a", "t")), Thread("b", 2, ("in-a", "in-b", "t"))
     decision = led(group(old, new), topology=topology, counts=counts)
-    assert decision.view.tasks.size == 4
+    assert decision.plan.view.tasks.size == 4
     gone = led(group(old, new), topology=topology, counts={"t": 1, "in-a": 2})
-    assert gone.view.tasks.size == 3
+    assert gone.plan.view.tasks.size == 3
 
 
 def test_a_topic_of_two_patterns_is_refused() -> None:
     topology = Topology("app", (Subtopology(0, ()), Subtopology(1, ())), "file", patterns=((0, "in-.*"), (1, ".*-a")))
     step = refused(group(Thread("a", 1, ("in-a",))), topology=topology, counts={"in-a": 1})
-    assert (step.cause, "topic in-a matches the patterns of subtopologies 0 and 1") == (Cause.TOPOLOGY, step.reason)
+    assert (step.cause, "topic in-a matches the patterns of subtopologies 0 and 1") == (
+        RefusalCause.TOPOLOGY,
+        step.reason,
+    )
 
 
 def test_an_empty_cluster_is_a_reason_not_a_crash() -> None:
-    assert refused(group(A), cluster=ClusterView.of({})).cause is Cause.TOPICS
+    assert refused(group(A), cluster=ClusterView.of({})).cause is RefusalCause.TOPICS
 
 
 def test_members_that_cannot_be_read_are_not_recalled() -> None:

@@ -5,13 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams import decide as deciding
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology, ThreadPlan
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.report import process_summaries
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
@@ -58,13 +60,13 @@ def test_our_own_member_gets_bytes_but_no_work() -> None:
     assert own.partitions == ()
     assert own.user_data == bytes.fromhex("0000000b 0000000b") + bytes(24) + bytes.fromhex("7fffffffffffffff")
     assert [m for m, _ in decision.assignments] == ["a", "b", OWN]
-    assert all(OWN not in process.members for process in decision.view.processes)
+    assert all(OWN not in process.members for process in decision.plan.view.processes)
 
 
 def test_a_group_of_nobody_but_us_is_decided() -> None:
     decision = led(group())
     assert [m for m, _ in decision.assignments] == [OWN]
-    assert decision.plan.active.size == 0
+    assert decision.plan.target.active.size == 0
 
 
 def test_golden_bytes_of_a_standby_and_a_host_map() -> None:
@@ -123,14 +125,14 @@ def test_standbys_carry_the_source_partitions_that_exist() -> None:
     assert dict(sent(decision, "a")[1].standby_tasks) == {TaskId(3, 1): (TopicPartition("b", 1),)}
 
 
-def settled(members: tuple[Thread, ...] = TWO, generation: int = 1) -> tuple[tuple[Thread, ...], StreamsDecision]:
+def settled(members: tuple[Thread, ...] = TWO, generation: int = 1) -> tuple[tuple[Thread, ...], Decision[TaskPlan]]:
     decision = led(group(*members, generation=generation))
     return tuple(m.after(decision) for m in members), decision
 
 
 def test_what_stays_is_not_withheld() -> None:
     members, first = settled()
-    second = led(group(*members, generation=2), memory=first.memory)
+    second = led(group(*members, generation=2), memory=first.plan.memory)
     assert not second.followup
     assert (second.moves.kept, second.moves.moved) == (8, 0)
     assert tasks_text(second, "a") == "0_0 0_2 1_0 1_2"
@@ -140,14 +142,14 @@ def test_a_moved_task_is_withheld_until_its_owner_has_let_go() -> None:
     """StreamsPartitionAssignorTest: interleaved ownership; in Kafka only the receiver is told to rejoin at once."""
     members, first = settled()
     swap = placed([0, 1, 0, 1, 0, 1, 0, 0])
-    second = led(group(*members, generation=2), memory=first.memory, assignors=always(swap))
+    second = led(group(*members, generation=2), memory=first.plan.memory, assignors=always(swap))
     assert second.followup
-    assert [str(second.view.tasks.task_id(t)) for t in np.flatnonzero(second.withheld)] == ["1_3"]
+    assert [str(second.plan.view.tasks.task_id(t)) for t in np.flatnonzero(second.plan.withheld)] == ["1_3"]
     assert tasks_text(second, "a") == "0_0 0_2 1_0 1_2"
     assert tasks_text(second, "b") == "0_1 0_3 1_1"
     assert {sent(second, m)[1].next_rebalance_ms for m in ("a", "b")} == {0}
     members = tuple(m.after(second) for m in members)
-    third = led(group(*members, generation=3), memory=second.memory, assignors=always(swap))
+    third = led(group(*members, generation=3), memory=second.plan.memory, assignors=always(swap))
     assert not third.followup
     assert tasks_text(third, "a") == "0_0 0_2 1_0 1_2 1_3"
 
@@ -159,16 +161,16 @@ def test_a_thread_that_never_got_the_last_plan_still_has_what_it_had_before(miss
     (a, b), decision = settled()
     swap = placed([0, 1, 0, 1, 0, 1, 0, 0])
     for generation in range(2, 2 + missed):
-        decision = led(group(a, b, generation=generation), memory=decision.memory, assignors=always(swap))
+        decision = led(group(a, b, generation=generation), memory=decision.plan.memory, assignors=always(swap))
         a = a.after(decision)
         b = replace(b, generation=generation, unique=b.unique + 1)
     assert decision.followup
-    again = led(group(a, b, generation=2 + missed), memory=decision.memory, assignors=always(swap))
-    assert [str(again.view.tasks.task_id(t)) for t in np.flatnonzero(again.withheld)] == ["1_3"]
+    again = led(group(a, b, generation=2 + missed), memory=decision.plan.memory, assignors=always(swap))
+    assert [str(again.plan.view.tasks.task_id(t)) for t in np.flatnonzero(again.plan.withheld)] == ["1_3"]
     assert again.followup
     assert not any("never given" in w for w in again.warnings)
     b = b.after(again)
-    last = led(group(a.after(again), b, generation=3 + missed), memory=again.memory, assignors=always(swap))
+    last = led(group(a.after(again), b, generation=3 + missed), memory=again.plan.memory, assignors=always(swap))
     assert not last.followup
     assert tasks_text(last, "a") == "0_0 0_2 1_0 1_2 1_3"
 
@@ -176,14 +178,14 @@ def test_a_thread_that_never_got_the_last_plan_still_has_what_it_had_before(miss
 def test_everybody_is_called_back_for_a_withheld_task_and_not_at_a_heartbeat() -> None:
     """The task runs nowhere until the last member has come, those that neither give nor take included."""
     members, first = settled((Thread("a", 1), Thread("b", 2), Thread("c", 3)))
-    owners = first.plan.active.tolist()
+    owners = first.plan.target.active.tolist()
     moved = owners.index(0)
     second = led(
         group(*members, generation=2),
-        memory=first.memory,
+        memory=first.plan.memory,
         assignors=always(placed([1 if task == moved else owner for task, owner in enumerate(owners)])),
     )
-    assert np.flatnonzero(second.withheld).tolist() == [moved]
+    assert np.flatnonzero(second.plan.withheld).tolist() == [moved]
     assert {sent(second, m)[1].next_rebalance_ms for m in ("a", "b", "c")} == {0}
 
 
@@ -191,10 +193,10 @@ def test_only_receivers_are_called_back_while_an_owner_does_not_let_go() -> None
     """Otherwise the whole group would rebalance as fast as it can, for as long as that lasts."""
     members, first = settled((Thread("a", 1), Thread("b", 2), Thread("c", 2)))
     everything_on_process_2 = always(placed([1] * 8))
-    second = led(group(*members, generation=2), memory=first.memory, assignors=everything_on_process_2)
+    second = led(group(*members, generation=2), memory=first.plan.memory, assignors=everything_on_process_2)
     after = (members[0], *(m.after(second) for m in members[1:]))
-    again = led(group(*after, generation=3), memory=second.memory, assignors=everything_on_process_2)
-    assert np.flatnonzero(again.withheld).tolist() == [0, 2, 4, 6]
+    again = led(group(*after, generation=3), memory=second.plan.memory, assignors=everything_on_process_2)
+    assert np.flatnonzero(again.plan.withheld).tolist() == [0, 2, 4, 6]
     waiting = {m: sent(again, m)[1].next_rebalance_ms for m in ("a", "b", "c")}
     assert waiting == {"a": NEVER_MS, "b": 0, "c": NEVER_MS}
 
@@ -206,8 +208,8 @@ def test_a_task_between_threads_of_one_process_is_withheld_too() -> None:
         round_robin,
         lambda view, plan: replace(by_turns(view, plan), active=1 - by_turns(view, plan).active),
     )
-    second = led(group(*members, generation=2), memory=first.memory, assignors=other)
-    assert second.withheld.all()
+    second = led(group(*members, generation=2), memory=first.plan.memory, assignors=other)
+    assert second.plan.withheld.all()
     assert {sent(second, m)[1].next_rebalance_ms for m in ("a", "b")} == {0}
 
 
@@ -218,7 +220,7 @@ def test_one_partition_of_another_member_withholds_the_whole_task() -> None:
         Thread("b", 2, ("b", "z"), owned=(TopicPartition("z", 0),), generation=4),
     )
     decision = led(group(*members, generation=5), topology=topology, counts={"b": 1, "z": 1})
-    assert decision.withheld.tolist() == [True]
+    assert decision.plan.withheld.tolist() == [True]
     assert sent(decision, "a")[0] == ()
 
 
@@ -227,9 +229,9 @@ def test_a_withheld_task_keeps_its_open_store_as_a_temporary_standby() -> None:
     first = led(group(*TWO), configs=configs)
     members = tuple(m.after(first) for m in TWO)
     promoted = placed([0, 1, 0, 1, 0, 1, 0, 0], [(4, 1), (5, 0), (6, 1), (7, 1)])
-    second = led(group(*members, generation=2), memory=first.memory, configs=configs, assignors=always(promoted))
+    second = led(group(*members, generation=2), memory=first.plan.memory, configs=configs, assignors=always(promoted))
     assert tasks_text(second, "a") == "0_0 0_2 1_0 1_2 | 1_1 1_3"
-    assert [second.view.tasks.task_id(t) for _, t in second.temporary.tolist()] == [TaskId(1, 3)]
+    assert [second.plan.view.tasks.task_id(t) for _, t in second.plan.temporary.tolist()] == [TaskId(1, 3)]
     # Its old owner keeps its store as a standby at once.
     assert tasks_text(second, "b").endswith("| 1_0 1_2 1_3")
 
@@ -237,8 +239,8 @@ def test_a_withheld_task_keeps_its_open_store_as_a_temporary_standby() -> None:
 def test_a_withheld_task_never_becomes_a_new_standby() -> None:
     members, first = settled()
     swap = placed([0, 1, 0, 1, 0, 1, 0, 0])
-    second = led(group(*members, generation=2), memory=first.memory, assignors=always(swap))
-    assert len(second.temporary) == 0
+    second = led(group(*members, generation=2), memory=first.plan.memory, assignors=always(swap))
+    assert len(second.plan.temporary) == 0
     assert sent(second, "a")[1].standby_tasks == ()
 
 
@@ -246,7 +248,7 @@ def test_host_maps_show_the_target_with_what_is_withheld() -> None:
     threads = (Thread("a", 1, endpoint="h:9"), Thread("b", 2, endpoint="http://[::1]:10"))
     members, first = settled(threads)
     swap = placed([0, 1, 0, 1, 0, 1, 0, 0])
-    second = led(group(*members, generation=2), memory=first.memory, assignors=always(swap))
+    second = led(group(*members, generation=2), memory=first.plan.memory, assignors=always(swap))
     for member in ("a", "b"):
         hosts = dict(sent(second, member)[1].partitions_by_host)
         assert TopicPartition(REPARTITION, 3) in hosts[HostInfo("h", 9)]
@@ -285,19 +287,19 @@ def test_every_version_is_served(version: int) -> None:
 def test_members_of_the_future_share_one_process_and_are_answered_in_our_version() -> None:
     future = (12).to_bytes(4) + (12).to_bytes(4)
     decision = led(group(Thread("a", 1), Thread("c").with_user_data(future), Thread("b").with_user_data(future)))
-    members = [p.members for p in decision.view.processes]
+    members = [p.members for p in decision.plan.view.processes]
     assert ("b", "c") in members
     assert ("a",) in members
     info = sent(decision, "b")[1]
     assert (info.version, info.commonly_supported_version) == (11, 11)
     assert "newer than version 11" in "".join(decision.warnings)
     again = led(group(Thread("a", 1), Thread("c").with_user_data(future), Thread("b").with_user_data(future)))
-    assert [p.process_id for p in again.view.processes] == [p.process_id for p in decision.view.processes]
+    assert [p.process_id for p in again.plan.view.processes] == [p.process_id for p in decision.plan.view.processes]
 
 
 def test_a_shutdown_request_reaches_everybody() -> None:
     decision = led(group(Thread("a", 1), Thread("b", 2, error_code=4)))
-    assert decision.shutdown
+    assert decision.plan.shutdown
     for member in ("a", "b"):
         assert sent(decision, member) == ((), AssignmentInfo(error_code=4))
     assert sent(decision, OWN) == ((), AssignmentInfo())
@@ -305,7 +307,7 @@ def test_a_shutdown_request_reaches_everybody() -> None:
 
 @pytest.mark.parametrize("code", [1, 2, 3, 9, -1])
 def test_other_error_codes_are_ignored(code: int) -> None:
-    assert not led(group(Thread("a", 1, error_code=code))).shutdown
+    assert not led(group(Thread("a", 1, error_code=code))).plan.shutdown
 
 
 def test_probing_is_ours_and_nobody_elses() -> None:
@@ -326,7 +328,7 @@ def test_a_deadline_goes_to_the_first_member_of_its_process() -> None:
 def test_a_process_that_rejoins_at_once_gets_no_deadline() -> None:
     members, first = settled()
     plan = replace(placed([0, 1, 0, 1, 0, 1, 0, 0]), deadlines=((0, NOW_MS + 5),))
-    second = led(group(*members, generation=2), memory=first.memory, assignors=always(plan))
+    second = led(group(*members, generation=2), memory=first.plan.memory, assignors=always(plan))
     assert sent(second, "a")[1].next_rebalance_ms == 0
 
 
@@ -335,16 +337,16 @@ def test_processes_are_in_javas_order_and_threads_in_order_of_their_ids() -> Non
     low = SubscriptionInfo(process_id=ProcessId(1, 0)).encode()
     raw = group(Thread("z").with_user_data(low), Thread("y").with_user_data(high), Thread("x").with_user_data(low))
     decision = led(raw)
-    assert [p.members for p in decision.view.processes] == [("y",), ("x", "z")]
-    assert decision.view.capacity.tolist() == [1, 2]
+    assert [p.members for p in decision.plan.view.processes] == [("y",), ("x", "z")]
+    assert decision.plan.view.capacity.tolist() == [1, 2]
 
 
 def test_lags_and_previous_tasks() -> None:
     first = led(group(*TWO), configs=AssignmentConfigs(num_standby_replicas=1))
     a, b = (m.after(first) for m in TWO)
     a = replace(a, sums={(1, 0): -2, (1, 1): 400, (1, 2): 1500, (1, 3): -3, (7, 0): 5})
-    decision = led(group(a, b, generation=2), memory=first.memory)
-    view = decision.view
+    decision = led(group(a, b, generation=2), memory=first.plan.memory)
+    view = decision.plan.view
     mine = view.report_lag[view.report.span(0)]
     lags = {str(view.tasks.task_id(t)): n for t, n in zip(view.report[0], mine, strict=True)}
     assert lags == {"1_0": -2, "1_1": 600, "1_2": 1000, "1_3": -3}
@@ -360,9 +362,11 @@ def test_lags_carry_their_age() -> None:
     static = (Thread("a", 1, instance_id="ia"), Thread("b", 2, instance_id="ib"))
     first = led(group(*static), configs=configs)
     a, b = (m.after(first) for m in static)
-    second = led(group(a, b, generation=2), memory=first.memory, configs=configs)
-    third = led(group(a, replace(b, unique=9), generation=3), memory=second.memory, configs=configs, now_ms=NOW_MS + 70)
-    ages = {(str(lag.task), lag.process_id.least_significant): (lag.lag, lag.age_ms) for lag in third.copy_lags()}
+    second = led(group(a, b, generation=2), memory=first.plan.memory, configs=configs)
+    third = led(
+        group(a, replace(b, unique=9), generation=3), memory=second.plan.memory, configs=configs, now_ms=NOW_MS + 70
+    )
+    ages = {(str(lag.task), lag.process_id.least_significant): (lag.lag, lag.age_ms) for lag in third.plan.copies}
     assert ages[("1_1", 1)] == (0, 70)
     assert ages[("1_0", 2)] == (0, 0)
     assert "did not join again" in "".join(third.warnings)
@@ -371,10 +375,10 @@ def test_lags_carry_their_age() -> None:
 def test_summaries_count_what_each_process_has() -> None:
     configs = AssignmentConfigs(num_standby_replicas=1)
     decision = led(group(Thread("a", 1, rack="r1"), Thread("b", 2)), configs=configs)
-    one, two = decision.processes()
+    one, two = process_summaries(decision.plan)
     assert (one.members, one.rack, one.active_stateful, one.active_stateless, one.standby) == (("a",), "r1", 2, 2, 2)
     assert (two.warmup, two.withheld) == (0, 0)
-    assert decision.tasks_of("a")[1] == (TaskId(1, 1), TaskId(1, 3))
+    assert decision.plan.tasks_of("a")[1] == (TaskId(1, 1), TaskId(1, 3))
 
 
 def test_a_policy_that_fails_gives_way_to_the_fallback() -> None:
@@ -407,9 +411,9 @@ def test_an_invalid_plan_is_never_sent(plan: StreamsPlan) -> None:
 def test_racks_of_tasks_and_processes() -> None:
     cluster = cluster_of({"orders": 4, REPARTITION: 4, "shop-totals-changelog": 4}, 1, ("r1", "r2"))
     decision = led(group(Thread("a", 1, rack="r2"), Thread("b", 2, rack="elsewhere")), cluster=cluster)
-    table = decision.view.tasks
+    table = decision.plan.view.tasks
     assert table.racks_known
-    assert decision.view.rack.tolist() == [1, -2]
+    assert decision.plan.view.rack.tolist() == [1, -2]
     assert table.source_remote[table.source_signature].tolist() == [[0, 1, 1], [1, 0, 1]] * 4
 
 
@@ -424,7 +428,7 @@ def test_a_zombie_with_an_older_claim_waits_for_the_present_owner() -> None:
     decision = led(group(*members, generation=5), memory=StreamsMemory.empty(), assignors=SIMPLE)
     assert TaskId(1, 0) not in sent(decision, "a")[1].active_tasks
     assert sent(decision, "a")[1].next_rebalance_ms == 0
-    assert decision.before[4] == 1
+    assert decision.plan.before[4] == 1
 
 
 def test_where_not_even_the_fallback_has_a_plan_the_group_is_left() -> None:

@@ -1,8 +1,7 @@
 """Host maps are what a group that is too large for its record does without."""
 
 from bellwether_kafka.assignors.streams.slimming import without_host_maps
-from bellwether_kafka.coordinator.planning.guard import record_bytes
-from bellwether_kafka.coordinator.planning.guard_streams import inspect_streams
+from bellwether_kafka.coordinator.planning.guard import inspect, record_bytes
 from tests.unit.assignors.streams.world import OWN, Thread, group, led, sent
 
 RAW = group(Thread("a", 1, endpoint="one:8080"), Thread("b", 2, endpoint="two:8080"))
@@ -12,7 +11,7 @@ def test_tasks_stay_and_host_maps_go() -> None:
     full = led(RAW)
     slim = without_host_maps(full, "too large")
     assert slim is not None
-    assert inspect_streams(RAW, slim) == ()
+    assert inspect(RAW, slim) == ()
     assert slim.warnings == (*full.warnings, "interactive queries are told no hosts: too large")
     for member in ("a", "b"):
         partitions, before = sent(full, member)

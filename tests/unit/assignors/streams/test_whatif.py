@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams import whatif
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import assignment_info
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.whatif import HeldTasks, StreamsRound, rounds_of_tasks
 from tests.unit.assignors.streams.world import SHOP, Thread, ends_of, group, led
 
@@ -22,7 +23,7 @@ COUNTS = {"orders": 12, "shop-by-user-repartition": 12, "shop-totals-changelog":
 END = 50_000  # records in each changelog partition: far more than Kafka lets a copy lag behind
 
 
-def application(*racks: str, standbys: int = 0) -> tuple[StreamsDecision, Mapping[str, HeldTasks]]:
+def application(*racks: str, standbys: int = 0) -> tuple[Decision[TaskPlan], Mapping[str, HeldTasks]]:
     """Two threads in each of as many processes as racks are named, settled under Kafka's assignor."""
     configs = AssignmentConfigs(num_standby_replicas=standbys)
     threads = [Thread(f"{rack}-p{p}-t{t}", p, rack=rack) for p, rack in enumerate(racks, 1) for t in (1, 2)]
@@ -31,14 +32,14 @@ def application(*racks: str, standbys: int = 0) -> tuple[StreamsDecision, Mappin
         raw = group(*threads, generation=generation)
         more = {"counts": COUNTS, "ends": ends_of(SHOP, COUNTS, END), "configs": configs, "assignors": STOCK}
         decision = led(raw, memory=memory, **more)
-        memory = decision.memory
+        memory = decision.plan.memory
         threads = [thread.after(decision) for thread in threads]
     assert decision is not None
     assert not decision.followup
     return decision, holding(decision)
 
 
-def holding(decision: StreamsDecision) -> dict[str, HeldTasks]:
+def holding(decision: Decision[TaskPlan]) -> dict[str, HeldTasks]:
     found = {}
     for member, blob in decision.assignments:
         info = assignment_info(blob)
@@ -49,7 +50,11 @@ def holding(decision: StreamsDecision) -> dict[str, HeldTasks]:
 
 def loads(made: tuple[StreamsRound, ...]) -> list[int]:
     plan = made[-1].decision.plan
-    return sorted(np.bincount(plan.active[plan.active != NOBODY], minlength=made[-1].decision.view.size).tolist())
+    return sorted(
+        np.bincount(
+            plan.target.active[plan.target.active != NOBODY], minlength=made[-1].decision.plan.view.size
+        ).tolist()
+    )
 
 
 @pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
@@ -62,9 +67,9 @@ def test_without_a_change_nothing_happens(policy: str) -> None:
 def test_a_lost_rack_without_standbys_restores_its_tasks(policy: str) -> None:
     made = rounds_of_tasks(*application("az1", "az2", "az3"), Change(without_racks=("az3",)), policy)
     first = made[0].decision
-    assert first.view.size == 2
+    assert first.plan.view.size == 2
     assert first.moves.new == 8, "a third of 24 tasks"
-    warmups = int(first.plan.warmup.sum())
+    warmups = int(first.plan.target.warmup.sum())
     assert len(made[0].copies) == 4 + warmups, "and half of these have state"
     assert made[0].restored == len(made[0].copies) * END
     assert loads(made) == [12, 12]
@@ -74,11 +79,11 @@ def test_a_lost_rack_without_standbys_restores_its_tasks(policy: str) -> None:
 
 def test_a_lost_process_with_standbys_moves_to_where_the_state_is_and_restores_new_standbys_only() -> None:
     present, held = application("az1", "az2", "az3", standbys=1)
-    lost = present.view.processes[0]
+    lost = present.plan.view.processes[0]
     made = rounds_of_tasks(present, held, Change(without_members=(str(lost.process_id),)), "kafka")
     by_thread = rounds_of_tasks(present, held, Change(without_members=lost.members), "kafka")
     assert len(made) == len(by_thread)
-    assert made[0].decision.plan.placed
+    assert made[0].decision.plan.target.placed
     assert made[0].restored > 0
     assert len(made[0].copies) * END == made[0].restored
     ran = {task for member in lost.members for task in held[member].active if task.subtopology == 1}
@@ -91,7 +96,7 @@ def test_a_lost_process_with_standbys_moves_to_where_the_state_is_and_restores_n
 def test_new_processes_get_tasks_when_warm_ups_have_caught_up() -> None:
     present, held = application("az1", "az2")
     made = rounds_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
-    assert made[0].decision.view.size == 3
+    assert made[0].decision.plan.view.size == 3
     assert made[0].probing or made[0].decision.followup
     assert any(r.probing for r in made)
     assert loads(made) == [8, 8, 8]
@@ -99,14 +104,14 @@ def test_new_processes_get_tasks_when_warm_ups_have_caught_up() -> None:
         "a third of those with state"
     )
     assert made[-1].restored == 0
-    assert len(made[0].decision.view.processes[0].members) == 2, "as many threads as those that are there"
+    assert len(made[0].decision.plan.view.processes[0].members) == 2, "as many threads as those that are there"
 
 
 def test_another_policy_moves_what_it_would_place_elsewhere() -> None:
     present, held = application("az1", "az1", "az2")
     made = rounds_of_tasks(present, held, Change(), "sticky")
     assert made[-1].decision.policy == "sticky"
-    assert made[-1].decision.plan.placed
+    assert made[-1].decision.plan.target.placed
 
 
 @pytest.mark.parametrize(
@@ -136,13 +141,13 @@ def test_members_that_cannot_be_read_are_left_out_of_what_would_come() -> None:
     odd = Thread("odd", 3).with_user_data(b"\0\0")
     decision = led(group(*TWO, odd), ends=EndOffsets({"shop-totals-changelog": np.zeros(4, dtype=np.int64)}))
     made = rounds_of_tasks(decision, {}, Change(), "kafka")
-    assert made[-1].decision.view.size == 2
+    assert made[-1].decision.plan.view.size == 2
     assert [r.restored for r in made] == [0] * len(made), "changelogs are empty"
 
 
 def test_what_would_come_may_be_that_nobody_leads() -> None:
     present, held = application("az1", "az2")
-    broken = replace(present, topology=replace(SHOP, undecided=("some-changelog",)))
+    broken = replace(present, plan=replace(present.plan, topology=replace(SHOP, undecided=("some-changelog",))))
     with pytest.raises(WhatIfError, match="It could not be led then: the topology does not say"):
         rounds_of_tasks(broken, held, Change(), "kafka")
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.assignors.streams.application.model import (
     AssignmentConfigs,
     StreamsPlan,
@@ -17,8 +19,8 @@ from bellwether_kafka.assignors.streams.application.model import (
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors, decide_streams
-from bellwether_kafka.assignors.streams.decision import StepAside, StreamsDecision
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
@@ -135,7 +137,7 @@ class Thread:
         ).encode()
         return RawMember(self.member_id, self.instance_id, metadata)
 
-    def after(self, decision: StreamsDecision, stateful: Sequence[int] = (1,)) -> "Thread":
+    def after(self, decision: Decision[TaskPlan], stateful: Sequence[int] = (1,)) -> "Thread":
         """The thread when it joins again: its tasks run, its standbys have caught up."""
         partitions, info = sent(decision, self.member_id)
         sums = {(t.subtopology, t.partition): LATEST_OFFSET for t in info.active_tasks if t.subtopology in stateful}
@@ -173,7 +175,7 @@ def decided(
     assignors: Assignors = SIMPLE,
     now_ms: int = NOW_MS,
     policy: str = "kafka",
-) -> StreamsDecision | StepAside:
+) -> Decision[TaskPlan] | Refusal:
     return decide_streams(
         raw,
         cluster or cluster_of(counts),
@@ -187,26 +189,26 @@ def decided(
     )
 
 
-def led(raw: RawGroup, **changes: object) -> StreamsDecision:
+def led(raw: RawGroup, **changes: object) -> Decision[TaskPlan]:
     decision = decided(raw, **changes)  # type: ignore[arg-type]  # passed on as they are
-    assert isinstance(decision, StreamsDecision), decision.reason
+    assert isinstance(decision, Decision), decision.reason
     return decision
 
 
-def refused(raw: RawGroup, **changes: object) -> StepAside:
+def refused(raw: RawGroup, **changes: object) -> Refusal:
     decision = decided(raw, **changes)  # type: ignore[arg-type]  # passed on as they are
-    assert isinstance(decision, StepAside)
+    assert isinstance(decision, Refusal)
     return decision
 
 
-def sent(decision: StreamsDecision, member_id: str) -> tuple[tuple[TopicPartition, ...], AssignmentInfo]:
+def sent(decision: Decision[TaskPlan], member_id: str) -> tuple[tuple[TopicPartition, ...], AssignmentInfo]:
     """What this member gets, decoded by the dataclasses."""
     assignment = ConsumerProtocolAssignment.decode(dict(decision.assignments)[member_id])
     assert assignment.user_data is not None
     return assignment.partitions, AssignmentInfo.decode(assignment.user_data)
 
 
-def tasks_text(decision: StreamsDecision, member_id: str) -> str:
+def tasks_text(decision: Decision[TaskPlan], member_id: str) -> str:
     """The distinct active tasks as "0_0 1_2", then "| standbys" where there are any."""
     info = sent(decision, member_id)[1]
     active = " ".join(map(str, sorted(set(info.active_tasks))))

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError
 from bellwether_kafka.assignors.shared.rules import Rule
@@ -30,7 +32,7 @@ def settings(folder: Path, text: str) -> Settings:
 def placed(leader: Leader) -> dict[str, int]:
     """Partition -> position of its owner, by what the leader would send to two members that hold nothing."""
     raw = decided(*PAIR).raw
-    decision: Decision = decide(raw, CLUSTER, Memory.empty(), leader.policy, NOW_MS)
+    decision: Decision[PartitionPlan] = decide(raw, CLUSTER, Memory.empty(), leader.policy, NOW_MS)
     return {"-".join(map(str, CLUSTER.name(flat))): int(owner) for flat, owner in enumerate(decision.plan.owner)}
 
 
@@ -78,4 +80,4 @@ def test_an_application_is_planned_under_orders_where_its_leader_heeds_them(
     assert leader.application is not None
     threads = group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"))
     decision = led(threads, assignors=leader.application.assignors, policy=policy)
-    assert (set(decision.plan.active.tolist()) == {1}) is heeded
+    assert (set(decision.plan.target.active.tolist()) == {1}) is heeded

@@ -14,14 +14,17 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import stock
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.coordinator.cli.main import app as command
 from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.planning.planned import PlannedRound
+from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.planning.streams_planner import PlannedTasks, StreamsPlanner
-from bellwether_kafka.coordinator.planning.task_plan import TaskRequest
-from bellwether_kafka.coordinator.telemetry.event_records import streams_events
+from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
+from bellwether_kafka.coordinator.planning.streams_request import TaskRequest
+from bellwether_kafka.coordinator.telemetry.event_records import decision_events
 from bellwether_kafka.pipeline.records.codec import SchemaSet
 from bellwether_kafka.pipeline.records.history import write_history, write_json_lines
 from tests.unit.assignors.streams.world import NOW_MS, Thread
@@ -34,7 +37,7 @@ POLICIES = ("kafka", "streams-ha")
 RULES = (Rule("ban", "*", "rack:b"),)
 
 
-async def rounds_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedTasks]:
+async def rounds_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedRound[TaskPlan]]:
     """An application that grows and shrinks, led from the beginning on."""
     app = App()
     config = StreamsConfig(
@@ -45,7 +48,7 @@ async def rounds_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedTa
         stages=StageConfigs(host_affinity_ms=60_000) if policy == "streams-ha" else StageConfigs(),
     )
     parts = (app.cluster, app.log, app.known, stock(config.stages))
-    planner = StreamsPlanner("shop", config, *parts, wall_clock=lambda: app.at_s)
+    planner = Planner("shop", StreamsKind("shop", config, *parts, wall_clock=lambda: app.at_s))
     threads = [Thread(f"m{n}", n + 1, rack="abc"[n]) for n in range(max(SIZES))]
     found = []
     for number, size in enumerate(SIZES, 1):
@@ -63,7 +66,7 @@ async def rounds_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedTa
 
 def recorded(policy: str, rules: tuple[Rule, ...] = ()) -> Iterator[bytes]:
     for planned in asyncio.run(rounds_of(policy, rules)):
-        yield from (SCHEMAS.encode(event, record) for event, record in streams_events(planned))
+        yield from (SCHEMAS.encode(event, record) for event, record in decision_events(planned))
 
 
 def replayed(path: Path, *more: str) -> tuple[int, list[dict[str, object]]]:

@@ -4,10 +4,12 @@ import re
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.whatif import changed, rounds
 from bellwether_kafka.assignors.shared.change import Change
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
@@ -15,7 +17,7 @@ from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
 from bellwether_kafka.coordinator.cli.simulate import Imagined, draw_rounds, task_bytes
 from bellwether_kafka.coordinator.observation.observation import Cost
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings
-from bellwether_kafka.coordinator.web.picture import consumers_of
+from bellwether_kafka.coordinator.web.picture import picture_of
 from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.assignors.streams.world import Thread, group, led
@@ -25,13 +27,13 @@ WEIGHTS = Weights({TopicPartition("t", p): 1e6 for p in range(4)})
 PRICE = CostSettings(price_per_gb=0.02, currency="EUR")
 
 
-def imagined(change: Change) -> tuple[Decision, tuple[Decision, ...]]:
+def imagined(change: Change) -> tuple[Decision[PartitionPlan], tuple[Decision[PartitionPlan], ...]]:
     """A group with a member in each rack, each with what is led there, and what the change causes."""
     members = [LiveMember("a", ("t",), "az1"), LiveMember("b", ("t",), "az2")]
     first = decide(live_group(members, 1, "range"), CLUSTER, Memory.empty(), Policy("rack-first"), 0)
-    now = decide(live_group([m.after(first) for m in members], 2, "range"), CLUSTER, first.memory, Policy(), 0)
+    now = decide(live_group([m.after(first) for m in members], 2, "range"), CLUSTER, first.plan.memory, Policy(), 0)
     raw, cluster = changed(now.raw, now.cluster, change)
-    return now, rounds(raw, cluster, now.memory, Policy("rack-first"), 0)
+    return now, rounds(raw, cluster, now.plan.memory, Policy("rack-first"), 0)
 
 
 def test_a_task_is_as_large_as_its_changelogs_on_disk() -> None:
@@ -68,7 +70,7 @@ def test_cost_is_drawn_once_something_is_weighed(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     now, made = imagined(Change(without_racks=("az2",)))
-    found = [Imagined(one, consumers_of(one, now), {}) for one in made]
+    found = [Imagined(one, picture_of(one, now), {}) for one in made]
     draw_rounds(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), Cost(0, 3, 0))
     drawn = capsys.readouterr().out
     assert "now, reading from leaders: 0.0 B/s of 4.00 MB/s cross racks, 0.0000 EUR per hour" in drawn

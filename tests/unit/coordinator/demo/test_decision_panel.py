@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bellwether_kafka.assignors.consumer.decision import Decision
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.cli.output import ranges
 from bellwether_kafka.coordinator.demo.decision_panel import Caption, decision_panel, partitions
@@ -14,7 +15,7 @@ from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.planning.test_causes import decided
 
 
-def drawn(previous: Decision | None, decision: Decision, width: int = 100) -> str:
+def drawn(previous: Decision[PartitionPlan] | None, decision: Decision[PartitionPlan], width: int = 100) -> str:
     out = io.StringIO()
     caption = Caption("group g", took_ms=2.4, name=lambda member: f"<{member}>")
     Console(file=out, width=width).print(decision_panel(previous, decision, caption))

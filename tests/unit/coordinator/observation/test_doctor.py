@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict, examine, worst
-from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of, shadow_of_tasks
+from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import Thread, group, led
@@ -22,14 +22,15 @@ def consumers(*versions: int) -> Facts:
         replace(member(f"m{n}", None), metadata=ConsumerProtocolSubscription(version=v, topics=("orders",)).encode())
         for n, v in enumerate(versions)
     ]
-    seen = Observation("g", "classic", "Stable", "range", 0, (), shadow=shadow_of(decided(*members)))
+    decision = decided(*members)
+    seen = Observation("g", "classic", "Stable", "range", 0, (), shadow=shadow_of(decision, decision.plan.before))
     return Facts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3))
 
 
 def application(streams: StreamsConfig | None) -> Facts:
     decision = led(group(Thread("a", 1), Thread("b", 2)))
     seen = Observation(
-        "shop", "classic", "Stable", STREAMS_PROTOCOL, 0, (), shadow=shadow_of_tasks(decision, decision.memory)
+        "shop", "classic", "Stable", STREAMS_PROTOCOL, 0, (), shadow=shadow_of(decision, decision.plan.before)
     )
     config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,))
     return Facts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall
 from bellwether_kafka.assignors.shared.group import DescribedMember as Stored
@@ -27,7 +27,6 @@ from bellwether_kafka.coordinator.observation.observation import (
     member_lag,
     observation,
     shadow_of,
-    shadow_of_tasks,
 )
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
@@ -86,7 +85,8 @@ def test_a_shadow_compares_what_is_with_what_we_would_do() -> None:
     stored = [Stored(m.member_id, None, m.metadata, m.assignment) for m in members]
     memory = recall(9, "sticky", cluster, stored)
     raw = RawGroup("g", 9, "sticky", tuple(RawMember(m.member_id, None, m.metadata) for m in members))
-    shadow = shadow_of(decide(raw, cluster, memory, Policy(), 0, 0))
+    decision = decide(raw, cluster, memory, Policy(), 0, 0)
+    shadow = shadow_of(decision, decision.plan.before)
     assert (shadow.current.spread, shadow.planned.spread, shadow.moves.moved) == (3, 1, 1)
     assert shadow.current.unowned == 0
     assert memory is not Memory.empty()
@@ -195,7 +195,7 @@ def test_an_application_runs_what_the_broker_shows_and_not_what_threads_said_whe
         planner = App(attested=True).planner
         await planner.rebuild(RebuildMemory(9, "stream", members), described, "")
         compared = await planner.compare(Decide(9, "stream", members, "", time.monotonic() + 5, dry=True))
-        return shadow_of_tasks(compared.decision, planner.memory)
+        return shadow_of(compared.decision, compared.held)
 
     seen = asyncio.run(shadow())
     assert seen.current.unowned == seen.planned.unowned == 0

@@ -14,8 +14,9 @@ from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership.commands import Decide
 from bellwether_kafka.coordinator.membership.events import JoinedMember
+from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.planning.streams_planner import StreamsPlanner
+from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
 
@@ -122,9 +123,10 @@ class App:
             task_stall_ms=60_000,
             standby_lag_max=standby_lag_max,
         )
-        self.planner = StreamsPlanner(
+        self.kind = StreamsKind(
             "shop", config, self.cluster, self.log, self.known, assignors, wall_clock=lambda: self.at_s
         )
+        self.planner = Planner("shop", self.kind)
 
     def order(self, generation: int, *threads: Thread | RawMember, deadline: float) -> Decide:
         raw = [t.raw if isinstance(t, Thread) else t for t in threads]

@@ -2,12 +2,14 @@
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.coordinator.planning.causes import Kind, cause
+from bellwether_kafka.coordinator.planning.causes import CauseKind, cause
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
@@ -23,7 +25,7 @@ def decided(
     owned: dict[str, tuple[TopicPartition, ...]] | None = None,
     statics: bool = False,
     suffix: str = "",
-) -> Decision:
+) -> Decision[PartitionPlan]:
     raw = RawGroup(
         group_id="g",
         generation=5,
@@ -49,14 +51,14 @@ A, B = {"a": ("orders",)}, {"b": ("orders",)}
 @pytest.mark.parametrize(
     ("before", "after", "kind", "sentence"),
     [
-        (A, A | B, Kind.JOINED, "b joined"),
-        (A | B, A, Kind.LEFT, "b left or died"),
-        (A, B, Kind.EXCHANGED, "b joined, a left or died"),
-        (A, {"a": ("orders", "x")}, Kind.SUBSCRIPTIONS, "a changed the subscription"),
-        (A, A, Kind.AGAIN, "a member asked again, nothing changed"),
+        (A, A | B, CauseKind.JOINED, "b joined"),
+        (A | B, A, CauseKind.LEFT, "b left or died"),
+        (A, B, CauseKind.EXCHANGED, "b joined, a left or died"),
+        (A, {"a": ("orders", "x")}, CauseKind.SUBSCRIPTIONS, "a changed the subscription"),
+        (A, A, CauseKind.AGAIN, "a member asked again, nothing changed"),
     ],
 )
-def test_members(before: Members, after: Members, kind: Kind, sentence: str) -> None:
+def test_members(before: Members, after: Members, kind: CauseKind, sentence: str) -> None:
     found = cause(decided(before, TWO), decided(after, TWO))
     assert (found.kind, found.sentence) == (kind, sentence)
     assert set(found.members) == before.keys() ^ after.keys()
@@ -76,12 +78,12 @@ def test_the_first_plan() -> None:
 )
 def test_topics(before: dict[str, int], after: dict[str, int], sentence: str) -> None:
     found = cause(decided(A, before), decided(A, after))
-    assert (found.kind, found.sentence) == (Kind.METADATA, sentence)
+    assert (found.kind, found.sentence) == (CauseKind.METADATA, sentence)
 
 
 def test_a_static_member_that_restarted_is_the_same_member() -> None:
     found = cause(decided(A, TWO, statics=True), decided(A, TWO, statics=True, suffix="-2"))
-    assert found.kind is Kind.AGAIN
+    assert found.kind is CauseKind.AGAIN
 
 
 def test_withheld_partitions_are_the_reason_of_the_next_round() -> None:
@@ -89,7 +91,7 @@ def test_withheld_partitions_are_the_reason_of_the_next_round() -> None:
     first = decided(A | B, TWO, protocol="cooperative-sticky", owned=held)
     assert first.followup
     found = cause(first, decided(A | B, TWO, protocol="cooperative-sticky"))
-    assert found.kind is Kind.WITHHELD
+    assert found.kind is CauseKind.WITHHELD
     assert found.sentence == "1 partition given up by the former owner can be handed out"
 
 

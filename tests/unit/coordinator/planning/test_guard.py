@@ -6,8 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, Plan
@@ -37,21 +39,21 @@ def blob(*partitions: tuple[str, int]) -> bytes:
     return ConsumerProtocolAssignment(1, tuple(TopicPartition(*p) for p in partitions)).encode()
 
 
-def sending(**blobs: bytes) -> Decision:
+def sending(**blobs: bytes) -> Decision[PartitionPlan]:
     given = dict(GOOD.assignments) | {("bw-1" if name == "own" else name): data for name, data in blobs.items()}
     return replace(GOOD, assignments=tuple(given.items()))
 
 
-def without(member_id: str) -> Decision:
+def without(member_id: str) -> Decision[PartitionPlan]:
     return replace(GOOD, assignments=tuple(a for a in GOOD.assignments if a[0] != member_id))
 
 
-def owned_by(owner: list[int], withheld: list[bool] | None = None) -> Decision:
+def owned_by(owner: list[int], withheld: list[bool] | None = None) -> Decision[PartitionPlan]:
     """A decision whose plan and bytes say this about t-0..t-3 ("other" sorts first and is nobody's)."""
     full = np.array([NOBODY, NOBODY, *owner], dtype=np.int32)
     held = np.array([False, False, *(withheld or [False] * 4)])
     sent = {m: [("t", p) for p in range(4) if owner[p] == m and not held[2 + p]] for m in (0, 1)}
-    return replace(sending(a=blob(*sent[0]), b=blob(*sent[1])), plan=Plan(full, held))
+    return replace(sending(a=blob(*sent[0]), b=blob(*sent[1])), plan=replace(GOOD.plan, target=Plan(full, held)))
 
 
 def test_a_good_decision_may_leave() -> None:
@@ -84,7 +86,7 @@ def test_a_bad_decision_may_not(make: Callable[[], Decision], finding: str) -> N
 
 def test_a_partition_of_a_topic_that_the_member_does_not_read() -> None:
     owner = np.array([0, NOBODY, 0, 0, 1, 1], dtype=np.int32)
-    bad = replace(sending(a=blob(("other", 0), ("t", 0), ("t", 1))), plan=Plan.of(owner))
+    bad = replace(sending(a=blob(("other", 0), ("t", 0), ("t", 1))), plan=replace(GOOD.plan, target=Plan.of(owner)))
     assert any("does not subscribe" in found for found in inspect(RAW, bad))
 
 

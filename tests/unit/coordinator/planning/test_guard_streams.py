@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
-from bellwether_kafka.coordinator.planning.guard_streams import inspect_streams
+from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.coordinator.planning.guard import inspect
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -17,7 +18,7 @@ RAW = group(Thread("a", 1), Thread("b", 2))
 GOOD = led(RAW)
 
 
-def sending(blobs: Mapping[str, bytes | None]) -> StreamsDecision:
+def sending(blobs: Mapping[str, bytes | None]) -> Decision[TaskPlan]:
     given = {**dict(GOOD.assignments), **blobs}
     return replace(GOOD, assignments=tuple((m, b) for m, b in given.items() if b is not None))
 
@@ -31,7 +32,7 @@ A_INFO = AssignmentInfo.decode(A_GETS.user_data or b"")
 
 
 def test_a_good_decision_passes() -> None:
-    assert inspect_streams(RAW, GOOD) == ()
+    assert inspect(RAW, GOOD) == ()
 
 
 @pytest.mark.parametrize(
@@ -50,27 +51,27 @@ def test_a_good_decision_passes() -> None:
     ],
 )
 def test_bytes_that_must_not_leave(blobs: Mapping[str, bytes | None], finding: str) -> None:
-    findings = inspect_streams(RAW, sending(blobs))
+    findings = inspect(RAW, sending(blobs))
     assert findings
     assert finding in findings[0]
 
 
 def test_a_plan_for_other_members_does_not_pass() -> None:
     other = group(Thread("a", 1), Thread("b", 2), Thread("c", 3))
-    assert inspect_streams(other, GOOD)[0] == "no assignment for c"
+    assert inspect(other, GOOD)[0] == "no assignment for c"
 
 
 def test_what_is_held_back_must_be_what_is_withheld() -> None:
-    lie = replace(GOOD, withheld=np.ones_like(GOOD.withheld))
-    assert inspect_streams(RAW, lie) == ("8 tasks are neither sent nor withheld, or both",)
+    lie = replace(GOOD, plan=replace(GOOD.plan, withheld=np.ones_like(GOOD.plan.withheld)))
+    assert inspect(RAW, lie) == ("8 tasks are neither sent nor withheld, or both",)
 
 
 def test_a_shutdown_passes() -> None:
     raw = group(Thread("a", 1, error_code=4), Thread("b", 2))
-    assert inspect_streams(raw, led(raw)) == ()
+    assert inspect(raw, led(raw)) == ()
 
 
 def test_partitions_nobody_subscribes_to_are_found() -> None:
     raw = group(replace(Thread("a", 1), topics=("orders",)), Thread("b", 2))
-    assert any("subscribe" in finding for finding in inspect_streams(raw, GOOD))
+    assert any("subscribe" in finding for finding in inspect(raw, GOOD))
     assert TopicPartition("shop-by-user-repartition", 0) in A_GETS.partitions

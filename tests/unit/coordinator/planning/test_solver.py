@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import DecisionError
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.coordinator.planning.consumer_planner import Planned, Planner
+from bellwether_kafka.assignors.shared.refusal import RefusalCause, RefusalError
+from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
+from bellwether_kafka.coordinator.planning.planned import PlannedRound
+from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.solver import LARGE_PARTITIONS, Solver, foreign_code
 from tests.unit.coordinator.planning.plugins_gone_wrong import Dies, Eats, Hangs, Plugin, Raises, ShowsItsProcess
-from tests.unit.coordinator.planning.test_consumer_planner import Reader, order
+from tests.unit.coordinator.planning.test_consumer_kind import Reader, order
 
 START_S = 30.0
 
@@ -34,14 +37,14 @@ def with_solver(
         solver.warm()
         try:
             await until(lambda: solver.ready)
-            await story(Planner("orders", Reader(), policy, solver=solver), solver)
+            await story(Planner("orders", ConsumerKind(Reader(), policy), solver=solver), solver)
         finally:
             await solver.close()
 
     asyncio.run(run())
 
 
-def words(planned: Planned) -> str:
+def words(planned: PlannedRound[PartitionPlan]) -> str:
     """Why something else than the plug-in's plan was sent: each way there is says so in its own place."""
     return "; ".join((*planned.chosen.reasons, *planned.chosen.decision.warnings))
 
@@ -56,7 +59,7 @@ def test_a_plugins_plan_is_made_in_the_process_and_is_the_same_plan() -> None:
     async def story(planner: Planner, _: Solver) -> None:
         planned = await planner.plan(order(1, seconds=20))
         assert planned.chosen.source is Source.PLAN
-        here = await Planner("orders", Reader(), Policy()).plan(order(1, seconds=20))
+        here = await Planner("orders", ConsumerKind(Reader(), Policy())).plan(order(1, seconds=20))
         assert planned.chosen.decision.assignments == here.chosen.decision.assignments
         assert planner.delivered(1) is not None
         assert (await planner.plan(order(2, seconds=20))).chosen.source is Source.PLAN
@@ -198,7 +201,7 @@ def test_errors_of_ours_keep_their_class() -> None:
     async def run() -> None:
         solver = Solver("subject", always=True)
         try:
-            with pytest.raises(DecisionError, match="of ours"):
+            with pytest.raises(RefusalError, match="of ours"):
                 await solver.solve(_refuse, (), START_S)
         finally:
             await solver.close()
@@ -221,4 +224,4 @@ def _echo(subject: object, value: int) -> tuple[object, int]:
 
 
 def _refuse(_subject: object) -> None:
-    raise DecisionError("of ours")
+    raise RefusalError(RefusalCause.PLAN, "of ours")

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
-from bellwether_kafka.coordinator.planning.causes import Kind
+from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.assignors.streams.report import report
+from bellwether_kafka.coordinator.planning.causes import CauseKind, cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planner import Timings
-from bellwether_kafka.coordinator.planning.streams_planner import PlannedTasks
-from bellwether_kafka.coordinator.planning.streams_report import report, streams_cause
+from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
 from bellwether_kafka.coordinator.telemetry import logs
-from bellwether_kafka.coordinator.telemetry.decision_log import log_streams_decision
+from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
 from tests.unit.assignors.streams.world import NOW_MS, Thread, always, group, led, placed
@@ -28,62 +28,74 @@ WARMING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True
 
 FIRST = led(group(A, B), configs=ONE_STANDBY)
 GROWN = led(
-    group(A.after(FIRST), B.after(FIRST), C, generation=2), configs=ONE_STANDBY, memory=FIRST.memory, now_ms=NOW_MS + 5
+    group(A.after(FIRST), B.after(FIRST), C, generation=2),
+    configs=ONE_STANDBY,
+    memory=FIRST.plan.memory,
+    now_ms=NOW_MS + 5,
 )
 
 
-def planned(decision: StreamsDecision, previous: StreamsDecision | None = None) -> PlannedTasks:
+def planned(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> PlannedRound[TaskPlan]:
     """As the runtime hands it to observers: the broker has it."""
     chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
-    why = streams_cause(previous, decision)
-    return PlannedTasks(chosen, decision.topology.source_topics, timings, previous=previous, cause=why)
+    why = cause(previous, decision)
+    topics = WatchedTopics(decision.plan.topology.source_topics)
+    return PlannedRound(chosen, topics, timings, previous=previous, cause=why)
 
 
 def test_numbers_of_a_first_plan() -> None:
-    found, why = report(FIRST), streams_cause(None, FIRST)
-    assert (why.kind, why.sentence) == (Kind.FIRST, "first plan, for 2 processes")
+    found, why = report(FIRST.plan), cause(None, FIRST)
+    assert (why.kind, why.sentence) == (CauseKind.FIRST, "first plan, for 2 processes")
     assert (found.tasks, found.threads, found.standbys, found.withheld) == (8, 2, 4, 0)
     assert (found.tasks_min, found.tasks_max) == (4, 4)
     assert (found.standby_lag, found.standby_lag_age_ms) == (1000, None)
-    assert found.probing_at_ms is None
+    assert FIRST.probing_at_ms is None
 
 
 def test_lags_have_ages_and_withheld_tasks_are_counted() -> None:
-    found, why = report(GROWN), streams_cause(FIRST, GROWN)
-    assert why.kind is Kind.JOINED
+    found, why = report(GROWN.plan), cause(FIRST, GROWN)
+    assert why.kind is CauseKind.JOINED
     assert "process 00000000 joined" in why.sentence
-    assert found.withheld == int(GROWN.withheld.sum()) > 0
+    assert found.withheld == int(GROWN.plan.withheld.sum()) > 0
 
 
-def after(decision: StreamsDecision, *threads: Thread, now_ms: int = NOW_MS + 5) -> StreamsDecision:
+def after(decision: Decision[TaskPlan], *threads: Thread, now_ms: int = NOW_MS + 5) -> Decision[TaskPlan]:
     return led(
         group(*(t.after(decision) for t in threads), generation=decision.raw.generation + 1),
         configs=ONE_STANDBY,
-        memory=decision.memory,
+        memory=decision.plan.memory,
         now_ms=now_ms,
     )
 
 
 def test_causes_of_rounds() -> None:
     settled = after(GROWN, A, B, C)
-    assert streams_cause(GROWN, settled).kind is Kind.WITHHELD
-    assert streams_cause(settled, after(settled, A, B, C)).kind is Kind.AGAIN
-    assert streams_cause(settled, after(settled, A, B)).kind is Kind.LEFT
+    assert cause(GROWN, settled).kind is CauseKind.WITHHELD
+    assert cause(settled, after(settled, A, B, C)).kind is CauseKind.AGAIN
+    assert cause(settled, after(settled, A, B)).kind is CauseKind.LEFT
     swapped = led(group(A.after(settled), B.after(settled), Thread("d", 4), generation=4))
-    assert streams_cause(settled, swapped).kind is Kind.EXCHANGED
+    assert cause(settled, swapped).kind is CauseKind.EXCHANGED
     probing = led(group(A, B), assignors=WARMING)
-    assert streams_cause(probing, led(group(A, B, generation=2))).kind is Kind.PROBE
+    assert cause(probing, led(group(A, B, generation=2))).kind is CauseKind.PROBE
     counts = {"orders": 5, "shop-by-user-repartition": 5, "shop-totals-changelog": 5}
     grown = led(group(A, B), counts=counts)
-    cause = streams_cause(FIRST, grown)
-    assert (cause.kind, cause.sentence) == (Kind.METADATA, "partitions changed of orders, shop-by-user-repartition")
+    why = cause(FIRST, grown)
+    assert (why.kind, why.sentence) == (
+        CauseKind.METADATA,
+        "partitions changed of orders, shop-by-user-repartition",
+    )
     stranger = Thread("x").with_user_data(None)
     joined = led(group(A, B, stranger))
-    assert streams_cause(FIRST, joined).sentence == "1 member without tasks joined"
-    assert (cause := streams_cause(joined, FIRST)).kind is Kind.LEFT
-    assert cause.sentence == "1 member without tasks left"
+    assert cause(FIRST, joined).sentence == "1 member without tasks joined"
+    assert (why := cause(joined, FIRST)).kind is CauseKind.LEFT
+    assert why.sentence == "1 member without tasks left"
     stop = led(group(replace(A, error_code=4), B))
-    assert "shut the application down" in streams_cause(FIRST, stop).sentence
+    assert "shut the application down" in cause(FIRST, stop).sentence
+
+
+def told(metrics: Metrics, streams: StreamsMetrics, one: PlannedRound[TaskPlan]) -> None:
+    metrics.on_decision(one)
+    streams.on_decision(one)
 
 
 def samples(metrics: Metrics) -> Mapping[tuple[str, tuple[str, ...]], float]:
@@ -97,9 +109,9 @@ def samples(metrics: Metrics) -> Mapping[tuple[str, tuple[str, ...]], float]:
 def test_metrics_follow_processes_that_come_and_go() -> None:
     metrics = Metrics()
     streams = StreamsMetrics(metrics)
-    streams.on_decision(planned(FIRST))
+    told(metrics, streams, planned(FIRST))
     found = samples(metrics)
-    process = str(FIRST.view.processes[1].process_id)
+    process = str(FIRST.plan.view.processes[1].process_id)
     assert found["bellwether_streams_tasks", ("active_stateful",)] == 4
     assert found["bellwether_streams_tasks", ("standby",)] == 4
     assert found["bellwether_streams_process_tasks", ("active_stateless", process)] == 2
@@ -108,33 +120,33 @@ def test_metrics_follow_processes_that_come_and_go() -> None:
     assert not [labels for name, labels in found if name in ("bellwether_streams_task_lag_records", WARMUP_LAG)]
     assert found["bellwether_unowned_partitions", ()] == 0
     assert found["bellwether_generation", ()] == 1
-    streams.on_decision(planned(led(group(A, generation=2)), FIRST))
+    told(metrics, streams, planned(led(group(A, generation=2)), FIRST))
     found = samples(metrics)
     assert found["bellwether_streams_processes", ()] == 1
     assert not [labels for name, labels in found if name == "bellwether_streams_process_tasks" and process in labels]
     assert found["bellwether_rebalances_total", ("led", "members left")] == 1
     assert found["bellwether_streams_task_spread", ()] == 0
-    streams.on_decision(planned(led(group(A, B, C, generation=3)), FIRST))
+    told(metrics, streams, planned(led(group(A, B, C, generation=3)), FIRST))
     assert samples(metrics)["bellwether_streams_task_spread", ()] == 1, "eight tasks on three processes"
 
 
 def test_lags_of_warm_ups_and_of_every_copy_are_told() -> None:
     metrics = Metrics()
     streams = StreamsMetrics(metrics, by_task=True)
-    streams.on_decision(planned(led(group(A, B), assignors=WARMING)))
+    told(metrics, streams, planned(led(group(A, B), assignors=WARMING)))
     found = samples(metrics)
     assert found[WARMUP_LAG, ("1",)] == 1000
     by_task = [(labels, lag) for (name, labels), lag in found.items() if name == "bellwether_streams_task_lag_records"]
     ((labels, lag),) = by_task
     assert (labels[0], labels[-1], lag) == ("warmup", "1_0", 1000)
-    streams.on_decision(planned(FIRST))
+    told(metrics, streams, planned(FIRST))
     assert (WARMUP_LAG, ("1",)) not in samples(metrics)
 
 
 def test_a_log_line_says_what_happened() -> None:
     out = io.StringIO()
     logs.configure_logs("info", "json", out)
-    log_streams_decision(planned(led(group(A, B), assignors=WARMING)))
+    log_decision(planned(led(group(A, B), assignors=WARMING)))
     (line,) = [json.loads(text) for text in out.getvalue().splitlines()]
     assert line["event"] == "streams_decision"
     assert line["warmups"] == ["1_0 on 00000000, 1000 behind"]

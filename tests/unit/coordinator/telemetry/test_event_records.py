@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
 from bellwether_kafka.coordinator.planning.causes import cause
-from bellwether_kafka.coordinator.planning.consumer_planner import Planned
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planner import Timings
+from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
 from bellwether_kafka.coordinator.telemetry.event_records import (
     ENTRIES_MAX,
     decision_events,
     membership_records,
     snapshot_record,
-    streams_events,
 )
 from bellwether_kafka.pipeline.records.codec import SchemaSet
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
@@ -28,14 +28,14 @@ def cluster_of(partitions: int) -> ClusterView:
     return ClusterView.of({"t": [[RACKS[p % 3], RACKS[(p + 1) % 3]] for p in range(partitions)], "u": [[None]] * 2})
 
 
-def decided(members: list[LiveMember], cluster: ClusterView, generation: int = 1) -> Decision:
+def decided(members: list[LiveMember], cluster: ClusterView, generation: int = 1) -> Decision[PartitionPlan]:
     raw = live_group(members, generation)
     return decide(raw, cluster, Memory.empty(), Policy("rack-first"), now_ms=5)
 
 
-def planned_of(decision: Decision) -> Planned:
+def planned_of(decision: Decision[PartitionPlan]) -> PlannedRound[PartitionPlan]:
     timings, why = Timings(0.0, 0.01, 0.02, 0.03), cause(None, decision)
-    return Planned(Chosen(decision, Source.PLAN, ()), ("t", "u"), timings, cause=why)
+    return PlannedRound(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t", "u")), timings, cause=why)
 
 
 def test_events_of_a_plan_say_what_the_plan_says() -> None:
@@ -45,10 +45,10 @@ def test_events_of_a_plan_say_what_the_plan_says() -> None:
     events = [schemas.decode(schemas.encode(event, record)) for event, record in decision_events(planned_of(decision))]
     assert [event for event, _ in events] == ["decision", "assignment", *["membership"] * 3, "snapshot"]
     head, assignment = events[0][1], events[1][1]
-    assert (head["owned"], head["moved"], head["cross_rack"]) == (11, 0, decision.score_after.cross_rack)
+    assert (head["owned"], head["moved"], head["cross_rack"]) == (11, 0, decision.plan.score_after.cross_rack)
     assert (head["metadata_ms"], head["plan_ms"], head["sync_ms"]) == (10.0, 20.0, 30.0)
     told = {(e["topic"], e["partition"]): e["member"] for e in assignment["entries"]}
-    names = [m.key for m in decision.group.members]
+    names = [m.key for m in decision.plan.group.members]
     wanted = {
         tuple(decision.cluster.name(flat)): names[decision.plan.owner[flat]]
         for flat in np.flatnonzero(decision.plan.owner != NOBODY).tolist()
@@ -87,9 +87,9 @@ def test_a_snapshot_holds_what_the_decision_was_made_from() -> None:
 
 def test_events_of_an_application_tell_how_far_its_copies_are_behind() -> None:
     schemas = SchemaSet.load()
-    events = [schemas.decode(schemas.encode(event, record)) for event, record in streams_events(planned(GROWN, FIRST))]
+    events = [schemas.decode(schemas.encode(event, record)) for event, record in decision_events(planned(GROWN, FIRST))]
     assert [event for event, _ in events] == ["decision", "assignment", "membership", "lag"]
     told = {(e["task"], e["member"], e["role"]): e["lag"] for e in events[-1][1]["entries"]}
-    copies = {(str(c.task), str(c.process_id), "warmup" if c.warmup else "standby"): c.lag for c in GROWN.copy_lags()}
+    copies = {(str(c.task), str(c.process_id), "warmup" if c.warmup else "standby"): c.lag for c in GROWN.plan.copies}
     assert told == {copy: max(lag, -1) for copy, lag in copies.items()}
     assert max(told.values()) > 0

@@ -2,23 +2,24 @@
 
 import time
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.ghosts.coexistence import Conversion
 from bellwether_kafka.coordinator.ghosts.proof import Proof
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
-from bellwether_kafka.coordinator.planning.causes import Cause, Kind, cause
-from bellwether_kafka.coordinator.planning.consumer_planner import Planned
+from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planner import Timings
+from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
 from bellwether_kafka.coordinator.telemetry.metrics import OTHER, REASONS_MAX, Labels, Metrics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 
 
-def decided() -> Decision:
+def decided() -> Decision[PartitionPlan]:
     cluster = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"], ["az3"]]})
     blob = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id="az1").encode()
     members = (RawMember("a", None, blob), RawMember("b", None, blob), RawMember("broken", None, b"\x00"))
@@ -30,10 +31,12 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"bellwether_{name}", {"group": "g", **labels})
 
 
-def planned(source: Source = Source.PLAN, previous: Decision | None = None) -> Planned:
+def planned(
+    source: Source = Source.PLAN, previous: Decision[PartitionPlan] | None = None
+) -> PlannedRound[PartitionPlan]:
     decision, timings = decided(), Timings(3.0, metadata_s=0.2, plan_s=0.004, sync_s=0.01, join_s=2.0)
     why = cause(previous, decision)
-    return Planned(Chosen(decision, source, ()), ("orders",), timings, previous=previous, cause=why)
+    return PlannedRound(Chosen(decision, source, ()), WatchedTopics(("orders",)), timings, previous=previous, cause=why)
 
 
 def test_a_round_fills_the_metrics() -> None:
@@ -92,12 +95,12 @@ def test_notes_count_refusals_step_asides_and_who_leads() -> None:
 
 def test_members_that_come_and_go_are_counted_by_client() -> None:
     metrics, uuid = Metrics(), "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
-    metrics.changed("g", Cause(Kind.JOINED, "", (f"shop-1-{uuid}",)))
-    metrics.changed("g", Cause(Kind.EXCHANGED, "", (f"shop-1-{uuid}", f"shop-1-{uuid[::-1]}", "by-hand")))
+    metrics.changed("g", Cause(CauseKind.JOINED, "", (f"shop-1-{uuid}",)))
+    metrics.changed("g", Cause(CauseKind.EXCHANGED, "", (f"shop-1-{uuid}", f"shop-1-{uuid[::-1]}", "by-hand")))
     assert value(metrics, "member_changes_total", client="shop-1") == 3
     assert value(metrics, "member_changes_total", client="by-hand") == 1
     for i in range(100):
-        metrics.changed("g", Cause(Kind.JOINED, "", (f"shop-{i + 2}-{uuid}",)))
+        metrics.changed("g", Cause(CauseKind.JOINED, "", (f"shop-{i + 2}-{uuid}",)))
     assert value(metrics, "member_changes_total", client=OTHER) == 100 - (REASONS_MAX - 2)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.explain.traffic import Traffic
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -29,9 +29,8 @@ def seen() -> Observation:
     member = LiveMember("m", ("t",), "az1")
     held = decide(live_group([member], 1, "range"), CLUSTER, Memory.empty(), Policy(), 0)
     raw = live_group([member.after(held)], 2, "range")
-    return Observation(
-        "group", "classic", "Stable", "range", 0, shadow=shadow_of(decide(raw, CLUSTER, held.memory, Policy(), 0))
-    )
+    decision = decide(raw, CLUSTER, held.plan.memory, Policy(), 0)
+    return Observation("group", "classic", "Stable", "range", 0, shadow=shadow_of(decision, decision.plan.before))
 
 
 def samples(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.model import LongArray
+from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import GUESSED, Topology
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets
 from bellwether_kafka.coordinator.membership.commands import Decide
-from bellwether_kafka.coordinator.planning.planner import PlanError
 from bellwether_kafka.coordinator.topology.resolve_changelogs import Settled, settle
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
 from tests.unit.assignors.consumer.scenes import cluster_of
@@ -49,7 +49,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 def held(*threads: Thread, topology: Topology = SHOP, counts: Mapping[str, int] = SHOP_COUNTS) -> StreamsMemory:
     """What is known of a group that runs all its tasks on these threads."""
-    return led(group(*threads), topology=topology, counts=dict(counts)).memory
+    return led(group(*threads), topology=topology, counts=dict(counts)).plan.memory
 
 
 def of_two(*threads: Thread, ends: Mapping[str, LongArray] = ENDS) -> Settled:
@@ -166,12 +166,12 @@ def test_one_process_is_led_all_the_same_and_what_it_says_later_is_kept() -> Non
         app = open_app()
         planned = await app.planner.plan(order(app, 1, A))
         decision = planned.chosen.decision
-        assert not decision.lags_known
-        assert (decision.plan.active == 0).all()
+        assert not decision.plan.lags_known
+        assert (decision.plan.target.active == 0).all()
         app.planner.delivered(1)
         assert app.known.topology is OPEN, "nothing has been said yet"
         planned = await app.planner.plan(order(app, 2, A.after(decision)))
-        assert planned.chosen.decision.lags_known
+        assert planned.chosen.decision.plan.lags_known
         app.planner.delivered(2)
         assert app.known.topology is not None
         assert app.known.topology.digest == SHOP.digest
@@ -216,8 +216,8 @@ def test_several_processes_are_led_where_every_way_gives_the_same_plan() -> None
         app = app_of_two({"app-s-changelog": 502, "app-r-changelog": 500})
         planned = await app.planner.plan(order(app, 1, *pair(499)))
         decision = planned.chosen.decision
-        assert decision.lags_known
-        assert decision.plan.active.tolist() == [0, 1, 0, 1], "everybody goes on with what runs there"
+        assert decision.plan.lags_known
+        assert decision.plan.target.active.tolist() == [0, 1, 0, 1], "everybody goes on with what runs there"
         app.planner.delivered(1)
         assert app.known.topology is not None
         assert app.known.topology.undecided == TWO.undecided, "it stays open, and is looked at again in each round"
@@ -230,7 +230,7 @@ def test_several_processes_are_left_to_java_where_the_ways_differ() -> None:
 
     async def story() -> None:
         app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
-        with pytest.raises(PlanError, match="which subtopology these belong to: app-r-changelog, app-s-changelog"):
+        with pytest.raises(RefusalError, match="which subtopology these belong to: app-r-changelog, app-s-changelog"):
             await app.planner.plan(order(app, 1, *(replace(t, sums={}) for t in pair(0))))
         assert app.known.topology is not None
         assert app.known.topology.undecided
@@ -242,7 +242,7 @@ def test_a_process_that_restarted_is_not_led_by_one_of_several_possibilities() -
     async def story() -> None:
         app = app_of_two({"app-s-changelog": 500, "app-r-changelog": 500})
         a, b = pair(499)
-        with pytest.raises(PlanError, match="has restarted and may run another version"):
+        with pytest.raises(RefusalError, match="has restarted and may run another version"):
             await app.planner.plan(order(app, 1, a, replace(b, member_id="c", process=3)))
 
     run(story())
@@ -253,7 +253,7 @@ def test_a_leader_may_be_removed_to_hear_what_it_reports() -> None:
 
     async def story() -> None:
         app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
-        assert (await app.planner.compare(order(app, -1, *pair(250)))).decision.view.size == 2
+        assert (await app.planner.compare(order(app, -1, *pair(250)))).decision.plan.view.size == 2
 
     run(story())
 
@@ -261,7 +261,7 @@ def test_a_leader_may_be_removed_to_hear_what_it_reports() -> None:
 def test_what_a_person_left_open_in_a_file_is_not_led() -> None:
     async def story() -> None:
         app = App(known=Known(replace(OPEN, source="file")))
-        with pytest.raises(PlanError, match="does not say which subtopology"):
+        with pytest.raises(RefusalError, match="does not say which subtopology"):
             await app.planner.plan(order(app, 1, A))
 
     run(story())

@@ -42,7 +42,7 @@ def shown() -> tuple[DescribedMember, ...]:
     """The group as DescribeGroups shows it after it has settled."""
     first = led(group(A, B))
     threads = [A.after(first), B.after(first)]
-    blobs = dict(led(group(*threads, generation=2), memory=first.memory).assignments)
+    blobs = dict(led(group(*threads, generation=2), memory=first.plan.memory).assignments)
     return tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
 
 

@@ -2,14 +2,15 @@
 
 import asyncio
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.planning.consumer_planner import Planned
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planner import Timings
+from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
 from bellwether_kafka.coordinator.triggers.load_watch import LoadWatch, would_move
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
@@ -18,13 +19,13 @@ POLICY = Policy(LOAD_AWARE)
 EVEN = Weights({TopicPartition("t", p): 10.0 for p in range(8)})
 
 
-def decided() -> Decision:
+def decided() -> Decision[PartitionPlan]:
     members = [LiveMember("a", ("t",)), LiveMember("b", ("t",))]
     cluster = ClusterView.of({"t": [[None]] * 8})
     return decide(live_group(members, 1, "range"), cluster, Memory.empty(), POLICY, now_ms=0)
 
 
-def heavy_on_one(decision: Decision) -> Weights:
+def heavy_on_one(decision: Decision[PartitionPlan]) -> Weights:
     mine = set((decision.plan.owner == 0).nonzero()[0].tolist())
     return Weights({TopicPartition("t", p): 100.0 if p in mine else 10.0 for p in range(8)})
 
@@ -34,7 +35,7 @@ def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
     weights = {"now": EVEN}
     asked: list[tuple[str, str]] = []
     watch = LoadWatch(lambda: weights["now"], {"group": POLICY}, lambda *why: asked.append(why))
-    watch.on_decision(Planned(Chosen(decision, Source.PLAN, ()), ("t",), Timings(0, 0, 0)))
+    watch.on_decision(PlannedRound(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0)))
     asyncio.run(watch.look())
     assert asked == []
     weights["now"] = heavy_on_one(decision)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
 from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
@@ -13,7 +14,7 @@ STALL_MS = 60_000
 A, B = Thread("a", 1), Thread("b", 2)
 
 
-def offsets(decision: StreamsDecision, default: int, given: Mapping[tuple[str, int], int]) -> "np.ndarray":
+def offsets(decision: Decision[TaskPlan], default: int, given: Mapping[tuple[str, int], int]) -> "np.ndarray":
     found = np.full(decision.cluster.partition_total, default, dtype=np.int64)
     for (topic, partition), offset in given.items():
         flat = decision.cluster.flat(topic, partition)

@@ -32,11 +32,11 @@ class Led:
 
     def __init__(self, app: App | None = None, assignors: Assignors = SIMPLE) -> None:
         self.app = app or App()
-        self.app.planner._assignors = assignors
+        self.app.kind._assignors = assignors
         self.play = Play(protocols=("stream",)).joining().joined(member(ME), member("a"), protocol="stream")
         self.said: list[Event] = []
         self.watch = StreamsWatch(
-            self.app.planner,
+            self.app.kind,
             self.app.log,
             clock=lambda: self.app.at_s,
             wall_clock=lambda: self.app.at_s,
@@ -150,7 +150,7 @@ def test_a_standby_that_falls_behind_makes_a_rebalance() -> None:
         await led.round(1, A, B)
         led.app.at_s += 60
         led.app.log.end = led.app.log.done = 1_100
-        await led.round(2, *(t.after(led.app.planner._rounds.previous) for t in (A, B)))
+        await led.round(2, *(t.after(led.app.planner._previous) for t in (A, B)))
         assert await led.later(10) == []
         led.app.log.end = led.app.log.done = 5_000
         (wish,) = await led.later(ENDS_INTERVAL_S)
@@ -218,7 +218,7 @@ def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the
 
     async def story() -> list[str]:
         app, ticks, out = App(attested=True), 0, io.StringIO()
-        app.planner._reader = Silent()
+        app.kind._reader = Silent()
 
         async def sleep(seconds: float) -> None:
             nonlocal ticks
@@ -229,7 +229,7 @@ def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the
                 raise asyncio.CancelledError
 
         logs.configure_logs("info", "json", out)
-        watch = StreamsWatch(app.planner, app.log, clock=lambda: app.at_s, wall_clock=lambda: app.at_s, sleep=sleep)
+        watch = StreamsWatch(app.kind, app.log, clock=lambda: app.at_s, wall_clock=lambda: app.at_s, sleep=sleep)
         alone = Play(protocols=("stream",)).stable_alone()
         with pytest.raises(asyncio.CancelledError):
             await watch.run(alone.machine, lambda _: None)

@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets
 from bellwether_kafka.coordinator.telemetry.samples import Followed
 from bellwether_kafka.coordinator.web.lags import OLD_S, Lags, LagWatch, lags_of_items, with_lags
-from bellwether_kafka.coordinator.web.picture import Picture, consumer_picture, streams_picture
+from bellwether_kafka.coordinator.web.picture import Picture, round_picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
 from tests.patience import PATIENCE
 from tests.unit.assignors.streams.world import Thread, group, led
@@ -48,7 +48,7 @@ def test_a_task_is_behind_by_all_that_it_reads() -> None:
 
 def test_standbys_keep_the_lag_that_their_threads_tell() -> None:
     decision = led(group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")), configs=ONE_STANDBY)
-    found = streams_picture(tasks(decision))
+    found = round_picture(tasks(decision))
     lagging = with_lags(found, Lags(10.0, {"1_0": 77}), 12.5)
     pairs = [
         (old, new)
@@ -111,5 +111,5 @@ async def looked(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture | No
 
 
 def test_the_rest_of_a_picture_stays() -> None:
-    found = consumer_picture(planned(decided(member("a", "az1"))))
+    found = round_picture(planned(decided(member("a", "az1"))))
     assert with_lags(found, Lags(0.0, {}), 1.0) == found

@@ -48,13 +48,15 @@ def rounds() -> Rounds:
     first = decided(member("a", "az1"), member("b", "az3"))
     found.on_decision(planned(first))
     found.on_decision(
-        planned(decided(member("a", "az3"), member(EVIL, "az2"), member("c", None), generation=2, memory=first.memory))
+        planned(
+            decided(member("a", "az3"), member(EVIL, "az2"), member("c", None), generation=2, memory=first.plan.memory)
+        )
     )
     a, b, c = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
     warm = led(group(a, b), configs=ONE_STANDBY)
-    found.on_streams_decision(tasks(warm))
+    found.on_decision(tasks(warm))
     grown = group(a.after(warm), b.after(warm), c, generation=2)
-    found.on_streams_decision(tasks(led(grown, configs=ONE_STANDBY, memory=warm.memory, now_ms=NOW_MS + 5)))
+    found.on_decision(tasks(led(grown, configs=ONE_STANDBY, memory=warm.plan.memory, now_ms=NOW_MS + 5)))
     return found
 
 

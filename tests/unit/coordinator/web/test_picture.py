@@ -3,18 +3,17 @@
 import json
 from dataclasses import asdict
 
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.coordinator.planning.causes import cause
-from bellwether_kafka.coordinator.planning.consumer_planner import Planned
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planner import Timings
-from bellwether_kafka.coordinator.planning.streams_planner import PlannedTasks
-from bellwether_kafka.coordinator.planning.streams_report import streams_cause
+from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
 from bellwether_kafka.coordinator.web import picture
 from bellwether_kafka.coordinator.web.picture import (
     CROSS_RACK,
@@ -22,8 +21,7 @@ from bellwether_kafka.coordinator.web.picture import (
     NEUTRAL,
     STANDBY,
     Picture,
-    consumer_picture,
-    streams_picture,
+    round_picture,
 )
 from bellwether_kafka.coordinator.web.rounds import LINES_MAX, Rounds
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
@@ -38,20 +36,26 @@ def member(name: str, rack: str | None) -> RawMember:
     return RawMember(name, None, ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode())
 
 
-def decided(*members: RawMember, generation: int = 1, policy: str = "kafka", memory: Memory | None = None) -> Decision:
+def decided(
+    *members: RawMember, generation: int = 1, policy: str = "kafka", memory: Memory | None = None
+) -> Decision[PartitionPlan]:
     raw = RawGroup("g", generation, "range", members, frozenset())
     return decide(raw, CLUSTER, memory or Memory.empty(), Policy(policy), now_ms=5)
 
 
-def planned(decision: Decision, previous: Decision | None = None) -> Planned:
+def planned(
+    decision: Decision[PartitionPlan], previous: Decision[PartitionPlan] | None = None
+) -> PlannedRound[PartitionPlan]:
     chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004, 0.01)
-    return Planned(chosen, ("orders",), timings, previous=previous, cause=cause(previous, decision))
+    return PlannedRound(chosen, WatchedTopics(("orders",)), timings, previous=previous, cause=cause(previous, decision))
 
 
-def tasks(decision: StreamsDecision, previous: StreamsDecision | None = None) -> PlannedTasks:
+def tasks(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> PlannedRound[TaskPlan]:
     chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
-    why = streams_cause(previous, decision)
-    return PlannedTasks(chosen, decision.topology.source_topics, timings, previous=previous, cause=why)
+    why = cause(previous, decision)
+    return PlannedRound(
+        chosen, WatchedTopics(decision.plan.topology.source_topics), timings, previous=previous, cause=why
+    )
 
 
 def items(found: Picture) -> dict[str, tuple[str, str]]:
@@ -59,7 +63,7 @@ def items(found: Picture) -> dict[str, tuple[str, str]]:
 
 
 def test_a_consumer_group() -> None:
-    found = consumer_picture(planned(decided(member("a", "az1"), member("b", None))))
+    found = round_picture(planned(decided(member("a", "az1"), member("b", None))))
     assert items(found) == {
         "orders-0": ("a", LOCAL),
         "orders-1": ("b", NEUTRAL),
@@ -74,8 +78,10 @@ def test_a_consumer_group() -> None:
 
 def test_a_move_names_the_stage_that_made_it() -> None:
     first = decided(member("a", "az1"), member("b", "az3"), policy="sticky-min-churn")
-    swapped = decided(member("a", "az3"), member("b", "az1"), generation=2, policy="rack-first", memory=first.memory)
-    found = consumer_picture(planned(swapped, first))
+    swapped = decided(
+        member("a", "az3"), member("b", "az1"), generation=2, policy="rack-first", memory=first.plan.memory
+    )
+    found = round_picture(planned(swapped, first))
     assert found.moved == len(found.moves) > 0
     assert {move.reason for move in found.moves} == {"by rack locality"}
     for move in found.moves:
@@ -84,7 +90,7 @@ def test_a_move_names_the_stage_that_made_it() -> None:
 
 def test_a_long_list_is_cut_and_says_so(monkeypatch: object) -> None:
     monkeypatch.setattr(picture, "ITEMS_MAX", 3)  # type: ignore[attr-defined]
-    found = consumer_picture(planned(decided(member("a", "az1"))))
+    found = round_picture(planned(decided(member("a", "az1"))))
     assert (len(items(found)), found.total, found.truncated) == (3, 4, True)
 
 
@@ -92,13 +98,13 @@ def test_an_application() -> None:
     first = led(group(A, B), configs=ONE_STANDBY)
     grown = led(
         group(A.after(first), B.after(first), C, generation=2),
-        configs=ONE_STANDBY, memory=first.memory, now_ms=NOW_MS + 5,
+        configs=ONE_STANDBY, memory=first.plan.memory, now_ms=NOW_MS + 5,
     )  # fmt: skip
-    found = streams_picture(tasks(grown, first))
+    found = round_picture(tasks(grown, first))
     held = [item for holder in found.holders for item in holder.items]
-    assert found.total == grown.view.tasks.size
+    assert found.total == grown.plan.view.tasks.size
     assert sum(item.state not in (STANDBY, picture.WARMUP) for item in held) == found.total
-    assert sum(item.state in (STANDBY, picture.WARMUP) for item in held) == len(grown.plan.standby_task)
+    assert sum(item.state in (STANDBY, picture.WARMUP) for item in held) == len(grown.plan.target.standby_task)
     assert sum(item.withheld for item in held) == found.withheld > 0
     assert {holder.rack for holder in found.holders} == {"az1", "az2", None}
     assert "joined" in found.cause
@@ -110,7 +116,7 @@ def test_rounds_remember_the_newest_in_full_and_the_others_in_a_line() -> None:
     assert rounds.picture("g") is None
     first = decided(member("a", "az1"))
     rounds.on_decision(planned(first))
-    second = decided(member("a", "az1"), member("b", "az3"), generation=2, memory=first.memory)
+    second = decided(member("a", "az1"), member("b", "az3"), generation=2, memory=first.plan.memory)
     rounds.on_decision(planned(second, first))
     assert [(line.generation, line.cause) for line in rounds.lines()] == [
         (2, "b joined"),
@@ -119,7 +125,7 @@ def test_rounds_remember_the_newest_in_full_and_the_others_in_a_line() -> None:
     newest = rounds.picture("g")
     assert newest is not None
     assert (newest.generation, newest.cause) == (2, "b joined")
-    rounds.on_streams_decision(tasks(led(group(A, B), configs=ONE_STANDBY)))
+    rounds.on_decision(tasks(led(group(A, B), configs=ONE_STANDBY)))
     assert len(rounds.lines()) == 3
     for _ in range(LINES_MAX):
         rounds.on_decision(planned(first))

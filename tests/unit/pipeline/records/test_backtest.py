@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
@@ -30,7 +30,7 @@ def recorded(sizes: list[int], protocol: str = "cooperative-sticky", *, racks: b
     for n, size in enumerate(sizes):
         raw = live_group(members[:size], n + 1, protocol)
         decision = decide(raw, cluster, memory, Policy("sticky-min-churn"), now_ms=1_000 * n)
-        memory = decision.memory
+        memory = decision.plan.memory
         members = [m.after(decision) if i < size else m for i, m in enumerate(members)]
         values.append(SCHEMAS.encode("snapshot", snapshot_record(decision)))
     return values

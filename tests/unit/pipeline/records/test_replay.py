@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bellwether_kafka.assignors.consumer.decision import decide
+from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
@@ -37,10 +37,10 @@ def recorded(sizes: list[int], policy: str, protocol: str = "cooperative-sticky"
     for n, size in enumerate(sizes):
         raw = live_group(members[:size], n + 1, protocol)
         decision = decide(raw, cluster, memory, Policy(policy), now_ms=1_000 * n, seed=n)
-        memory = decision.memory
+        memory = decision.plan.memory
         members = [m.after(decision) if i < size else m for i, m in enumerate(members)]
         head = {"group": "group", "generation": n + 1, "decided_at_ms": 1_000 * n, "part": 0}
-        yield SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision))})
+        yield SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision.plan))})
         yield SCHEMAS.encode("snapshot", snapshot_record(decision))
 
 

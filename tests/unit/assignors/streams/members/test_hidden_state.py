@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from bellwether_kafka.assignors.explain.explanation import explain_task
+from bellwether_kafka.assignors.explain.explanation import explain
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import DescribedMember
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, REMEMBERED_MS, RETURNING_MS
 from bellwether_kafka.assignors.streams.members.memory import recall_streams
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
@@ -38,23 +39,23 @@ class Story:
     durable: bool = False
     now_ms: int = NOW_MS
     threads: dict[str, Thread] = field(default_factory=lambda: {n: Thread(n, i) for i, n in enumerate("abc", start=1)})
-    decisions: list[StreamsDecision] = field(default_factory=list)
+    decisions: list[Decision[TaskPlan]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        while not self.decisions or self.last.followup or self.last.plan.probing:
+        while not self.decisions or self.last.followup or self.last.plan.target.probing:
             self.round()
 
     @property
-    def last(self) -> StreamsDecision:
+    def last(self) -> Decision[TaskPlan]:
         return self.decisions[-1]
 
-    def round(self, *absent: str) -> StreamsDecision:
+    def round(self, *absent: str) -> Decision[TaskPlan]:
         here = [t for name, t in self.threads.items() if name not in absent]
         decision = led(
             group(*here, generation=len(self.decisions) + 1),
             counts=COUNTS,
             ends=ends_of(SHOP, COUNTS, END),
-            memory=self.last.memory if self.decisions else None,
+            memory=self.last.plan.memory if self.decisions else None,
             configs=configs(self.standbys),
             assignors=replace(STOCK, durable=self.durable),
             policy=self.policy,
@@ -74,10 +75,12 @@ class Story:
 
     def stateful(self, name: str) -> tuple[set[TaskId], set[TaskId]]:
         """(active, standby) stateful tasks that the plan means for this process."""
-        plan, view = self.last.plan, self.last.view
+        plan, view = self.last.plan, self.last.plan.view
         process = next(p for p, v in enumerate(view.processes) if self.threads[name].member_id in v.members)
-        active = {view.tasks.task_id(t) for t, p in enumerate(plan.active.tolist()) if p == process}
-        standby = {view.tasks.task_id(t) for t in plan.standby_task[plan.standby_process == process].tolist()}
+        active = {view.tasks.task_id(t) for t, p in enumerate(plan.target.active.tolist()) if p == process}
+        standby = {
+            view.tasks.task_id(t) for t in plan.target.standby_task[plan.target.standby_process == process].tolist()
+        }
         return {t for t in active if t.subtopology == 1}, standby
 
     def asked_ms(self, name: str) -> int:
@@ -93,7 +96,7 @@ def test_what_it_ran_is_kept_for_it_while_others_run_it() -> None:
     active, standby = story.stateful("b")
     assert not active, "somebody else has caught up, so nobody waits for a memory"
     assert ran <= standby
-    assert story.last.plan.probing
+    assert story.last.plan.target.probing
 
 
 def test_an_explanation_says_that_it_is_a_memory() -> None:
@@ -101,12 +104,14 @@ def test_an_explanation_says_that_it_is_a_memory() -> None:
     ran, _ = story.stateful("b")
     story.restart("b")
     decision = story.round()
-    task = next(t for t in range(decision.view.tasks.size) if decision.view.tasks.task_id(t) in ran)
-    told = {a.owner: a.verdict for a in explain_task(decision, task).alternatives}
-    mine = next(str(p.process_id) for p in decision.view.processes if "b'" in p.members)
+    task = next(t for t in range(decision.plan.view.tasks.size) if decision.plan.view.tasks.task_id(t) in ran)
+    told = {a.owner: a.verdict for a in explain(decision, task).alternatives}
+    mine = next(str(p.process_id) for p in decision.plan.view.processes if "b'" in p.members)
     assert "had it before its restart" in told[mine]
-    copy = next(c for c in decision.copy_lags() if str(c.process_id) == mine and c.task in ran)
-    assert (copy.lag, copy.age_ms) == (int(decision.view.tasks.end_sum[task]), None), "it has not said how far it is"
+    copy = next(c for c in decision.plan.copies if str(c.process_id) == mine and c.task in ran)
+    assert (copy.lag, copy.age_ms) == (int(decision.plan.view.tasks.end_sum[task]), None), (
+        "it has not said how far it is"
+    )
     assert all("before its restart" not in verdict for name, verdict in told.items() if name != mine)
 
 
@@ -126,7 +131,7 @@ def test_without_standbys_its_tasks_go_back_at_once() -> None:
     story.restart("b")
     story.round()
     assert story.stateful("b")[0] == ran
-    assert not story.last.plan.probing
+    assert not story.last.plan.target.probing
 
 
 def test_real_state_comes_before_what_is_remembered() -> None:
@@ -156,11 +161,11 @@ def test_what_it_does_not_report_although_it_was_given_is_gone() -> None:
     given = set.union(*story.stateful("b"))
     story.threads["b"] = replace(story.threads["b"], sums={})
     story.round()
-    held = story.last.memory.held[story.threads["b"].info.process_id]
+    held = story.last.plan.memory.held[story.threads["b"].info.process_id]
     hidden = {TaskId(s, p) for s, p, h in zip(held.subtopology, held.partition, held.hidden, strict=True) if h}
     assert given
     assert not given & hidden
-    assert not story.last.view.report_hidden.any()
+    assert not story.last.plan.view.report_hidden.any()
 
 
 @pytest.mark.parametrize(("away_ms", "remembered"), [(REMEMBERED_MS, True), (REMEMBERED_MS + 1, False)])
@@ -171,7 +176,7 @@ def test_it_is_forgotten_when_streams_would_delete_its_state(away_ms: int, remem
     story.now_ms += away_ms
     story.restart("b")
     story.round()
-    assert story.last.view.report_hidden.any() == remembered
+    assert story.last.plan.view.report_hidden.any() == remembered
 
 
 def test_a_process_with_a_new_id_has_nothing_to_remember() -> None:
@@ -179,13 +184,13 @@ def test_a_process_with_a_new_id_has_nothing_to_remember() -> None:
     story.restart("b")
     story.threads["b"] = replace(story.threads["b"], process=9)
     story.round()
-    assert not story.last.view.report_hidden.any()
+    assert not story.last.plan.view.report_hidden.any()
 
 
 def test_nothing_is_remembered_of_a_process_that_goes_on() -> None:
     story = Story()
     story.round()
-    assert not story.last.view.report_hidden.any()
+    assert not story.last.plan.view.report_hidden.any()
 
 
 def test_policy_kafka_decides_as_java_does() -> None:
@@ -193,9 +198,9 @@ def test_policy_kafka_decides_as_java_does() -> None:
     story = Story(policy=KAFKA)
     story.restart("b")
     story.round()
-    before = story.decisions[-2].memory
+    before = story.decisions[-2].plan.memory
     assert not before.held
-    with_held = replace(before, held=Story().last.memory.held)
+    with_held = replace(before, held=Story().last.plan.memory.held)
     again = led(
         story.last.raw,
         counts=COUNTS,
@@ -261,7 +266,7 @@ class TestAskingAgain:
         story = Story()
         story.threads["d"] = Thread("d", 4)
         story.round()
-        assert story.last.plan.probing
+        assert story.last.plan.target.probing
         assert story.asked_ms("d") in (0, NEVER_MS)
 
     def test_who_gets_a_withheld_task_comes_at_once_all_the_same(self) -> None:
@@ -399,7 +404,7 @@ class TestRemovedThreads:
             for m in story.last.raw.others
         ]
         memory = recall_streams(-1, "stream", story.last.cluster, members)
-        story.decisions[-1] = replace(story.last, memory=memory)
+        story.decisions[-1] = replace(story.last, plan=replace(story.last.plan, memory=memory))
 
     def removed(self, story: Story, names: str) -> None:
         """Their checkpoints are a little behind what they ran, and more so than everybody's standbys are."""

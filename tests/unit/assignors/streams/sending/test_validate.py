@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.decision import StreamsDecision
 from bellwether_kafka.assignors.streams.members.process_map import decode_streams
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, assign_streams
 from bellwether_kafka.assignors.streams.sending.encode import Outgoing
 from bellwether_kafka.assignors.streams.sending.validate import (
@@ -132,20 +133,20 @@ def test_own_bytes_that_nobody_can_read_are_found(blob: bytes) -> None:
 
 
 @pytest.fixture
-def decision() -> StreamsDecision:
+def decision() -> Decision[TaskPlan]:
     """Two processes, every stateful task with a standby on the other one."""
     made = led(group(Thread("a", 1), Thread("b", 2)), configs=AssignmentConfigs(num_standby_replicas=1))
-    assert read_back(made, made.out) == ()
+    assert read_back(made, made.plan.out) == ()
     return made
 
 
-def read_back(decision: StreamsDecision, out: Outgoing, blobs: Sequence[bytes] | None = None) -> tuple[str, ...]:
+def read_back(decision: Decision[TaskPlan], out: Outgoing, blobs: Sequence[bytes] | None = None) -> tuple[str, ...]:
     """What is found in the bytes that were sent, or in others, where `out` was meant."""
     sent = [blob for member, blob in decision.assignments if member != OWN]
-    return validate_bytes(decode_streams(decision.raw), decision.tasks, out, blobs or sent)
+    return validate_bytes(decode_streams(decision.raw), decision.plan.tasks, out, blobs or sent)
 
 
-def edited(decision: StreamsDecision, change: Callable[[AssignmentInfo], AssignmentInfo]) -> list[bytes]:
+def edited(decision: Decision[TaskPlan], change: Callable[[AssignmentInfo], AssignmentInfo]) -> list[bytes]:
     """The bytes that were sent, with the userData of the first member changed."""
     blobs = [blob for member, blob in decision.assignments if member != OWN]
     first = ConsumerProtocolAssignment.decode(blobs[0])
@@ -153,8 +154,13 @@ def edited(decision: StreamsDecision, change: Callable[[AssignmentInfo], Assignm
     return [replace(first, user_data=info.encode()).encode(), *blobs[1:]]
 
 
-def test_threads_belong_to_the_process_of_the_plan(decision: StreamsDecision) -> None:
-    view, plan, threads, process_map = decision.view, decision.plan, decision.threads, decision.process_map
+def test_threads_belong_to_the_process_of_the_plan(decision: Decision[TaskPlan]) -> None:
+    view, plan, threads, process_map = (
+        decision.plan.view,
+        decision.plan.target,
+        decision.plan.threads,
+        decision.plan.process_map,
+    )
     assert validate_threads(view, plan, threads, process_map) == ()
     short = replace(threads, standby=threads.standby[:-1])
     assert validate_threads(view, plan, short, process_map) == ("the plan on threads has another size than the plan",)
@@ -205,11 +211,11 @@ def test_threads_belong_to_the_process_of_the_plan(decision: StreamsDecision) ->
     ],
 )
 def test_bytes_that_say_something_else_are_found(
-    decision: StreamsDecision, change: Callable[[AssignmentInfo], AssignmentInfo], found: str
+    decision: Decision[TaskPlan], change: Callable[[AssignmentInfo], AssignmentInfo], found: str
 ) -> None:
-    assert found in read_back(decision, decision.out, edited(decision, change))
+    assert found in read_back(decision, decision.plan.out, edited(decision, change))
 
 
-def test_a_partition_for_somebody_else_is_named(decision: StreamsDecision) -> None:
-    other = replace(decision.out, holder=changed(decision.out.holder, 0, 1 - decision.out.holder[0]))
+def test_a_partition_for_somebody_else_is_named(decision: Decision[TaskPlan]) -> None:
+    other = replace(decision.plan.out, holder=changed(decision.plan.out.holder, 0, 1 - decision.plan.out.holder[0]))
     assert read_back(decision, other) == ("orders-0 is sent to another member than planned",)

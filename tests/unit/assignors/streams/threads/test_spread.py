@@ -17,10 +17,10 @@ STOCK = Assignors(assign_streams, assign_fallback_prior, spread)
 def test_copies_keep_their_process(standbys: int) -> None:
     threads = [Thread(f"{process}-{number}", process) for process in (1, 2, 3) for number in range(process)]
     decision = led(group(*threads), assignors=STOCK, configs=AssignmentConfigs(num_standby_replicas=standbys))
-    process = np.repeat(np.arange(decision.view.size), decision.view.capacity)
-    assert (process[decision.threads.active] == decision.plan.active).all()
-    assert (process[decision.threads.standby] == decision.plan.standby_process).all()
-    assert len(decision.plan.standby_task) == 4 * standbys
+    process = np.repeat(np.arange(decision.plan.view.size), decision.plan.view.capacity)
+    assert (process[decision.plan.threads.active] == decision.plan.target.active).all()
+    assert (process[decision.plan.threads.standby] == decision.plan.target.standby_process).all()
+    assert len(decision.plan.target.standby_task) == 4 * standbys
 
 
 def test_one_thread_gets_everything_of_its_process() -> None:

@@ -8,12 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.cost import score
-from bellwether_kafka.assignors.consumer.decision import Decision, decide
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
-from bellwether_kafka.assignors.explain.explanation import explain_partition, explain_task, lag_of, stage_of
+from bellwether_kafka.assignors.explain.explanation import explain
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
+from bellwether_kafka.assignors.streams.alternatives import lag_of
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.consumer.scenes import cluster_of
@@ -28,14 +31,16 @@ def member(name: str, rack: str | None, topics: tuple[str, ...] = ("orders", "us
     return RawMember(name, None, ConsumerProtocolSubscription(version=3, topics=topics, rack_id=rack).encode())
 
 
-def decided(*members: RawMember, policy: str = "kafka", memory: Memory | None = None, generation: int = 1) -> Decision:
+def decided(
+    *members: RawMember, policy: str = "kafka", memory: Memory | None = None, generation: int = 1
+) -> Decision[PartitionPlan]:
     cluster = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"], ["az3"]], "users": [["az1"], ["az2"]]})
     raw = RawGroup("g", generation, "range", members, frozenset())
     return decide(raw, cluster, memory or Memory.empty(), Policy(policy), now_ms=5)
 
 
 def test_a_partition_that_nobody_had() -> None:
-    found = explain_partition(decided(member("a", "az1"), member("b", None)), 0)
+    found = explain(decided(member("a", "az1"), member("b", None)), 0)
     assert (found.item, found.before, found.after, found.stage) == ("orders-0", None, "a", "placement by range")
     assert found.sentence == "orders-0 had no owner and goes to a (placement by range)."
     assert [(a.owner, a.chosen) for a in found.alternatives] == [("a", True), ("b", False)]
@@ -47,22 +52,22 @@ def test_a_partition_that_nobody_had() -> None:
 
 def test_a_swap_for_locality_names_its_stage_and_what_staying_would_cost() -> None:
     first = decided(member("a", "az1"), member("b", "az3"), policy="sticky-min-churn")
-    swapped = decided(member("a", "az3"), member("b", "az1"), policy="rack-first", memory=first.memory, generation=2)
-    moved = np.flatnonzero(swapped.before != swapped.plan.owner)
+    swapped = decided(
+        member("a", "az3"), member("b", "az1"), policy="rack-first", memory=first.plan.memory, generation=2
+    )
+    moved = np.flatnonzero(swapped.plan.before != swapped.plan.owner)
     assert len(moved) > 0
     for flat in moved.tolist():
-        found = explain_partition(swapped, flat)
+        found = explain(swapped, flat)
         assert found.stage == "rack locality"
         stay = next(a for a in found.alternatives if a.owner == found.before)
         assert "stay where it was" in stay.verdict
-    assert any(
-        "read from another rack" in a.verdict for f in moved for a in explain_partition(swapped, int(f)).alternatives
-    )
+    assert any("read from another rack" in a.verdict for f in moved for a in explain(swapped, int(f)).alternatives)
 
 
 def test_only_subscribers_are_alternatives() -> None:
     decision = decided(member("a", "az1"), member("b", "az2", ("users",)))
-    orders = explain_partition(decision, 0)
+    orders = explain(decision, 0)
     assert [a.owner for a in orders.alternatives] == ["a"]
     nobody = decided(member("b", "az2", ("users",)))
     assert set(nobody.plan.owner[:4].tolist()) <= {NOBODY}
@@ -79,10 +84,10 @@ def test_the_stage_named_is_the_one_that_moved_it(
 ) -> None:
     first = decided(*(member(f"m{i}", rack) for i, rack in enumerate(racks)))
     second = decided(
-        *(member(f"m{i}", rack) for i, rack in enumerate(later)), policy=policy, memory=first.memory, generation=2
+        *(member(f"m{i}", rack) for i, rack in enumerate(later)), policy=policy, memory=first.plan.memory, generation=2
     )
     for flat in range(second.cluster.partition_total):
-        after, named = int(second.plan.owner[flat]), stage_of(second, flat)
+        after, named = int(second.plan.owner[flat]), second.plan.placed_by(flat, second.policy, second.stages)
         # Taken away, the stages from the named one on leave it elsewhere; after the named one it is where it is.
         before_it = NOBODY
         for stage in second.stages:
@@ -91,14 +96,14 @@ def test_the_stage_named_is_the_one_that_moved_it(
                 assert int(stage.owner[flat]) == after != before_it
                 break
             before_it = int(stage.owner[flat])
-        for one in explain_partition(second, flat).alternatives:
+        for one in explain(second, flat).alternatives:
             if one.chosen:
                 continue
             moved = np.array(second.plan.owner)
-            moved[flat] = [m.member_id for m in second.group.members].index(one.owner)
+            moved[flat] = [m.member_id for m in second.plan.group.members].index(one.owner)
             was, would = (
-                score(second.group, second.cluster, second.plan.owner),
-                score(second.group, second.cluster, moved),
+                score(second.plan.group, second.cluster, second.plan.owner),
+                score(second.plan.group, second.cluster, moved),
             )
             assert (one.cross_rack, one.spread) == (would.cross_rack - was.cross_rack, would.spread)
 
@@ -107,18 +112,25 @@ def test_tasks_of_an_application() -> None:
     a, b, c = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
     warm = led(group(a, b), configs=ONE_STANDBY)
     grown = led(
-        group(a.after(warm), b.after(warm), c, generation=2), configs=ONE_STANDBY, memory=warm.memory, now_ms=NOW_MS + 5
+        group(a.after(warm), b.after(warm), c, generation=2),
+        configs=ONE_STANDBY,
+        memory=warm.plan.memory,
+        now_ms=NOW_MS + 5,
     )
-    for task in range(grown.view.tasks.size):
-        found = explain_task(grown, task)
+    for task in range(grown.plan.view.tasks.size):
+        found = explain(grown, task)
         json.dumps(asdict(found))  # plain values, no scalars of numpy
         chosen = next(one for one in found.alternatives if one.chosen)
         assert found.after == chosen.owner
-        assert len(found.alternatives) == grown.view.size
-        for process, view in enumerate(grown.view.processes):
+        assert len(found.alternatives) == grown.plan.view.size
+        for process, view in enumerate(grown.plan.view.processes):
             one = next(x for x in found.alternatives if x.owner == str(view.process_id))
-            lag = lag_of(grown, task, process)
-            if not one.chosen and grown.view.tasks.stateful[task] and lag > grown.configs.acceptable_recovery_lag:
+            lag = lag_of(grown.plan, task, process)
+            if (
+                not one.chosen
+                and grown.plan.view.tasks.stateful[task]
+                and lag > grown.plan.configs.acceptable_recovery_lag
+            ):
                 assert f"restore {lag} records" in one.verdict
 
 
@@ -126,12 +138,12 @@ def test_alternatives_say_what_racks_would_gain_and_lose() -> None:
     threads = (Thread("a", 1, rack="a"), Thread("b", 2, rack="b"), Thread("c", 3))
     cluster = cluster_of(SHOP_COUNTS, racks=("a", "b"))
     decision = led(group(*threads), cluster=cluster, assignors=always(placed([0, 0, 1, 1, 0, 1, 2, 2])))
-    told = [a.verdict for task in range(8) for a in explain_task(decision, task).alternatives]
+    told = [a.verdict for task in range(8) for a in explain(decision, task).alternatives]
     assert any("1 more partitions would be read from another rack" in verdict for verdict in told)
     assert any("1 fewer partitions would be read from another rack" in verdict for verdict in told)
 
 
 def test_alternatives_say_that_a_lag_is_not_known() -> None:
     decision = led(group(*TWO), ends=EndOffsets.failed("no answer"))
-    verdicts = [a.verdict for a in explain_task(decision, 4).alternatives if not a.chosen]
+    verdicts = [a.verdict for a in explain(decision, 4).alternatives if not a.chosen]
     assert verdicts == ["It has a lag that is not known."]

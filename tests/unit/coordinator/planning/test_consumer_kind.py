@@ -12,12 +12,14 @@ import pytest
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, Plan
+from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.planning.causes import Kind
-from bellwether_kafka.coordinator.planning.consumer_planner import Planner
+from bellwether_kafka.coordinator.planning.causes import CauseKind
+from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.planner import RUNNING_PLANS_MAX, PlanError, in_thread
+from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.planning.threads import RUNNING_PLANS_MAX, in_thread
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
@@ -82,17 +84,17 @@ def hanging() -> Iterator[Hanging]:
 
 def test_the_plan_names_its_topics_and_how_long_it_took() -> None:
     reader = Reader()
-    planned = run(Planner("orders", reader, Policy()).plan(order()))
+    planned = run(Planner("orders", ConsumerKind(reader, Policy())).plan(order()))
     assert planned.chosen.source is Source.PLAN
     assert planned.chosen.reasons == ()
-    assert planned.topics == ("t",)
+    assert planned.topics.subscribed == ("t",)
     assert reader.asked == [("t",)]
     assert {member for member, _ in planned.chosen.decision.assignments} == {OWN, "a", "b"}
     assert 0 <= planned.timings.plan_s < 5
 
 
 def test_the_cause_of_a_round_is_told_from_what_was_delivered_before() -> None:
-    planner = Planner("orders", Reader(), Policy())
+    planner = Planner("orders", ConsumerKind(Reader(), Policy()))
     run(planner.plan(order(1)))
     first = planner.delivered(1)
     run(planner.plan(order(2)))  # never delivered
@@ -100,31 +102,31 @@ def test_the_cause_of_a_round_is_told_from_what_was_delivered_before() -> None:
     third = planner.delivered(3)
     assert first is not None
     assert third is not None
-    assert (first.previous, first.cause.kind) == (None, Kind.FIRST)
+    assert (first.previous, first.cause.kind) == (None, CauseKind.FIRST)
     assert third.previous is first.chosen.decision
-    assert third.cause.kind is Kind.AGAIN
+    assert third.cause.kind is CauseKind.AGAIN
     planner.forget()
     run(planner.plan(order(4)))
     fourth = planner.delivered(4)
     assert fourth is not None
-    assert fourth.cause.kind is Kind.FIRST, "others have decided meanwhile"
+    assert fourth.cause.kind is CauseKind.FIRST, "others have decided meanwhile"
 
 
 def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:
-    planner = Planner("orders", Reader(), Policy())
+    planner = Planner("orders", ConsumerKind(Reader(), Policy()))
     run(planner.plan(order(1)))
-    assert planner.memory.generation == -1
+    assert planner.kind.memory.generation == -1
     assert planner.delivered(2) is None, "another generation"
     run(planner.plan(order(3)))
     assert planner.delivered(3) is not None
-    assert planner.memory.generation == 3
+    assert planner.kind.memory.generation == 3
     planner.forget()
-    assert planner.memory.generation == -1
+    assert planner.kind.memory.generation == -1
 
 
 def test_a_plan_that_hangs_is_replaced_by_a_cheap_one_in_time(hanging: Hanging) -> None:
     policy = Policy(name="hanging", assignors={"hanging": hanging})
-    planner = Planner("orders", Reader(), policy)
+    planner = Planner("orders", ConsumerKind(Reader(), policy))
     command = order(seconds=2.0)
     planned = run(planner.plan(command))
     assert time.monotonic() < command.deadline
@@ -136,7 +138,7 @@ def test_plans_that_hang_do_not_pile_up(hanging: Hanging) -> None:
     policy = Policy(name="hanging", assignors={"hanging": hanging})
 
     async def story() -> None:
-        planner = Planner("orders", Reader(), policy)
+        planner = Planner("orders", ConsumerKind(Reader(), policy))
         for _ in range(RUNNING_PLANS_MAX):
             assert (await planner.plan(order(seconds=1.0))).chosen.reasons == ("plan: not ready in time",)
         (reason,) = (await planner.plan(order(seconds=1.0))).chosen.reasons
@@ -152,7 +154,7 @@ def test_plans_that_hang_do_not_pile_up(hanging: Hanging) -> None:
 def test_without_metadata_the_previous_plan_serves_the_same_members(slow: bool) -> None:
     async def story() -> None:
         reader = Reader()
-        planner = Planner("orders", reader, Policy())
+        planner = Planner("orders", ConsumerKind(reader, Policy()))
         first = await planner.plan(order(1))
         planner.delivered(1)
         if slow:
@@ -163,22 +165,22 @@ def test_without_metadata_the_previous_plan_serves_the_same_members(slow: bool) 
         assert again.chosen.source is Source.PREVIOUS
         assert again.chosen.decision.assignments == first.chosen.decision.assignments
         planner.delivered(2)
-        assert planner.memory.generation == 2
-        with pytest.raises(PlanError, match="no metadata"):
+        assert planner.kind.memory.generation == 2
+        with pytest.raises(RefusalError, match="no metadata"):
             await planner.plan(order(3, seconds=1.0, members=(*MEMBERS, joined("c", "t"))))
 
     run(story())
 
 
 def test_what_the_guard_refuses_is_not_sent() -> None:
-    planner = Planner("orders", Reader(), Policy(), message_bytes_max=500)
-    with pytest.raises(PlanError, match="plan: the group's record would have"):
+    planner = Planner("orders", ConsumerKind(Reader(), Policy()), message_bytes_max=500)
+    with pytest.raises(RefusalError, match="plan: the group's record would have"):
         run(planner.plan(order()))
 
 
 def test_a_dry_plan_tells_whether_a_move_is_worth_it() -> None:
     async def story() -> None:
-        planner = Planner("orders", Reader(), Policy())
+        planner = Planner("orders", ConsumerKind(Reader(), Policy()))
         blobs = {
             "a": ConsumerProtocolAssignment(1, (TopicPartition("t", 0), TopicPartition("t", 1))).encode(),
             "b": ConsumerProtocolAssignment(1, (TopicPartition("t", 2), TopicPartition("t", 3))).encode(),
@@ -197,7 +199,7 @@ def test_a_dry_plan_tells_whether_a_move_is_worth_it() -> None:
                 ),
             )
             await planner.rebuild(RebuildMemory(4, "range", MEMBERS), described, OWN)
-            assert planner.memory.generation == 4
+            assert planner.kind.memory.generation == 4
             comparison = await planner.compare(replace(order(4), dry=True))
             assert comparison.reason == expected
 
@@ -217,12 +219,12 @@ def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_tak
         return DescribeAnswer(1, 0, state, "consumer", "range", (seat, *others))
 
     async def story() -> None:
-        planner = Planner("orders", Reader(), Policy("sticky-min-churn"))
+        planner = Planner("orders", ConsumerKind(Reader(), Policy("sticky-min-churn")))
         await planner.observed(at_rest({"a": (0, 2), "b": (1, 3)}, state="PreparingRebalance"), "bellwether")
-        assert planner.memory.index == {}, "in a round nobody says who holds what"
+        assert planner.kind.memory.index == {}, "in a round nobody says who holds what"
         await planner.observed(at_rest({"a": (0, 2), "b": (1, 3)}), "bellwether")
         await planner.observed(at_rest({"a": (0, 3), "b": (1, 2)}), "bellwether")
-        assert sorted(planner.memory.index) == ["a", "b"], "our seat is no member that holds anything"
+        assert sorted(planner.kind.memory.index) == ["a", "b"], "our seat is no member that holds anything"
         planned = await planner.plan(order(8))
         given = dict(planned.chosen.decision.assignments)
         held = {m: [p for _, p in ConsumerProtocolAssignment.decode(given[m]).partitions] for m in ("a", "b")}
@@ -244,7 +246,7 @@ def test_a_leader_that_made_way_for_us_gets_back_what_it_had_under_its_new_id() 
         return ConsumerProtocolSubscription(1, ("t",), None, given(member)).encode()
 
     async def story() -> None:
-        planner = Planner("orders", Reader(cluster), Policy())
+        planner = Planner("orders", ConsumerKind(Reader(cluster), Policy()))
         seen = tuple(
             DescribedMember(m, None, subscription(m), ConsumerProtocolAssignment(0, given(m)).encode()) for m in held
         )
@@ -262,8 +264,8 @@ def test_a_leader_that_made_way_for_us_gets_back_what_it_had_under_its_new_id() 
 def test_a_dry_plan_without_metadata_is_no_plan() -> None:
     reader = Reader()
     reader.trouble = OSError("no broker")
-    with pytest.raises(PlanError, match="no broker"):
-        run(Planner("orders", reader, Policy()).compare(order()))
+    with pytest.raises(RefusalError, match="no broker"):
+        run(Planner("orders", ConsumerKind(reader, Policy())).compare(order()))
 
 
 def test_threads_hand_back_values_and_errors() -> None:

@@ -4,23 +4,17 @@ thread, or in the solver's process: arguments and result are values that survive
 
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer import DecisionError
-from bellwether_kafka.assignors.shared import Cause, ClusterView, RawGroup
-from bellwether_kafka.assignors.streams import Assignors, StepAside, StreamsDecision, decide_streams, without_host_maps
+from bellwether_kafka.assignors.shared import ClusterView, Decision, RawGroup, Refusal, RefusalCause, RefusalError
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan, decide_streams, without_host_maps
 from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, Topology
 from bellwether_kafka.assignors.streams.members import StreamsMemory, decode_streams, gather
 from bellwether_kafka.coordinator.planning.attestation import Arrivals, distrust
-from bellwether_kafka.coordinator.planning.guard import oversized
-from bellwether_kafka.coordinator.planning.guard_streams import inspect_streams
+from bellwether_kafka.coordinator.planning.group_kind import Proposal
+from bellwether_kafka.coordinator.planning.guard import inspect, oversized
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.topology import settle
 
 _LISTED = 5
-MadeTasks = tuple[StreamsDecision, tuple[str, ...], Arrivals]
-
-
-class StandAsideError(Exception):
-    """Nobody's plan would do: a Java member must lead. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +43,10 @@ class TaskRequest:
     dry: bool = False
 
 
-def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
+def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
     """The plan, the guard's findings, and the arrivals to remember if it is sent.
 
-    Raises DecisionError where another plan may do, StandAsideError where none would.
+    Raises RefusalError, a final one where no other plan would do.
     """
     config, memory = asked.config, asked.memory
     world, *others = _settled(asked)
@@ -69,16 +63,17 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> MadeTasks:
         removed=world.removed,
     )
     if doubt is not None:
-        raise StandAsideError(doubt)
+        raise RefusalError(RefusalCause.TOPOLOGY, doubt)
     decision = _decided(assignors, asked, world)
     if any(_decided(assignors, asked, other).assignments != decision.assignments for other in others):
-        raise StandAsideError(_untold(asked.world.topology.undecided))
+        raise RefusalError(RefusalCause.TOPOLOGY, _untold(asked.world.topology.undecided))
     for finding in oversized(world.raw, decision.assignments, asked.message_bytes_max):
         decision = without_host_maps(decision, finding) or decision
-    return decision, inspect_streams(world.raw, decision, message_bytes_max=asked.message_bytes_max), arrived
+    findings = inspect(world.raw, decision, message_bytes_max=asked.message_bytes_max)
+    return Proposal(decision, findings, arrived)
 
 
-def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> StreamsDecision:
+def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> Decision[TaskPlan]:
     config = asked.config
     decision = decide_streams(
         world.raw,
@@ -92,14 +87,14 @@ def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> StreamsD
         asked.seed,
         assignors=assignors,
     )
-    if isinstance(decision, StepAside):
-        raise DecisionError(decision.reason) if decision.cause is Cause.PLAN else StandAsideError(decision.reason)
+    if isinstance(decision, Refusal):
+        raise decision.error()
     return decision
 
 
 def _settled(asked: TaskRequest) -> list[World]:
     """With a topology of which every changelog is somewhere; several where it may be one of several, and only a plan
-    that is the same for all of them will do. Raises StandAsideError where there are too many."""
+    that is the same for all of them will do. Raises RefusalError where there are too many."""
     world, topology = asked.world, asked.world.topology
     if topology.source != LEARNED or not topology.undecided:
         return [world]
@@ -110,7 +105,7 @@ def _settled(asked: TaskRequest) -> list[World]:
     if asked.dry or len(gather(decode_streams(world.raw), asked.memory).processes) < 2:
         return [replace(world, topology=found.topology, ends=EndOffsets.failed(_untold(found.open)))]
     if not found.ways:
-        raise StandAsideError(_untold(found.open))
+        raise RefusalError(RefusalCause.TOPOLOGY, _untold(found.open))
     return [replace(world, topology=way) for way in found.ways]
 
 

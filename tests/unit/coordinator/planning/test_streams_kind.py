@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.assignors.shared.group import RawMember
+from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.guard import RECORD_SHARE, record_bytes
-from bellwether_kafka.coordinator.planning.planner import PlanError
+from bellwether_kafka.coordinator.planning.planned import PlannedRound
 from bellwether_kafka.coordinator.planning.solver import Solver
-from bellwether_kafka.coordinator.planning.streams_planner import OFFSETS_FAILURES_MAX, PlannedTasks
+from bellwether_kafka.coordinator.planning.streams_kind import OFFSETS_FAILURES_MAX
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
 from tests.unit.coordinator.planning.applications import App, Cluster, Known
@@ -34,14 +36,14 @@ def order(app: App, generation: int, *threads: Thread | RawMember, seconds: floa
     return app.order(generation, *threads, deadline=time.monotonic() + seconds)
 
 
-async def lead(app: App, generation: int, *threads: Thread) -> PlannedTasks:
+async def lead(app: App, generation: int, *threads: Thread) -> PlannedRound[TaskPlan]:
     planned = await app.planner.plan(order(app, generation, *threads))
     assert (told := app.planner.delivered(generation)) is not None
     assert told.chosen is planned.chosen
     return planned
 
 
-def after(planned: PlannedTasks, *threads: Thread) -> list[Thread]:
+def after(planned: PlannedRound[TaskPlan], *threads: Thread) -> list[Thread]:
     return [thread.after(planned.chosen.decision) for thread in threads]
 
 
@@ -49,20 +51,20 @@ def test_it_plans_with_fresh_metadata_and_the_ends_of_changelogs() -> None:
     app = App()
     planned = run(lead(app, 1, A, B))
     assert planned.chosen.source is Source.PLAN
-    assert planned.topics == SHOP.source_topics
-    assert planned.watched == (CHANGELOG,)
-    assert planned.objection is not None
-    assert "needs 9" in planned.objection(cluster_of({**SHOP_COUNTS, "orders": 9}))
+    assert planned.topics.subscribed == SHOP.source_topics
+    assert planned.topics.kept == (CHANGELOG,)
+    assert planned.topics.objection is not None
+    assert "needs 9" in planned.topics.objection(cluster_of({**SHOP_COUNTS, "orders": 9}))
     assert app.cluster.asked == [tuple(sorted(SHOP_COUNTS))]
     assert app.log.asked == [(CHANGELOG,)]
     assert {member for member, _ in planned.chosen.decision.assignments} == {"a", "b", OWN}
-    assert app.planner.memory.generation == 1
+    assert app.kind.memory.generation == 1
     app.planner.forget()
-    assert app.planner.memory.generation == -1
+    assert app.kind.memory.generation == -1
 
 
 def test_without_a_topology_a_java_member_leads() -> None:
-    with pytest.raises(PlanError, match="its topology is not known"):
+    with pytest.raises(RefusalError, match="its topology is not known"):
         run(lead(App(known=Known(None)), 1, A))
 
 
@@ -71,9 +73,9 @@ def test_missing_internal_topics_are_created_where_they_are_described_and_begin_
     internal = {t: n for t, n in SHOP_COUNTS.items() if t not in counts}
     app = App(cluster=Cluster(counts), known=Known(creates=internal))
     planned = run(lead(app, 1, A))
-    assert planned.chosen.decision.view.tasks.end_sum.tolist() == [0] * 8
+    assert planned.chosen.decision.plan.view.tasks.end_sum.tolist() == [0] * 8
     assert app.log.asked == [()], "topics made a moment ago have no ends to ask for"
-    with pytest.raises(PlanError, match="internal topics do not exist"):
+    with pytest.raises(RefusalError, match="internal topics do not exist"):
         run(lead(App(cluster=Cluster(counts)), 1, A))
 
 
@@ -83,24 +85,24 @@ def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_find
     by_pattern = replace(SHOP, subtopologies=(replace(zero, sources=()), one), patterns=((0, "ord.*"),))
     internal = {t: n for t, n in SHOP_COUNTS.items() if t != "orders"}
     app = App(cluster=Cluster({"orders": 4}), known=Known(by_pattern, creates=internal), attested=True)
-    run(app.planner.prepare(1.0))
+    run(app.kind.prepare(1.0))
     assert app.cluster.counts == {"orders": 4}, "nobody knows yet how many partitions they need"
     planned = run(lead(app, 1, replace(A, topics=("orders",))))
-    assert planned.chosen.decision.view.tasks.size == 8
+    assert planned.chosen.decision.plan.view.tasks.size == 8
     (asked,) = app.known.completed
     assert asked.source_topics == SHOP.source_topics
 
 
 def test_it_makes_internal_topics_before_anybody_comes() -> None:
     app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS), attested=True)
-    run(app.planner.prepare(1.0))
+    run(app.kind.prepare(1.0))
     assert app.cluster.counts == SHOP_COUNTS
 
 
 def test_by_a_file_that_nobody_vouches_for_nothing_is_made_before_a_member_has_come() -> None:
     """With a wrong source topic in it a repartition topic got too few partitions, and the application died of that."""
     app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
-    run(app.planner.prepare(1.0))
+    run(app.kind.prepare(1.0))
     assert app.cluster.counts == {"orders": 4}
 
 
@@ -108,7 +110,7 @@ def test_no_topics_are_made_for_members_of_another_topology() -> None:
     counts = {"orders": 4, "clicks": 4}
     app = App(cluster=Cluster(counts), known=Known(creates={t: n for t, n in SHOP_COUNTS.items() if t != "orders"}))
     for topics in ((*A.topics, "clicks"), ("clicks",)):
-        with pytest.raises(PlanError):
+        with pytest.raises(RefusalError):
             run(lead(app, 1, replace(A, topics=topics)))
         assert app.cluster.counts == counts
 
@@ -119,24 +121,24 @@ def test_unknown_ends_are_borne_for_a_while() -> None:
         app.log.failure = "brokers are busy"
         for generation in range(OFFSETS_FAILURES_MAX):
             planned = await lead(app, generation, A)
-            assert not planned.chosen.decision.lags_known
-        with pytest.raises(PlanError, match=r"lags were not known 4 times in a row: brokers are busy"):
+            assert not planned.chosen.decision.plan.lags_known
+        with pytest.raises(RefusalError, match=r"lags were not known 4 times in a row: brokers are busy"):
             await lead(app, 9, A)
         app.log.failure = None
-        assert (await lead(app, 10, A)).chosen.decision.lags_known
+        assert (await lead(app, 10, A)).chosen.decision.plan.lags_known
 
     run(story())
 
 
 def test_another_topology_than_the_members_have_is_not_led() -> None:
-    with pytest.raises(PlanError, match="topic clicks belongs to no subtopology"):
+    with pytest.raises(RefusalError, match="topic clicks belongs to no subtopology"):
         run(lead(App(), 1, replace(A, topics=(*A.topics, "clicks"))))
 
 
 def test_a_topic_that_may_not_be_read_names_the_acl() -> None:
     app = App()
     app.cluster.unreadable = frozenset({"orders"})
-    with pytest.raises(PlanError, match="grant our principal the ACL DESCRIBE on Topic 'orders'"):
+    with pytest.raises(RefusalError, match="grant our principal the ACL DESCRIBE on Topic 'orders'"):
         run(lead(app, 1, A))
 
 
@@ -156,8 +158,8 @@ def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_anew()
         again = await lead(app, 2, A, B)
         assert again.chosen.source is Source.PREVIOUS
         assert again.chosen.decision.assignments == first.chosen.decision.assignments
-        assert app.planner.memory.generation == 2
-        with pytest.raises(PlanError, match="no metadata: no broker"):
+        assert app.kind.memory.generation == 2
+        with pytest.raises(RefusalError, match="no metadata: no broker"):
             await lead(app, 3, *after(first, A, B))
 
     run(story())
@@ -166,7 +168,7 @@ def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_anew()
 # ---- trust -----------------------------------------------------------------------------------------------------------
 
 
-async def grown(app: App, *newcomers: Thread) -> PlannedTasks:
+async def grown(app: App, *newcomers: Thread) -> PlannedRound[TaskPlan]:
     """Leads a and b, then a, b and the newcomers."""
     first = await lead(app, 1, A, B)
     return await lead(app, 2, *after(first, A, B), *newcomers)
@@ -174,7 +176,7 @@ async def grown(app: App, *newcomers: Thread) -> PlannedTasks:
 
 def test_a_new_process_is_led_when_nobody_has_gone() -> None:
     planned = run(grown(App(), C))
-    assert planned.chosen.decision.view.size == 3
+    assert planned.chosen.decision.plan.view.size == 3
     assert planned.chosen.decision.followup
 
 
@@ -187,20 +189,20 @@ RETURNED = Thread("b-again", 2)
     ids=["the operator says so", "the process carries the digest"],
 )
 def test_a_restarted_process_is_led_where_the_topology_is_attested(app: App) -> None:
-    tags = () if app.planner.config.topology_attested else ((TAG, tag_value(SHOP.digest)),)
+    tags = () if app.kind.config.topology_attested else ((TAG, tag_value(SHOP.digest)),)
 
-    async def story() -> PlannedTasks:
+    async def story() -> PlannedRound[TaskPlan]:
         first = await lead(app, 1, A, B)
         return await lead(app, 2, *after(first, A), replace(RETURNED, tags=tags))
 
-    assert run(story()).chosen.decision.view.size == 2
+    assert run(story()).chosen.decision.plan.view.size == 2
 
 
 def test_a_restarted_process_that_nobody_vouches_for_is_left_to_java() -> None:
     async def story() -> None:
         app = App()
         first = await lead(app, 1, A, B)
-        with pytest.raises(PlanError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
+        with pytest.raises(RefusalError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
             await lead(app, 2, *after(first, A), RETURNED)
 
     run(story())
@@ -212,7 +214,7 @@ def test_a_static_member_that_restarted_is_found_by_its_member_id() -> None:
     async def story() -> None:
         app = App()
         first = await lead(app, 1, A, static)
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 2, *after(first, A), returned)
 
     run(story())
@@ -226,7 +228,7 @@ def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order
         between = [A, C] if order_of_events == "new one comes first" else [A]
         joined = after(first, A) + ([*after(first, B), C] if len(between) == 2 else [])
         second = await lead(app, 2, *joined)
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 3, *after(second, A), *(after(second, C) if len(between) == 2 else [C]))
 
     run(story())
@@ -247,7 +249,7 @@ def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) 
             app.at_s += apart_s
             planned = await lead(app, number + 1, *after(planned, *beside), life(number))
 
-    with pytest.raises(PlanError, match=r"has restarted 3 times within 5 minutes.*Topology\.describe"):
+    with pytest.raises(RefusalError, match=r"has restarted 3 times within 5 minutes.*Topology\.describe"):
         run(lives(App(attested=True), apart_s=20.0))
     run(lives(App(attested=True), apart_s=200.0))
 
@@ -265,7 +267,7 @@ def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
 
 
 def test_a_process_that_attests_another_topology_is_never_led() -> None:
-    with pytest.raises(PlanError, match="attests the topology 0123456789abcdef"):
+    with pytest.raises(RefusalError, match="attests the topology 0123456789abcdef"):
         run(lead(App(attested=True), 1, replace(A, tags=((TAG, "0123456789abcdef"),))))
 
 
@@ -287,19 +289,21 @@ def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
         )
         fresh = App()
         await fresh.planner.rebuild(RebuildMemory(1, "stream", ()), described, OWN)
-        assert fresh.planner.memory.plan.find("a") is not None
-        assert len(fresh.planner.memory.threads) == 2
+        assert fresh.kind.memory.plan.find("a") is not None
+        assert len(fresh.kind.memory.threads) == 2
         command = replace(order(fresh, 1, *after(first, A, B)), dry=True)
         comparison = await fresh.planner.compare(command)
         assert comparison.reason == ""
-        assert comparison.topics == SHOP.source_topics
-        with pytest.raises(PlanError, match="has restarted"):
+        assert comparison.topics.subscribed == SHOP.source_topics
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(fresh, 2, *after(first, A), RETURNED)
 
     run(story())
 
 
-async def returned(first: PlannedTasks, *threads: Thread, assignors: Assignors = SIMPLE, **configs: int) -> str:
+async def returned(
+    first: PlannedRound[TaskPlan], *threads: Thread, assignors: Assignors = SIMPLE, **configs: int
+) -> str:
     """Why a leader that comes back to these threads, with the bytes of their first join, would rebalance."""
     blobs = dict(first.chosen.decision.assignments)
     members = tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
@@ -330,7 +334,7 @@ def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None:
     had promised it tasks was replaced, and the first process kept all of them for ever."""
     configs = {"num_standby_replicas": 1, "acceptable_recovery_lag": 0}
 
-    async def grown() -> tuple[PlannedTasks, list[Thread]]:
+    async def grown() -> tuple[PlannedRound[TaskPlan], list[Thread]]:
         app = App(assignors=STOCK, **configs)
         threads = [*after(await lead(app, 1, A), A), B]
         second = await lead(app, 2, *threads)
@@ -339,7 +343,7 @@ def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None:
         return await lead(app, 3, *restoring), restoring
 
     third, threads = run(grown())
-    assert third.chosen.decision.plan.probing
+    assert third.chosen.decision.plan.target.probing
     assert not third.chosen.decision.followup
     reason = run(returned(third, *threads, assignors=STOCK, **configs))
     assert reason.startswith("a process was to get tasks")
@@ -350,7 +354,7 @@ def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None:
 def test_what_the_guard_refuses_is_not_sent() -> None:
     app = App()
     app.planner._message_bytes_max = 300
-    with pytest.raises(PlanError, match="plan: the group's record would have"):
+    with pytest.raises(RefusalError, match="plan: the group's record would have"):
         run(lead(app, 1, A, B))
 
 
@@ -361,7 +365,7 @@ def test_a_round_carries_the_time_of_its_decision() -> None:
 # ---- while others lead -----------------------------------------------------------------------------------------------
 
 
-def shown(first: PlannedTasks, *threads: Thread, state: str = "Stable") -> DescribeAnswer:
+def shown(first: PlannedRound[TaskPlan], *threads: Thread, state: str = "Stable") -> DescribeAnswer:
     blobs = dict(first.chosen.decision.assignments)
     return DescribeAnswer(
         0,
@@ -378,11 +382,11 @@ def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_r
         await app.planner.observed(shown(first, A, B, state="PreparingRebalance"), None)
         assert app.known.observed == []
         await app.planner.observed(shown(first, A, B), None)
-        assert len(app.planner.memory.threads) == 2
-        assert not app.planner.memory.led
+        assert len(app.kind.memory.threads) == 2
+        assert not app.kind.memory.led
         await app.planner.observed(shown(first, A, B), None)
         assert len(app.known.observed) == 2, "learning is tried again"
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 5, A, RETURNED)
         await lead(app, 6, *after(first, A, B))
 
@@ -394,7 +398,7 @@ def test_our_own_instance_is_not_a_thread_of_the_application() -> None:
         first = await lead(App(), 1, A, replace(B, instance_id="bellwether"))
         app = App()
         await app.planner.observed(shown(first, A, replace(B, instance_id="bellwether")), "bellwether")
-        assert list(app.planner.memory.threads) == ["a"]
+        assert list(app.kind.memory.threads) == ["a"]
 
     run(story())
 
@@ -405,12 +409,12 @@ def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
     async def story() -> None:
         app = App(known=Known(learned))
         app.known.witnesses = frozenset({"a"})
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 1, A, B)
         app.known.witnesses = frozenset({"a", "b"})
         await lead(app, 2, A, B)
         app.known.mismatch = "subtopology 1 of the application has another changelog"
-        with pytest.raises(PlanError, match="another changelog"):
+        with pytest.raises(RefusalError, match="another changelog"):
             await lead(app, 3, A, B)
 
     run(story())
@@ -422,8 +426,8 @@ def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> 
         app = App(known=Known(replace(SHOP, source="learned")))
         app.known.witnesses = frozenset({"a", "before"})
         await app.planner.observed(shown(first, A, B), None)
-        assert not app.planner.memory.threads
-        with pytest.raises(PlanError, match="has restarted"):
+        assert not app.kind.memory.threads
+        with pytest.raises(RefusalError, match="has restarted"):
             await app.planner.compare(order(app, -1, A, B))
 
     run(story())
@@ -439,14 +443,14 @@ def test_a_leader_that_we_removed_to_lead_has_not_restarted(source: str) -> None
         app.known.witnesses = frozenset({"a", "b"})
         await app.planner.observed(shown(first, A, B), None)
         command = order(app, 2, *after(first, A), RETURNED)
-        with pytest.raises(PlanError, match="has restarted"):
+        with pytest.raises(RefusalError, match="has restarted"):
             await app.planner.plan(command)
         planned = await app.planner.plan(replace(command, removed=("b",)))
-        assert planned.chosen.decision.view.size == 2
+        assert planned.chosen.decision.plan.view.size == 2
         assert (told := app.planner.delivered(2)) is not None
         assert told.chosen is planned.chosen
         again = await lead(app, 3, *after(planned, A, RETURNED))
-        assert again.chosen.decision.view.size == 2
+        assert again.chosen.decision.plan.view.size == 2
 
     run(story())
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import stock
@@ -15,9 +16,9 @@ from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.observation.observation import shadow_of_tasks
-from bellwether_kafka.coordinator.planning.planner import PlanError
-from bellwether_kafka.coordinator.planning.stateful_planner import StatefulPlanner
+from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.stateful import (
@@ -84,7 +85,8 @@ class Group:
         self.cluster = Cluster(COUNTS)
         config = StreamsConfig("group", policy=STREAMS_HA, configs=AssignmentConfigs(**configs), stateful=True)
         assignors = stock(stages or StageConfigs(capacity_tag="capacity"))
-        self.planner = StatefulPlanner("group", config, self.cluster, declared, assignors)
+        self.kind, dialect = stateful("group", config, self.cluster, declared, assignors)
+        self.planner = Planner("group", self.kind, dialect=dialect)
         self.generation = 0
 
     def order(self, *members: Member | JoinedMember) -> Decide:
@@ -223,7 +225,7 @@ def test_a_topology_file_makes_topic_groups_of_their_own() -> None:
 def test_members_that_subscribe_differently_are_left_to_themselves() -> None:
     async def story() -> None:
         group = Group()
-        with pytest.raises(PlanError, match="topic clicks of subtopology 0 is not subscribed"):
+        with pytest.raises(RefusalError, match="topic clicks of subtopology 0 is not subscribed"):
             await group.planner.plan(group.order(Member("a", 1), Member("b", 2, topics=("orders",))))
 
     run(story())
@@ -233,7 +235,7 @@ def test_without_metadata_there_is_no_plan() -> None:
     async def story() -> None:
         group = Group()
         group.cluster.trouble = OSError("broker down")
-        with pytest.raises(PlanError, match="no metadata: broker down"):
+        with pytest.raises(RefusalError, match="no metadata: broker down"):
             await group.planner.plan(group.order(Member("a", 1)))
 
     run(story())
@@ -254,12 +256,12 @@ def test_a_leader_that_returns_remembers_what_members_hold() -> None:
         )
         fresh = Group()
         await fresh.planner.rebuild(RebuildMemory(7, PROTOCOL, ()), described, OWN)
-        assert fresh.planner.memory.generation == 7
-        assert {fresh.planner.memory.threads[m].process_id for m in "ab"} == {ProcessId(0, 1), ProcessId(0, 2)}
+        assert fresh.kind.memory.generation == 7
+        assert {fresh.kind.memory.threads[m].process_id for m in "ab"} == {ProcessId(0, 1), ProcessId(0, 2)}
         fresh.generation = 7
         comparison = await fresh.planner.compare(fresh.order(a, b))
         assert comparison.reason == ""
         await fresh.planner.observed(described, None)
-        assert shadow_of_tasks(comparison.decision, fresh.planner.memory).moves.moved == 0
+        assert shadow_of(comparison.decision, comparison.held).moves.moved == 0
 
     run(story())

@@ -1,18 +1,17 @@
 """The pure function of the leader: the bytes of a JoinGroup answer in, the bytes of a SyncGroup request out.
 
-Everything that shows a decision (log line, event, dry run, replay) is a projection of the `Decision` returned here.
+It never raises: where no valid plan can be sent, the answer is a Refusal with its reason.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.chain import PlacementStage, Problem, run
 from bellwether_kafka.assignors.consumer.cooperative import withhold
-from bellwether_kafka.assignors.consumer.cost import Score, score
 from bellwether_kafka.assignors.consumer.derived import current_owner
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import (
@@ -20,21 +19,22 @@ from bellwether_kafka.assignors.consumer.views import (
     decode_group,
     decoded_cluster,
     group_view,
-    static_digests,
 )
 from bellwether_kafka.assignors.shared import (
     NO_RACK,
     ClusterView,
+    Decision,
     GroupView,
     IntArray,
     Memory,
-    Moves,
     Plan,
     RawGroup,
+    Refusal,
+    RefusalCause,
+    RefusalError,
     StageReport,
     UnknownNameError,
     freeze,
-    moves,
 )
 from bellwether_kafka.protocol.bulk import write_assignments
 from bellwether_kafka.protocol.messages import STICKY, encode_sticky_user_data
@@ -45,74 +45,21 @@ _HIGHEST_SARAMA_VERSION = 2
 _LISTED = 5
 
 
-class DecisionError(Exception):
-    """No valid plan could be made; nothing was decided and nothing must be sent."""
-
-
-@dataclass(frozen=True, eq=False)  # no slots: what only people and later rounds want is made when it is asked for
-class Decision:
-    """Everything about one round. `before` and `owner` are owner arrays of `group` and `cluster`, where `cluster` may
-    hold more than the view given: unreadable topics at the size that is remembered.
-
-    `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `followup`: something
-    is withheld, so another round must follow. `echoes` is the userData written into assignments, by member.
-    """
-
-    raw: RawGroup
-    cluster: ClusterView
-    policy: str
-    decided_at_ms: int
-    seed: int
-    group: GroupView
-    before: IntArray
-    plan: Plan
-    assignments: tuple[tuple[str, bytes], ...]
-    stages: tuple[StageReport, ...]
-    warnings: tuple[str, ...]
-    echoes: Mapping[int, bytes]
-
-    @property
-    def followup(self) -> bool:
-        return bool(self.plan.withheld.any())
-
-    @cached_property
-    def score_before(self) -> Score:
-        return score(self.group, self.cluster, self.before)
-
-    @cached_property
-    def score_after(self) -> Score:
-        """Of the target: what is withheld counts as if its new owner had it."""
-        return score(self.group, self.cluster, self.plan.owner)
-
-    @cached_property
-    def moves(self) -> Moves:
-        return moves(self.before, self.plan.owner)
-
-    @cached_property
-    def memory(self) -> Memory:
-        """To be remembered once SyncGroup has succeeded, not before."""
-        group = self.group
-        return Memory.of(
-            self.raw.generation,
-            self.cluster,
-            self.plan.sent,
-            group.members,
-            digests=static_digests(self.raw.others),
-            echoes={group.members[m].key: data for m, data in self.echoes.items()},
-        )
-
-
-def decide(raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0) -> Decision:
-    """Decides one round. Pure: equal arguments give equal decisions. Raises DecisionError and nothing else."""
+def decide(
+    raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0
+) -> Decision[PartitionPlan] | Refusal:
+    """Decides one round. Pure: equal arguments give equal answers. Never raises."""
     try:
         return _decide(raw, cluster, memory, policy, now_ms, seed)
-    except DecisionError:
-        raise
-    except Exception as error:
-        raise DecisionError(f"no plan for group {raw.group_id}: {error!r}") from error
+    except RefusalError as error:
+        return error.refusal
+    except Exception as error:  # noqa: BLE001 - members and plug-ins are anybody's; a raise would park the group
+        return Refusal(RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}")
 
 
-def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int) -> Decision:
+def _decide(
+    raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int
+) -> Decision[PartitionPlan]:
     decoded = decode_group(raw)
     cluster = decoded_cluster(decoded, seen, memory)
     group = group_view(decoded, cluster, memory, cooperative=policy.cooperative(raw.protocol))
@@ -125,22 +72,18 @@ def _decide(raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, no
     echoes = _echoes(decoded, group, cluster, sent, memory)
     return Decision(
         raw=raw,
-        cluster=cluster,
         policy=policy.name,
         decided_at_ms=now_ms,
         seed=seed,
-        group=group,
-        before=before,
-        plan=plan,
+        plan=PartitionPlan(group, cluster, before, plan, decoded.members, echoes),
         assignments=_encode(raw, cluster, group, sent, echoes),
         stages=stages,
         warnings=(*trouble, *_warnings(decoded, group, seen)),
-        echoes=echoes,
     )
 
 
 def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[StageReport, ...], tuple[str, ...]]:
-    """The policy's plan if it is valid, else a plain sticky one and a warning. Raises DecisionError."""
+    """The policy's plan if it is valid, else a plain sticky one and a warning. Raises RefusalError."""
     try:
         plan, stages = run(policy.chain(problem.group.protocol), problem, policy.clock)
         plan = _finish(problem, plan)
@@ -156,7 +99,8 @@ def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[StageReport, ..
     plan = _finish(problem, plan)
     findings = _findings(problem, plan)
     if findings:
-        raise DecisionError(f"no valid plan for group {problem.group.group_id}: {'; '.join(findings)}")
+        reason = f"no valid plan for group {problem.group.group_id}: {'; '.join(findings)}"
+        raise RefusalError(RefusalCause.PLAN, reason)
     return plan, stages, (f"policy {policy.name} gave no valid plan, sticky was used instead: {reason}",)
 
 

@@ -1,0 +1,197 @@
+"""What a decision on a consumer group plans: partitions and the members that own them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer.alternatives import alternatives
+from bellwether_kafka.assignors.consumer.cost import Score, crossing, score
+from bellwether_kafka.assignors.consumer.validate import validate
+from bellwether_kafka.assignors.consumer.views import static_digests
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    NOBODY,
+    Alternative,
+    BoolArray,
+    ClusterView,
+    CopyLag,
+    Cost,
+    GroupView,
+    IntArray,
+    LongArray,
+    Memory,
+    Owner,
+    Plan,
+    RawGroup,
+    RawMember,
+    StageReport,
+    UnknownItemError,
+    Words,
+)
+from bellwether_kafka.protocol.bulk import owner_of
+from bellwether_kafka.protocol.messages import STICKY
+from bellwether_kafka.protocol.primitives import ProtocolError
+
+PARTITIONS = Words("consumer", "partition", "member", "members")
+
+
+@dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made when somebody asks for them
+class PartitionPlan:
+    """`before` and `target` are in the coordinates of `group` and `cluster`. `joined` are the members as they joined,
+    ours not among them; `echoes` is the userData written into assignments, by member. See `GroupPlan`."""
+
+    group: GroupView
+    cluster: ClusterView
+    before: IntArray
+    target: Plan
+    joined: tuple[RawMember, ...]
+    echoes: Mapping[int, bytes]
+
+    words = PARTITIONS
+    replayable = True
+    shutdown = False
+    application = ""
+
+    @property
+    def copies(self) -> tuple[CopyLag, ...]:
+        return ()
+
+    @property
+    def owner(self) -> IntArray:
+        return self.target.owner
+
+    @property
+    def withheld(self) -> BoolArray:
+        return self.target.withheld
+
+    @property
+    def item_of(self) -> IntArray:
+        return np.arange(len(self.owner), dtype=np.int32)
+
+    @cached_property
+    def owners(self) -> tuple[Owner, ...]:
+        return tuple(
+            Owner(m.member_id, m.rack, (m.member_id,), m.instance_id, frozenset(m.topics), m.degraded)
+            for m in self.group.members
+        )
+
+    @cached_property
+    def score_before(self) -> Score:
+        return score(self.group, self.cluster, self.before)
+
+    @cached_property
+    def score_after(self) -> Score:
+        """Of the target: what is withheld counts as if its new owner had it."""
+        return score(self.group, self.cluster, self.owner)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """To be remembered once SyncGroup has succeeded, not before."""
+        group = self.group
+        return Memory.of(
+            group.generation,
+            self.cluster,
+            self.target.sent,
+            group.members,
+            digests=static_digests(self.joined),
+            echoes={group.members[m].key: data for m, data in self.echoes.items()},
+        )
+
+    def in_generation(self, generation: int) -> Self:
+        return replace(self, group=replace(self.group, generation=generation))
+
+    def task(self, item: int) -> str | None:  # noqa: ARG002 - the interface of all plans
+        return None
+
+    def name(self, item: int) -> str:
+        topic, partition = self.cluster.name(item)
+        return f"{topic}-{partition}"
+
+    def names(self, items: IntArray | LongArray) -> list[str]:
+        cluster = self.cluster
+        topic = np.searchsorted(cluster.first, items, side="right") - 1
+        numbers = items - cluster.first[topic]
+        return [f"{cluster.topics[t]}-{p}" for t, p in zip(topic.tolist(), numbers.tolist(), strict=True)]
+
+    def cost(self, owner: IntArray) -> Cost:
+        found = self.score_after if owner is self.owner else score(self.group, self.cluster, owner)
+        return Cost(found.unowned, found.cross_rack, found.spread)
+
+    def read_remotely(self) -> tuple[BoolArray, BoolArray]:
+        cluster, owner = self.cluster, self.owner
+        known = np.logical_or.reduce(cluster.signature_racks, axis=1)[cluster.signature]
+        known &= (owner != NOBODY) & (self.group.rack[owner] != NO_RACK)
+        return known, crossing(self.group, cluster, owner)
+
+    def topic_changes(self, previous: Self) -> list[str]:
+        old, new = previous.cluster, self.cluster
+        found: list[str] = []
+        for topic in sorted(set(old.topics) | set(new.topics)):
+            before, after = _partitions(old, topic), _partitions(new, topic)
+            if before == 0 < after:
+                found.append(f"topic {topic} appeared with {self.words.items(after)}")
+            elif after == 0 < before:
+                found.append(f"topic {topic} is gone")
+            elif before != after:
+                found.append(f"topic {topic} went from {before} to {after} partitions")
+        return found
+
+    def summary(self) -> dict[str, object]:
+        after = self.score_after
+        return {
+            "protocol": self.group.protocol,
+            "members": self.group.size,
+            "partitions": after.owned,
+            "unowned": after.unowned,
+            "spread": after.spread,
+        }
+
+    def findings(self, raw: RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
+        return tuple(self._findings(raw, dict(assignments)))
+
+    def _findings(self, raw: RawGroup, blobs: Mapping[str, bytes]) -> Iterator[str]:
+        theirs = [m.member_id for m in raw.others]
+        own = [m.member_id for m in raw.members if m.member_id in raw.own_member_ids]
+        try:
+            sent = owner_of([blobs[i] for i in (*theirs, *own)], self.cluster.topics, self.cluster.first)
+        except ProtocolError as error:
+            yield f"the assignments do not read back: {error}"
+            return
+        if (sent >= len(theirs)).any():
+            yield "our own member would get partitions"
+        expected = self.target.sent
+        if not np.array_equal(sent, expected):
+            wrong = int(np.argmax(sent != expected))
+            yield f"what is sent is not the plan without what is withheld, first at {self.cluster.name(wrong)}"
+        yield from validate(self.group, self.cluster, self.target, holds_claims=raw.protocol != STICKY)
+
+    def placed_by(self, item: int, policy: str, stages: Sequence[StageReport]) -> str:  # noqa: ARG002 - see GroupPlan
+        """The last stage that changed the owner of this partition."""
+        owner, found = NOBODY, ""
+        for stage in stages:
+            if stage.owner is not None and stage.taken and int(stage.owner[item]) != owner:
+                owner, found = int(stage.owner[item]), stage.stage
+        return found
+
+    def why_moved(self, item: int, stages: Sequence[StageReport]) -> str:
+        return f"by {self.placed_by(item, '', stages)}"
+
+    def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
+        return alternatives(self, item, most)
+
+    def find(self, text: str) -> list[int]:
+        if text in self.group.members.ids:
+            return [int(flat) for flat in np.flatnonzero(self.owner == self.group.members.ids.index(text))]
+        topic, _, number = text.rpartition("-")
+        flat = self.cluster.flat(topic, int(number)) if number.isdigit() else None
+        if flat is None:
+            topics = ", ".join(self.cluster.topics)
+            raise UnknownItemError(f"{text} is neither a partition (TOPIC-N of {topics}) nor a member of the group.")
+        return [flat]
+
+
+def _partitions(cluster: ClusterView, topic: str) -> int:
+    return int(cluster.counts[cluster.index[topic]]) if topic in cluster.index else 0

@@ -1,0 +1,206 @@
+"""What a decided rebalance is, for every kind of group: one frozen value, of which logs, metrics, events, pages and
+explanations are projections. What differs by kind is behind `GroupPlan`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, Protocol, Self, TypeVar
+
+from bellwether_kafka.assignors.shared.group import RawGroup
+from bellwether_kafka.assignors.shared.model import BoolArray, ClusterView, IntArray, LongArray
+from bellwether_kafka.assignors.shared.moves import Moves, moves
+from bellwether_kafka.assignors.shared.stage_report import StageReport
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What people call the things of one kind of group. `owner_before_name` are what stands before one name of an owner
+    and before several of them, `name_chars` as much of a name as tells owners apart (None: all of it)."""
+
+    kind: str
+    item: str
+    owner: str
+    owners: str
+    owner_before_name: tuple[str, str] = ("", "")
+    name_chars: int | None = None
+
+    def items(self, number: int) -> str:
+        return f"{number} {self.item}" if number == 1 else f"{number} {self.item}s"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A member of a consumer group, or a process of an application, whose `members` are its threads. `topics` is what a
+    consumer subscribes to; `degraded` says why its bytes could not be used."""
+
+    name: str
+    rack: str | None
+    members: tuple[str, ...]
+    instance_id: str | None = None
+    topics: frozenset[str] = frozenset()
+    degraded: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What survives a restart."""
+        return self.instance_id or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLag:
+    """A standby copy and how far it is behind. `lag` is in records, UNKNOWN_OFFSET_SUM where nothing is known;
+    `age_ms` is the age of the report, None where the process reported nothing (then it restores everything)."""
+
+    task: TaskId
+    process_id: ProcessId
+    warmup: bool
+    lag: int
+    age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A plan in numbers, lower is better. `unowned` and `spread` (most minus fewest per member or process) count
+    partitions, or tasks of an application; `cross_rack` partitions without a replica in their owner's rack."""
+
+    unowned: int
+    cross_rack: int
+    spread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One owner that could have an item. `verdict` is a sentence; `chosen` marks the plan's own answer.
+
+    `held` is how many it has in the plan, `cross_rack` how many more (or fewer) would be read from another rack.
+    """
+
+    owner: str
+    rack: str | None
+    held: int
+    allowed: bool
+    chosen: bool
+    cross_rack: int
+    spread: int
+    verdict: str
+
+
+class UnknownItemError(LookupError):
+    """A name that is neither an item nor an owner of the group. The message is one sentence."""
+
+
+class GroupPlan(Protocol):
+    """Who has what before and after a rebalance. An item is a partition of a consumer group or a task of an
+    application, an owner is a member or a process; items and owners are indices.
+
+    `before` and `owner` (the target) are the owners of all items, NOBODY for none; `withheld` items are sent one round
+    later. `item_of` is the item of every flat partition of `cluster`, NOBODY for partitions that are none of the
+    group's.
+    """
+
+    @property
+    def words(self) -> Words: ...
+    @property
+    def cluster(self) -> ClusterView: ...
+    @property
+    def owners(self) -> tuple[Owner, ...]: ...
+    @property
+    def before(self) -> IntArray: ...
+    @property
+    def owner(self) -> IntArray: ...
+    @property
+    def withheld(self) -> BoolArray: ...
+    @property
+    def item_of(self) -> IntArray: ...
+    @property
+    def copies(self) -> tuple[CopyLag, ...]:
+        """Every standby and warm-up of the target; consumers have none."""
+
+    @property
+    def replayable(self) -> bool:
+        """Whether what members have sent, the cluster and the plan before are all that it was made from."""
+
+    @property
+    def shutdown(self) -> bool:
+        """The application asked to stop and is told so; the plan is empty then."""
+
+    @property
+    def application(self) -> str:
+        """Which application this is, in words; "" for consumers."""
+
+    def name(self, item: int) -> str: ...
+    def names(self, items: IntArray | LongArray) -> list[str]: ...
+    def task(self, item: int) -> str | None:
+        """The item's name where it is a task."""
+
+    def cost(self, owner: IntArray) -> Cost:
+        """Of a plan in the same coordinates as `before` and `owner`."""
+
+    def read_remotely(self) -> tuple[BoolArray, BoolArray]:
+        """(items of which the racks of owner and replicas are known, items that are read from another rack)."""
+
+    def topic_changes(self, previous: Self) -> list[str]:
+        """What has become of topics since a plan of the same group, in words."""
+
+    def summary(self) -> dict[str, object]:
+        """What a log line says of this kind of plan beside what it says of all of them."""
+
+    def findings(self, raw: RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
+        """What is wrong with these bytes for the members of `raw`; () where they say what the plan says."""
+
+    def in_generation(self, generation: int) -> Self:
+        """The same plan for another round of the same members."""
+
+    def placed_by(self, item: int, policy: str, stages: Sequence[StageReport]) -> str:
+        """The stage that put the item where it is."""
+
+    def why_moved(self, item: int, stages: Sequence[StageReport]) -> str: ...
+    def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
+        """Owners that could have the item: the planned one first, then the one before."""
+
+    def find(self, text: str) -> list[int]:
+        """The item of this name, or the items of the owner of this name. Raises UnknownItemError."""
+
+
+P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made when somebody asks for them
+class Decision(Generic[P_co]):
+    """Everything about one decided rebalance.
+
+    `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `notes` are what the
+    policy says of its plan. `probing_at_ms` is when we should rejoin to promote warm-ups, None: no need.
+    """
+
+    raw: RawGroup
+    policy: str
+    decided_at_ms: int
+    seed: int
+    plan: P_co
+    assignments: tuple[tuple[str, bytes], ...]
+    stages: tuple[StageReport, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    probing_at_ms: int | None = None
+
+    @property
+    def cluster(self) -> ClusterView:
+        """May hold more than the view given: unreadable topics at the size that is remembered."""
+        return self.plan.cluster
+
+    @property
+    def followup(self) -> bool:
+        """Something is withheld, so another round must follow."""
+        return bool(self.plan.withheld.any())
+
+    @cached_property
+    def moves(self) -> Moves:
+        return moves(self.plan.before, self.plan.owner)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Of the target: what is withheld counts as if its new owner had it."""
+        return self.plan.cost(self.plan.owner)

@@ -1,0 +1,235 @@
+"""What a decision on a Streams application plans: tasks and the processes that run them or keep copies."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import (
+    FOREIGN_RACK,
+    NO_RACK,
+    NOBODY,
+    Alternative,
+    BoolArray,
+    ClusterView,
+    CopyLag,
+    Cost,
+    IntArray,
+    LongArray,
+    Owner,
+    RawGroup,
+    RawMember,
+    StageReport,
+    UnknownItemError,
+    Words,
+    look_up,
+    task_code,
+)
+from bellwether_kafka.assignors.streams.alternatives import alternatives
+from bellwether_kafka.assignors.streams.application import (
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+    TaskMap,
+    ThreadPlan,
+    Topology,
+)
+from bellwether_kafka.assignors.streams.members import ProcessMap, StreamsMemory, decode_streams
+from bellwether_kafka.assignors.streams.report import ID_CHARS, report, short
+from bellwether_kafka.assignors.streams.sending import Outgoing, validate_bytes, validate_own, validate_plan
+from bellwether_kafka.protocol.primitives import TaskId
+
+TASKS = Words("streams", "task", "process", "processes", ("process ", "processes "), ID_CHARS)
+NAMES_SHOWN = 4
+
+
+@dataclass(frozen=True, eq=False)  # no slots: what only people want is made when it is asked for
+class TaskPlan:
+    """`tasks` and `view` give the coordinates; `target` and `threads` say where everything goes. `temporary` are (row
+    of `out`, task) standbys that only keep a store open until the task follows. `before[task]` is the process that runs
+    it now. `report_at_ms` is parallel to the values of `view.report`. `joined` are the rows of `out`. `memory` is to be
+    remembered once SyncGroup has succeeded, not before. `shutdown`: members are told to stop, and nothing is planned.
+    See `GroupPlan`.
+    """
+
+    topology: Topology
+    configs: AssignmentConfigs
+    tasks: TaskMap
+    view: StreamsView
+    process_map: ProcessMap
+    target: StreamsPlan
+    threads: ThreadPlan
+    withheld: BoolArray
+    temporary: IntArray
+    out: Outgoing
+    before: IntArray
+    report_at_ms: LongArray
+    joined: tuple[RawMember, ...]
+    memory: StreamsMemory
+    shutdown: bool = False
+
+    words = TASKS
+    replayable = False  # lags and memory are not in what members have sent
+
+    @property
+    def cluster(self) -> ClusterView:
+        return self.tasks.cluster
+
+    @property
+    def owner(self) -> IntArray:
+        return self.target.active
+
+    @property
+    def item_of(self) -> IntArray:
+        return self.tasks.task_of
+
+    @property
+    def application(self) -> str:
+        return f"{len(self.topology.subtopologies)} subtopologies, digest {self.topology.digest}"
+
+    @property
+    def lags_known(self) -> bool:
+        return self.view.lags_known
+
+    @cached_property
+    def owners(self) -> tuple[Owner, ...]:
+        return tuple(Owner(str(p.process_id), p.rack, p.members) for p in self.view.processes)
+
+    @cached_property
+    def copies(self) -> tuple[CopyLag, ...]:
+        """With the lag of each and the age of that number."""
+        view = self.view
+        known = view.report.codes(view.tasks.size)
+        wanted = task_code(self.target.standby_process, self.target.standby_task, view.tasks.size)
+        at = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
+        found = known[at] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)
+        if len(view.report_hidden):
+            found &= ~view.report_hidden[at]
+        result: list[CopyLag] = []
+        pairs = zip(self.target.standby_task.tolist(), self.target.standby_process.tolist(), strict=True)
+        for (task, process), warmup, k, hit in zip(pairs, self.target.warmup.tolist(), at, found, strict=True):
+            lag = int(view.report_lag[k]) if hit else int(view.tasks.end_sum[task])
+            age = view.now_ms - int(self.report_at_ms[k]) if hit else None
+            result.append(CopyLag(view.tasks.task_id(task), view.processes[process].process_id, warmup, lag, age))
+        return tuple(result)
+
+    def tasks_of(self, member_id: str) -> tuple[tuple[TaskId, ...], tuple[TaskId, ...]]:
+        """(active, standby) tasks that this member is sent now."""
+        ids = [member.member_id for member in self.joined]
+        if member_id not in ids:
+            return (), ()
+        row = ids.index(member_id)
+        table = self.view.tasks
+        active = np.flatnonzero(self.out.holder == row).tolist()
+        standby = self.out.standby_task[self.out.standby_row == row].tolist()
+        return tuple(map(table.task_id, active)), tuple(map(table.task_id, standby))
+
+    def task(self, item: int) -> str | None:
+        return self.name(item)
+
+    def name(self, item: int) -> str:
+        return str(self.view.tasks.task_id(item))
+
+    def names(self, items: IntArray | LongArray) -> list[str]:
+        return list(map(self.name, items.tolist()))
+
+    def cost(self, owner: IntArray) -> Cost:
+        view, table = self.view, self.view.tasks
+        placed = np.flatnonzero(owner >= 0)
+        counts = np.bincount(owner[placed], minlength=view.size)
+        rack = view.rack[owner[placed]]
+        racked, known = placed[rack >= 0], rack[rack >= 0]
+        remote = int(table.source_remote[table.source_signature[racked], known].sum()) if len(racked) else 0
+        return Cost(len(owner) - len(placed), remote, int(counts.max() - counts.min()) if view.size else 0)
+
+    def read_remotely(self) -> tuple[BoolArray, BoolArray]:
+        table = self.view.tasks
+        rack = look_up(self.view.rack, self.owner, NO_RACK)
+        known = (rack != NO_RACK) & table.racks_known
+        remote = table.source_remote[table.source_signature, np.where(rack < 0, 0, rack)] > 0
+        return known, (rack == FOREIGN_RACK) | ((rack >= 0) & remote)
+
+    def topic_changes(self, previous: Self) -> list[str]:
+        known = self.cluster.index
+        sources = [topic for topic in self.topology.source_topics if topic in known]
+        resized = [topic for topic in sources if _size(previous.cluster, topic) != _size(self.cluster, topic)]
+        return [f"partitions changed of {', '.join(resized[:NAMES_SHOWN])}"] if resized else []
+
+    def summary(self) -> dict[str, object]:
+        found = report(self)
+        return {
+            "processes": {short(p.process_id): str(p) for p in found.processes},
+            "threads": found.threads,
+            "tasks": found.tasks,
+            "warmups": [f"{w.task} on {short(w.process_id)}, {w.lag} behind" for w in found.warmups],
+            "standbys": found.standbys,
+            "standby_lag": found.standby_lag,
+            "standby_lag_age_ms": found.standby_lag_age_ms,
+            "lags_known": self.lags_known,
+            "stages": [f"{stage.stage}: {stage.reason}" for stage in self.target.stages],
+            "probing_in_ms": self.configs.probing_rebalance_interval_ms if self.target.probing else None,
+        }
+
+    def findings(self, raw: RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
+        """One bad byte stops a whole instance (docs/reference/client-quirks.md#java-streams-threads), so the JoinGroup
+        answer is read again, and nothing else is trusted."""
+        decoded, blobs = decode_streams(raw), dict(assignments)
+        own = [m.member_id for m in raw.members if m.member_id in raw.own_member_ids]
+        found = [finding for member_id in own for finding in validate_own(blobs[member_id])]
+        if self.shutdown:
+            return tuple(found)
+        found += validate_plan(self.view, self.target)
+        found += validate_bytes(decoded, self.tasks, self.out, [blobs[m.member_id] for m in decoded.members])
+        wrong = int(((self.out.holder >= 0) == (self.withheld | (self.owner < 0))).sum())
+        found += [f"{wrong} tasks are neither sent nor withheld, or both"] * bool(wrong)
+        return tuple(found)
+
+    def in_generation(self, generation: int) -> Self:
+        memory = replace(self.memory, plan=replace(self.memory.plan, generation=generation))
+        return replace(self, view=replace(self.view, generation=generation), memory=memory)
+
+    def placed_by(self, item: int, policy: str, stages: Sequence[StageReport]) -> str:
+        """Which part of the policy placed the task: a stage that says so, a warm-up's detour, or the base placement."""
+        if item in self.target.standby_task[self.target.warmup].tolist():
+            return "task movement: waits where it is caught up while its target warms up"
+        stage = self._refined_by(item, stages)
+        if stage:
+            return stage
+        keeps = int(self.owner[item]) == int(self.before[item])
+        return f"placement by {policy}: its owner keeps it" if keeps else f"placement by {policy}"
+
+    def _refined_by(self, task: int, stages: Sequence[StageReport]) -> str:
+        """The last configured stage that gave the task to another process than the stages before it, "" for none. Tasks
+        with state go through the stages first, the others after them."""
+        owner, found = NOBODY, ""
+        which = "stateful tasks" if self.view.tasks.stateful[task] else "stateless tasks"
+        for stage in stages:
+            if not stage.stage.endswith(f", {which}"):
+                continue
+            if stage.owner is not None and stage.taken and int(stage.owner[task]) != owner:
+                found = "" if owner == NOBODY else stage.stage
+                owner = int(stage.owner[task])
+        return found
+
+    def why_moved(self, item: int, stages: Sequence[StageReport]) -> str:  # noqa: ARG002 - the interface of all plans
+        return "handed out when its owner has given it up" if self.withheld[item] else "handed out now"
+
+    def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
+        return alternatives(self, item, most)
+
+    def find(self, text: str) -> list[int]:
+        for i, process in enumerate(self.view.processes):
+            if text in (str(process.process_id), *process.members):
+                return [int(task) for task in np.flatnonzero(self.owner == i)]
+        table = self.view.tasks
+        found = [task for task in range(table.size) if str(table.task_id(task)) == text]
+        if not found:
+            named = f"neither a task (such as {table.task_id(0)}) nor a process or thread of the application"
+            raise UnknownItemError(f"{text} is {named}.")
+        return found
+
+
+def _size(cluster: ClusterView, topic: str) -> int:
+    return int(cluster.counts[cluster.index[topic]]) if topic in cluster.index else 0

@@ -1,0 +1,124 @@
+"""A plan of a Streams application in numbers: what each process has, what warms up, how far copies are behind."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import CopyLag, IntArray
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId
+
+if TYPE_CHECKING:
+    from bellwether_kafka.assignors.streams.plan import TaskPlan
+
+ID_CHARS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSummary:
+    """One instance after this round, in numbers of tasks. `withheld` of its active tasks are not sent yet."""
+
+    process_id: ProcessId
+    members: tuple[str, ...]
+    rack: str | None
+    endpoint: HostInfo | None
+    active_stateful: int
+    active_stateless: int
+    standby: int
+    warmup: int
+    withheld: int
+
+    def __str__(self) -> str:
+        return f"{self.active_stateful}+{self.active_stateless}, {self.standby} standby, {self.warmup} warming up"
+
+
+@dataclass(frozen=True, slots=True)
+class WorstLag:
+    """The copy of a subtopology that is furthest behind, among its standbys or among its warm-ups. `age_ms` is None
+    where its process has reported nothing: then it restores everything."""
+
+    subtopology: int
+    warmup: bool
+    lag: int
+    age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`standby_lag` is the largest among standbys that are not warm-ups, in records, and `standby_lag_age_ms` the age
+    of the report it comes from; both None where nothing is known. `cross_rack` counts source partitions of active tasks
+    without a replica in the rack of their process."""
+
+    processes: tuple[ProcessSummary, ...]
+    threads: int
+    tasks: int
+    warmups: tuple[CopyLag, ...]
+    standbys: int
+    lags: tuple[WorstLag, ...]
+    standby_lag: int | None
+    standby_lag_age_ms: int | None
+    withheld: int
+    cross_rack: int
+
+    @property
+    def tasks_max(self) -> int:
+        return max((p.active_stateful + p.active_stateless for p in self.processes), default=0)
+
+    @property
+    def tasks_min(self) -> int:
+        return min((p.active_stateful + p.active_stateless for p in self.processes), default=0)
+
+
+def report(plan: "TaskPlan") -> Report:
+    """One round in numbers."""
+    copies = plan.copies
+    lags = worst_lags(copies)
+    worst = max((lag for lag in lags if not lag.warmup), key=lambda found: found.lag, default=None)
+    return Report(
+        processes=process_summaries(plan),
+        threads=int(plan.view.capacity.sum()),
+        tasks=plan.view.tasks.size,
+        warmups=tuple(copy for copy in copies if copy.warmup),
+        standbys=sum(not copy.warmup for copy in copies),
+        lags=lags,
+        standby_lag=None if worst is None else worst.lag,
+        standby_lag_age_ms=None if worst is None else worst.age_ms,
+        withheld=int(plan.withheld.sum()),
+        cross_rack=plan.cost(plan.owner).cross_rack,
+    )
+
+
+def process_summaries(plan: "TaskPlan") -> tuple[ProcessSummary, ...]:
+    """What each process has by the plan."""
+    view, target = plan.view, plan.target
+    placed, stateful = target.active >= 0, view.tasks.stateful
+
+    def count(process: IntArray) -> list[int]:
+        return [int(n) for n in np.bincount(process, minlength=view.size)]
+
+    numbers = zip(
+        view.processes,
+        count(target.active[placed & stateful]),
+        count(target.active[placed & ~stateful]),
+        count(target.standby_process[~target.warmup]),
+        count(target.standby_process[target.warmup]),
+        count(target.active[placed & plan.withheld]),
+        strict=True,
+    )
+    return tuple(ProcessSummary(p.process_id, p.members, p.rack, p.endpoint, *counts) for p, *counts in numbers)
+
+
+def worst_lags(copies: Iterable[CopyLag]) -> tuple[WorstLag, ...]:
+    """One for each subtopology with standbys, and one for each with warm-ups, as far as anything is known of them."""
+    found: dict[tuple[int, bool], CopyLag] = {}
+    for copy in copies:
+        key = copy.task.subtopology, copy.warmup
+        if copy.lag >= 0 and (key not in found or copy.lag > found[key].lag):
+            found[key] = copy
+    return tuple(WorstLag(*key, found[key].lag, found[key].age_ms) for key in sorted(found))
+
+
+def short(process_id: object) -> str:
+    """What people can tell processes apart by."""
+    return str(process_id)[:ID_CHARS]

@@ -1,0 +1,122 @@
+"""What a planner must know of a kind of group. There are two, consumers and Streams applications, and `Dialect` is the
+language in which members say it: stateful members are an application in words of their own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from bellwether_kafka.assignors.shared import (
+    ClusterView,
+    Decision,
+    DescribedMember,
+    GroupPlan,
+    IntArray,
+    RawGroup,
+    Rule,
+)
+from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer
+from bellwether_kafka.coordinator.planning.attestation import Arrivals
+from bellwether_kafka.coordinator.planning.fallback import Source
+from bellwether_kafka.coordinator.planning.planned import WatchedTopics
+
+METADATA_AGE_MS_MAX = 1_000
+
+P = TypeVar("P", bound=GroupPlan)
+P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
+In = TypeVar("In", bound="PlanInputs")
+
+SecondsLeft = Callable[[], float]
+
+
+class SnapshotSource(Protocol):
+    """What `cluster.ClusterReader` is to a planner."""
+
+    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView: ...
+
+
+class PlanInputs(Protocol):
+    """What one decision is made from, as far as it is read anew for each round."""
+
+    @property
+    def raw(self) -> RawGroup: ...
+    @property
+    def cluster(self) -> ClusterView: ...
+
+
+@dataclass(frozen=True)
+class Proposal(Generic[P_co]):
+    """A decision, what the guard found wrong with it, and the arrivals of processes to remember if it is sent."""
+
+    decision: Decision[P_co]
+    findings: tuple[str, ...]
+    arrivals: Arrivals | None = None
+
+
+@dataclass(frozen=True)
+class Work(Generic[P_co]):
+    """A plan to be made in a thread, by `make(subject, *arguments)`; or in the solver's process, which has the subject
+    already, where that is `portable`. Nothing in it may change meanwhile."""
+
+    make: Callable[..., Proposal[P_co]]
+    subject: object
+    arguments: tuple[Any, ...]
+    portable: bool = False
+
+
+class GroupKind(Protocol[P, In]):
+    """One group's, with what is remembered of it. For one event loop."""
+
+    def rule(self, rules: tuple[Rule, ...]) -> None:
+        """The operator's word on placement, for every plan from now on."""
+
+    async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> In:
+        """Raises RefusalError where no plan of any kind would do; whatever else it raises leaves the previous plan."""
+
+    def work(self, inputs: In, source: Source, message_bytes_max: int, *, dry: bool = False) -> Work[P]:
+        """The configured policy's plan, or the cheap one. Nobody acts on a `dry` plan."""
+
+    def proposed(self, proposal: Proposal[P]) -> None:
+        """Takes note of a plan that was made and may be sent."""
+
+    def topics(self, inputs: In | None, decision: Decision[P]) -> WatchedTopics: ...
+    def recordable(self, inputs: In) -> object:
+        """What the configured policy's last plan was made from, where that can be recorded."""
+
+    def held(self, decision: Decision[P]) -> IntArray:
+        """The owners of all items as far as the broker shows them."""
+
+    def worth_moving(self, decision: Decision[P]) -> str:
+        """Why the plan is worth a rebalance after a quiet return of ours, "" if what members hold will do."""
+
+    def delivered(self, decision: Decision[P]) -> None:
+        """The broker has this plan: remember it."""
+
+    def forget(self) -> None: ...
+    async def learn(self, members: tuple[DescribedMember, ...]) -> bool:
+        """Looks at a group at rest that somebody else leads. Returns whether memory of it is of use."""
+
+    async def recall(self, generation: int, protocol: str, members: Sequence[DescribedMember]) -> Callable[[], None]:
+        """Reads what members hold; what it returns replaces memory by that."""
+
+
+class Dialect(Protocol[P]):
+    """Between the bytes of members and those that a kind of group understands."""
+
+    async def joined(self, command: Decide, limit_s: float) -> Decide: ...
+    async def described(self, described: DescribeAnswer) -> DescribeAnswer: ...
+    async def answered(self, decision: Decision[P]) -> Decision[P]:
+        """The decision with the bytes that members get. Raises RefusalError."""
+
+
+class OwnWords(Generic[P]):
+    """Members speak as their kind of group does."""
+
+    async def joined(self, command: Decide, limit_s: float) -> Decide:  # noqa: ARG002 - the interface of all dialects
+        return command
+
+    async def described(self, described: DescribeAnswer) -> DescribeAnswer:
+        return described
+
+    async def answered(self, decision: Decision[P]) -> Decision[P]:
+        return decision

@@ -1,0 +1,332 @@
+"""Streams applications, as the planner needs to know them: their topology, end offsets, and the memory of threads."""
+
+import asyncio
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import structlog
+
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    NOBODY,
+    ClusterView,
+    Decision,
+    DescribedMember,
+    IntArray,
+    RawGroup,
+    RefusalCause,
+    RefusalError,
+    Rule,
+)
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan, stock
+from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, Topology, TopologyError, wanted_offsets
+from bellwether_kafka.assignors.streams.members import StreamsMemory, fatal_to_java, recall_streams
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator.membership import Decide
+from bellwether_kafka.coordinator.planning.attestation import Arrivals
+from bellwether_kafka.coordinator.planning.consumer_kind import topics_of
+from bellwether_kafka.coordinator.planning.fallback import Source
+from bellwether_kafka.coordinator.planning.group_kind import (
+    METADATA_AGE_MS_MAX,
+    Proposal,
+    SecondsLeft,
+    SnapshotSource,
+    Work,
+)
+from bellwether_kafka.coordinator.planning.planned import WatchedTopics
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, World, make_tasks
+
+METADATA_SHARE = 0.35  # of the time until the deadline
+OFFSETS_SHARE = 0.4  # of what is left then
+REREAD_S = 0.05
+STALE_METADATA_MS_MAX = 60_000
+STALE_SHARE = 0.2  # of the time for fresh metadata; what is known takes none
+OFFSETS_FAILURES_MAX = 3
+
+log = structlog.get_logger(__name__)
+
+
+class OffsetSource(Protocol):
+    """What `offset_reader.OffsetReader` is to the planner."""
+
+    async def end_offsets(
+        self,
+        group_id: str,
+        latest: Mapping[str, int],
+        committed: Mapping[str, int],
+        limit_s: float,
+    ) -> EndOffsets: ...
+
+
+class TopologySource(Protocol):
+    """Where the topology comes from, and who makes its internal topics."""
+
+    @property
+    def topology(self) -> Topology | None: ...
+    @property
+    def mismatch(self) -> str:
+        """What a live group has said against the topology, "" for nothing."""
+
+    @property
+    def witnesses(self) -> frozenset[str]:
+        """The member ids that a learned topology was concluded from."""
+
+    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+        """Learns from a group that somebody else leads."""
+
+    def settle(self, topology: Topology) -> None:
+        """Takes the learned topology that a round of ours has settled."""
+
+    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
+        """Creates missing internal topics that are described. Returns those that are new, None: nothing was to do."""
+
+
+class StreamsKind:
+    """One application's. `memory` is what its threads hold as far as we know."""
+
+    def __init__(
+        self,
+        group_id: str,
+        config: StreamsConfig,
+        reader: SnapshotSource,
+        offsets: OffsetSource,
+        topologies: TopologySource,
+        assignors: Assignors,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.group_id = group_id
+        self.config = config
+        self.memory = StreamsMemory.empty()
+        self._reader = reader
+        self._offsets = offsets
+        self._topologies = topologies
+        self._assignors = assignors
+        self._cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
+        self._rules: tuple[Rule, ...] = ()  # the operator's; the solver's process does not know them
+        self._asked: TaskRequest | None = None  # what the configured policy was asked last
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._offset_failures = 0
+        self._arrivals = Arrivals()
+        self._next_arrivals = self._arrivals
+
+    def rule(self, rules: tuple[Rule, ...]) -> None:
+        if self.config.policy != STREAMS_HA:
+            log.warning(
+                "rules_not_heeded",
+                group=self.group_id,
+                reason=f"pins, bans and evacuations need the policy {STREAMS_HA}; this one is {self.config.policy}",
+            )
+            return
+        self._rules = rules
+        self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)
+
+    async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> World:
+        topology = self._topologies.topology
+        if topology is None:
+            reason = "its topology is not known; name a topology file, or let a Java member lead it once"
+            raise RefusalError(RefusalCause.TOPOLOGY, reason)
+        if self._topologies.mismatch:
+            raise RefusalError(RefusalCause.TOPOLOGY, self._topologies.mismatch)
+        subscribed = await topics_of(raw)
+        topics = tuple(sorted({*topology.topics, *subscribed}))
+        cluster = await self._snapshot(topics, left() * METADATA_SHARE)
+        self._refuse_unreadable(cluster)
+        created = None
+        if not topology.differences(subscribed):  # or they would be made for another application than this one
+            created = await self._complete(topology, cluster, topics, left() * METADATA_SHARE)
+        if created is not None:
+            cluster = await self._reread(topology, topics, left() * METADATA_SHARE)
+        ends = await self._ends(raw.group_id, topology, cluster, created or frozenset(), left() * OFFSETS_SHARE)
+        return World(raw, topology, cluster, ends, command.removed)
+
+    def work(self, inputs: World, source: Source, message_bytes_max: int, *, dry: bool = False) -> Work[TaskPlan]:
+        now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(inputs.raw.group_id.encode())
+        asked = TaskRequest(
+            inputs,
+            self.config,
+            self.memory,
+            self._arrivals,
+            self._topologies.witnesses,
+            now_ms,
+            seed,
+            message_bytes_max,
+            dry,
+        )
+        if source is Source.CHEAP:
+            return Work(make_tasks, self._cheap, (asked,))
+        stages = replace(self.config.stages, rules=self._rules)
+        self._asked = replace(asked, config=replace(self.config, stages=stages))
+        return Work(make_tasks, self._assignors, (self._asked,), portable=not self._rules)
+
+    def proposed(self, proposal: Proposal[TaskPlan]) -> None:
+        if proposal.arrivals is not None:
+            self._next_arrivals = proposal.arrivals
+
+    def topics(self, inputs: World | None, decision: Decision[TaskPlan]) -> WatchedTopics:  # noqa: ARG002 - see GroupKind
+        topology = decision.plan.topology
+        return WatchedTopics(
+            topology.source_topics,
+            kept=topology.changelogs,
+            rack_aware=bool((decision.plan.view.rack != NO_RACK).any()),
+            objection=partial(fatal_to_java, topology),
+        )
+
+    def recordable(self, inputs: World) -> object:
+        return self._asked if self._asked is not None and self._asked.world is inputs else None
+
+    def held(self, decision: Decision[TaskPlan]) -> IntArray:
+        """What threads said when they joined is a round older than what the broker shows, which `memory` has."""
+        plan = decision.plan
+        owner = self.memory.plan.owner_in(decision.cluster, [m.key for m in plan.joined])
+        process_of = {member: p for p, process in enumerate(plan.view.processes) for member in process.members}
+        row = np.array([process_of.get(m.member_id, NOBODY) for m in plan.joined], dtype=np.int32)
+        known = np.flatnonzero((plan.item_of != NOBODY) & (owner != NOBODY))
+        held = np.full(plan.view.tasks.size, NOBODY, dtype=np.int32)
+        held[plan.item_of[known]] = row[owner[known]]
+        return held
+
+    def worth_moving(self, decision: Decision[TaskPlan]) -> str:
+        return worth_moving(decision, self.memory)
+
+    def delivered(self, decision: Decision[TaskPlan]) -> None:
+        self.memory = decision.plan.memory
+        self._arrivals = self._next_arrivals
+        used, known = decision.plan.topology, self._topologies.topology
+        if known is not None and known.undecided and used.source == LEARNED:
+            self._topologies.settle(used)  # what threads said in this round is not said again in the next
+
+    def forget(self) -> None:
+        self.memory = StreamsMemory.empty()
+        self._arrivals = self._next_arrivals = Arrivals()
+        self._offset_failures = 0
+
+    async def learn(self, members: tuple[DescribedMember, ...]) -> bool:
+        """Its topology. A learned one holds for those it was learned from; others may run another version, and stay
+        unknown."""
+        if not members:
+            return False
+        await self._topologies.observe(members)
+        topology, ids = self._topologies.topology, {m.member_id for m in members}
+        return topology is None or topology.source != LEARNED or ids == self._topologies.witnesses
+
+    async def recall(self, generation: int, protocol: str, members: Sequence[DescribedMember]) -> Callable[[], None]:
+        topology = self._topologies.topology
+        cluster = await self._reader.snapshot(topology.topics if topology else (), METADATA_AGE_MS_MAX)
+        memory = await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
+
+        def remember() -> None:
+            self.memory = memory
+
+        return remember
+
+    async def prepare(self, limit_s: float) -> None:
+        """Creates the internal topics that are described and missing, before anybody needs them.
+
+        Only where the operator vouches for the file: by a wrong one they would get another number of partitions than
+        the application wants, of which it dies.
+        """
+        topology = self._topologies.topology
+        if not self.config.topology_attested:
+            return
+        if topology is not None and not topology.patterns:  # what a pattern finds, only members know
+            async with asyncio.timeout(limit_s):
+                cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
+                await self._topologies.complete(topology, cluster, limit_s)
+
+    async def objection(self, topology: Topology, limit_s: float) -> str:
+        """What a Java leader fails the application for when it rebalances now, "" for nothing: then we could not plan
+        either, and would make way for one. Raises TimeoutError and what the reader raises."""
+        async with asyncio.timeout(limit_s):
+            cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
+        return fatal_to_java(topology, cluster)
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    async def _snapshot(self, topics: tuple[str, ...], limit_s: float) -> ClusterView:
+        """Fresh metadata; where that takes too long, what the watch over the group's topics has read a moment ago."""
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
+        except TimeoutError:
+            async with asyncio.timeout(limit_s * STALE_SHARE):
+                return await self._reader.snapshot(topics, STALE_METADATA_MS_MAX)
+
+    async def _complete(
+        self, topology: Topology, cluster: ClusterView, topics: tuple[str, ...], limit_s: float
+    ) -> frozenset[str] | None:
+        try:
+            found = topology.resolved(t for t in topics if t in cluster.index or t in cluster.unreadable)
+        except TopologyError as error:
+            raise RefusalError(RefusalCause.TOPOLOGY, str(error)) from error
+        return await self._topologies.complete(found, cluster, limit_s)
+
+    async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
+        """Until the brokers know the topics that were made a moment ago, or the time is over."""
+        limit = self._clock() + limit_s
+        while True:
+            cluster = await self._reader.snapshot(topics, 0)
+            if cluster.index.keys() >= {*topology.topics} or self._clock() >= limit:
+                return cluster
+            await asyncio.sleep(REREAD_S)
+
+    async def _ends(
+        self, group_id: str, topology: Topology, cluster: ClusterView, created: frozenset[str], limit_s: float
+    ) -> EndOffsets:
+        counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
+        latest, committed = wanted_offsets(topology, counts)
+        if topology.source == LEARNED:
+            latest |= {t: counts[t] for t in topology.undecided if t in counts}
+        if topology.undecided:  # a source topic may turn out to serve as a changelog
+            mine = {*topology.source_topics} - {*topology.repartition_topics, *latest}
+            committed = committed | {t: counts[t] for t in mine if t in counts}
+        asked = {topic: count for topic, count in latest.items() if topic not in created}
+        ends = await self._offsets.end_offsets(group_id, asked, committed, limit_s)
+        self._offset_failures = self._offset_failures + 1 if ends.failure else 0
+        if self._offset_failures > OFFSETS_FAILURES_MAX:
+            reason = f"lags were not known {self._offset_failures} times in a row: {ends.failure}"
+            raise RefusalError(RefusalCause.TOPICS, reason)
+        fresh = {topic: np.zeros(latest[topic], dtype=np.int64) for topic in created & latest.keys()}
+        return replace(ends, ends={**ends.ends, **fresh})
+
+    def _refuse_unreadable(self, cluster: ClusterView) -> None:
+        unknown = sorted(cluster.unreadable - self.memory.plan.cluster.index.keys())
+        if unknown:
+            raise RefusalError(
+                RefusalCause.TOPICS,
+                f"metadata of {len(unknown)} topics cannot be read; grant our principal the ACL DESCRIBE on Topic"
+                f" '{unknown[0]}'",
+            )
+
+
+def worth_moving(decision: Decision[TaskPlan], memory: StreamsMemory) -> str:
+    """What threads said when they joined is older than what they hold, which `memory` has from the broker."""
+    plan = decision.plan
+    held = memory.plan.owner_in(decision.cluster, [m.key for m in plan.joined])
+    unowned = len(np.unique(plan.item_of[(plan.item_of != NOBODY) & (held == NOBODY)]))
+    if unowned:
+        return f"{unowned} tasks have no owner"
+    warming = sum(copies > plan.configs.num_standby_replicas for copies in memory.standbys.values())
+    if warming:
+        return f"{warming} tasks have a warm-up that waits for a probe"
+    if plan.target.probing and _uneven(plan, held):
+        return "a process was to get tasks once it had caught up, which an ordinary standby may be waiting for"
+    return ""
+
+
+def _uneven(plan: TaskPlan, held: IntArray) -> bool:
+    """Some processes hold more tasks with state for each of their threads than others, by more than one."""
+    process_map, task_of = plan.process_map, plan.tasks.task_of
+    flat = np.flatnonzero((task_of != NOBODY) & (held != NOBODY))
+    task, first = np.unique(task_of[flat], return_index=True)
+    thread = process_map.thread[held[flat[first[plan.view.tasks.stateful[task]]]]]
+    share = np.bincount(process_map.process[thread[thread >= 0]], minlength=plan.view.size) / plan.view.capacity
+    return bool(share.max(initial=0.0) - share.min(initial=np.inf) > 1)

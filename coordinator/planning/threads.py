@@ -1,0 +1,58 @@
+"""The threads in which plans are made: one that hangs loses its turn, never the group and never the event loop."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
+
+RUNNING_PLANS_MAX = 4
+
+Value = TypeVar("Value")
+
+
+class PlanThreads:
+    """One group's."""
+
+    def __init__(self) -> None:
+        self._running = 0
+
+    async def run(self, work: Callable[[], Value], limit_s: float) -> Value:
+        """Raises what `work` raises, or TimeoutError."""
+        self._running += 1
+        return await asyncio.wait_for(in_thread(work, self._ended), limit_s)
+
+    def refuse_too_many(self) -> None:
+        """Raises RefusalError while as many earlier plans hang as may: for code that may be anybody's."""
+        if self._running >= RUNNING_PLANS_MAX:
+            raise RefusalError(RefusalCause.PLAN, f"{self._running} earlier plans still run")
+
+    def _ended(self) -> None:
+        self._running -= 1
+
+
+def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.Future[Value]":
+    """Runs `work` in a daemon thread, which cannot keep the process alive; `ended` runs on the loop when it is over."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Value] = loop.create_future()
+
+    def settle(value: Value | None, error: BaseException | None) -> None:
+        ended()
+        if outcome.done():
+            return
+        if error is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(value)  # type: ignore[arg-type]  # one of the two is set
+
+    def run() -> None:
+        try:
+            result: tuple[Value | None, BaseException | None] = (work(), None)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            result = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *result)
+
+    threading.Thread(target=run, name="plan", daemon=True).start()
+    return outcome
