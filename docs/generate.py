@@ -33,7 +33,7 @@ from bellwether_kafka.coordinator.membership.transitions import (
     edges,
     trigger_name,
 )
-from bellwether_kafka.coordinator.planning.causes import Kind
+from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
@@ -81,7 +81,7 @@ COUNTS = {
     "version": 1,
 }
 SERIES = {
-    "bellwether_rebalances": f"groups x {len(Kind) + REASONS_MAX + 1}",  # led by cause, or refused by reason
+    "bellwether_rebalances": f"groups x {len(CauseKind) + REASONS_MAX + 1}",  # led by cause, or refused by reason
     "bellwether_orders": f"groups x {len(OrderKind) + len(PlacementKind)}",
     "bellwether_streams_task_lag_records": f"groups x {TASKS_MAX}",
     "bellwether_cross_rack_read_partitions": f"groups x {PAIRS_MAX + 1}",

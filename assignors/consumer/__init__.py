@@ -17,33 +17,3 @@ from bellwether_kafka.assignors.consumer.registry import (
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import decode_group, group_view, recall, static_digests, topics_wanted
 from bellwether_kafka.assignors.consumer.whatif import ROUNDS_MAX, changed, rounds
-
-__all__ = [
-    "BUILT_IN",
-    "LOAD_AWARE",
-    "PARTITIONS",
-    "POLICIES",
-    "ROUNDS_MAX",
-    "STICKY_MIN_CHURN",
-    "Load",
-    "LoadAware",
-    "OperatorRules",
-    "PartitionPlan",
-    "Policy",
-    "Score",
-    "changed",
-    "crossing",
-    "decide",
-    "decode_group",
-    "group_view",
-    "holding",
-    "imbalance",
-    "policy",
-    "recall",
-    "rounds",
-    "score",
-    "static_digests",
-    "topics_wanted",
-    "validate",
-    "with_capacity",
-]

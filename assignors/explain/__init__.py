@@ -2,12 +2,3 @@
 
 from bellwether_kafka.assignors.explain.explanation import Explanation, explain
 from bellwether_kafka.assignors.explain.traffic import Pair, Traffic, cost_per_hour, traffic_of
-
-__all__ = [
-    "Explanation",
-    "Pair",
-    "Traffic",
-    "cost_per_hour",
-    "explain",
-    "traffic_of",
-]

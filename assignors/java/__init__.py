@@ -3,5 +3,3 @@
 from bellwether_kafka.assignors.java.priority_set import PrioritySet
 from bellwether_kafka.assignors.java.queue import drain_order, hash_order, task_hash, uuid_hash
 from bellwether_kafka.assignors.java.sets import task_set_order
-
-__all__ = ["PrioritySet", "drain_order", "hash_order", "task_hash", "task_set_order", "uuid_hash"]

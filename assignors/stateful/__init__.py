@@ -11,15 +11,3 @@ from bellwether_kafka.assignors.stateful.translate import (
     stateful_topology,
     topology_of,
 )
-
-__all__ = [
-    "CAPACITY_TAG",
-    "Spoken",
-    "as_streams",
-    "end_offsets",
-    "from_streams",
-    "inspect_stateful",
-    "read_member",
-    "stateful_topology",
-    "topology_of",
-]

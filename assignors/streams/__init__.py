@@ -6,24 +6,3 @@ from bellwether_kafka.assignors.streams.plugin_runner import PluginError, Plugin
 from bellwether_kafka.assignors.streams.report import ProcessSummary, Report, WorstLag, report, short
 from bellwether_kafka.assignors.streams.slimming import without_host_maps
 from bellwether_kafka.assignors.streams.whatif import HeldTasks, rounds_of_tasks
-
-__all__ = [
-    "STOCK",
-    "TASKS",
-    "Assignors",
-    "HeldTasks",
-    "PluginError",
-    "PluginHealth",
-    "ProcessSummary",
-    "Report",
-    "TaskPlan",
-    "WorstLag",
-    "decide_streams",
-    "load_task_assignor",
-    "report",
-    "rounds_of_tasks",
-    "run_plugin",
-    "short",
-    "stock",
-    "without_host_maps",
-]

@@ -2,5 +2,3 @@
 
 from bellwether_kafka.coordinator.cli.main import main
 from bellwether_kafka.coordinator.cli.output import ranges
-
-__all__ = ["main", "ranges"]

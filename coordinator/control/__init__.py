@@ -15,24 +15,3 @@ from bellwether_kafka.coordinator.control.records import (
     order_key,
 )
 from bellwether_kafka.coordinator.control.topic import ControlTopicError, ensure_topic, read_all, write_now
-
-__all__ = [
-    "EVERYBODY",
-    "Beat",
-    "ControlReport",
-    "ControlSettings",
-    "ControlTopicError",
-    "Controller",
-    "OnControl",
-    "Order",
-    "OrderKind",
-    "OrderState",
-    "PlacementKind",
-    "PlacementOrder",
-    "Record",
-    "encode",
-    "ensure_topic",
-    "order_key",
-    "read_all",
-    "write_now",
-]

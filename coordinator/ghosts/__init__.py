@@ -4,5 +4,3 @@ from bellwether_kafka.coordinator.ghosts.assist import GhostWatch, RemovalObserv
 from bellwether_kafka.coordinator.ghosts.coexistence import Conversion
 from bellwether_kafka.coordinator.ghosts.coexistence_watch import ConversionWatch
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions, Proof
-
-__all__ = ["Conversion", "ConversionWatch", "GhostOptions", "GhostWatch", "Proof", "RemovalObserver", "ghost_watches"]

@@ -14,34 +14,3 @@ from bellwether_kafka.coordinator.kafka.fetching import follower_fetching
 from bellwether_kafka.coordinator.kafka.offset_reader import Counts, GroupOffsets, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.kafka.remove_members import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
-
-__all__ = [
-    "DENIED",
-    "IRRELEVANT_TO_READERS",
-    "BrokerGroup",
-    "BrokerMember",
-    "BrokerProtocol",
-    "CertificateFiles",
-    "ClientConfigError",
-    "ClusterReader",
-    "ClusterUnreachableError",
-    "Counts",
-    "GroupOffsets",
-    "ListedGroup",
-    "MetadataWatch",
-    "OffsetReader",
-    "Offsets",
-    "OffsetsError",
-    "RemoveMembers",
-    "RemovedMembers",
-    "Renewed",
-    "Transport",
-    "TransportError",
-    "UnreachableError",
-    "check_kerberos",
-    "client_config",
-    "follower_fetching",
-    "grant",
-    "librdkafka_properties",
-    "with_remedy",
-]

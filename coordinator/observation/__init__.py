@@ -3,18 +3,3 @@
 from bellwether_kafka.coordinator.observation.doctor import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
 from bellwether_kafka.coordinator.observation.observation import Observation, Shadow
 from bellwether_kafka.coordinator.observation.observer import NEWEST, GroupObserver, OnObservation, Sources
-
-__all__ = [
-    "BROKER_CONFIGS",
-    "NEWEST",
-    "Check",
-    "Facts",
-    "GroupObserver",
-    "Observation",
-    "OnObservation",
-    "Shadow",
-    "Sources",
-    "Verdict",
-    "examine",
-    "worst",
-]

@@ -14,33 +14,3 @@ from bellwether_kafka.coordinator.planning.streams_config import TASK_STALL_MS, 
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind, TopologySource
 from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, make_tasks
 from bellwether_kafka.coordinator.planning.warm_up import warm_up_soon
-
-__all__ = [
-    "MESSAGE_BYTES_MAX",
-    "TASK_STALL_MS",
-    "Application",
-    "ApplicationError",
-    "Cause",
-    "Compared",
-    "ConsumerKind",
-    "PlannedRound",
-    "Planner",
-    "Solvers",
-    "Source",
-    "StreamsConfig",
-    "StreamsKind",
-    "TaskRequest",
-    "Timings",
-    "TopologySource",
-    "UnreadableRoundError",
-    "WatchedTopics",
-    "cause",
-    "foreign_code",
-    "load_application",
-    "make_tasks",
-    "pack",
-    "record_bytes",
-    "stateful",
-    "unpack",
-    "warm_up_soon",
-]

@@ -2,5 +2,3 @@
 
 from bellwether_kafka.coordinator.runtime.process import serve
 from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
-
-__all__ = ["Observers", "Outcome", "Service", "serve"]

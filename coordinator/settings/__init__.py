@@ -4,5 +4,3 @@ from bellwether_kafka.coordinator.settings.errors import SettingsError
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings
 from bellwether_kafka.coordinator.settings.process import Settings, load
-
-__all__ = ["CostSettings", "GroupSettings", "Settings", "SettingsError", "load"]

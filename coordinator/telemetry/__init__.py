@@ -12,23 +12,3 @@ from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetric
 from bellwether_kafka.coordinator.telemetry.publish import EventPublisher, PublishConfig
 from bellwether_kafka.coordinator.telemetry.samples import Followed, Sampler
 from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader
-
-__all__ = [
-    "ACTIVE",
-    "ControlMetrics",
-    "CostMetrics",
-    "EventPublisher",
-    "Followed",
-    "HistoryUnreadError",
-    "Metrics",
-    "ObservedMetrics",
-    "PublishConfig",
-    "Sampler",
-    "StreamsMetrics",
-    "WeightConfig",
-    "WeightReader",
-    "assignment_entries",
-    "configure_logs",
-    "log_decision",
-    "recorded",
-]

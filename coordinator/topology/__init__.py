@@ -6,14 +6,3 @@ from bellwether_kafka.coordinator.topology.learn import Learned
 from bellwether_kafka.coordinator.topology.live import learn_live, topic_counts
 from bellwether_kafka.coordinator.topology.resolve_changelogs import settle
 from bellwether_kafka.coordinator.topology.source import TopologyKeeper
-
-__all__ = [
-    "Learned",
-    "TopicCreationError",
-    "TopologyKeeper",
-    "learn_live",
-    "load_topology",
-    "settle",
-    "topic_counts",
-    "write_topology",
-]

@@ -2,5 +2,3 @@
 
 from bellwether_kafka.coordinator.triggers.load_watch import LoadWatch
 from bellwether_kafka.coordinator.triggers.streams_watch import StreamsWatch
-
-__all__ = ["LoadWatch", "StreamsWatch"]

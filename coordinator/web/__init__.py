@@ -5,14 +5,3 @@ from bellwether_kafka.coordinator.web.lags import LagWatch
 from bellwether_kafka.coordinator.web.picture import Picture, picture_of
 from bellwether_kafka.coordinator.web.rounds import Rounds
 from bellwether_kafka.coordinator.web.server import HttpAddressError, HttpServer
-
-__all__ = [
-    "GroupStatus",
-    "HttpAddressError",
-    "HttpServer",
-    "LagWatch",
-    "Picture",
-    "Rounds",
-    "Web",
-    "picture_of",
-]

@@ -12,18 +12,3 @@ from bellwether_kafka.protocol.bulk.consumer import (
 )
 from bellwether_kafka.protocol.bulk.streams_assignments import AssignedColumns, read_assigned
 from bellwether_kafka.protocol.bulk.streams_subscriptions import InfoColumns, read_infos
-
-__all__ = [
-    "AssignedColumns",
-    "AssignmentColumns",
-    "ClaimColumns",
-    "InfoColumns",
-    "SubscriptionColumns",
-    "owner_of",
-    "read_assigned",
-    "read_assignments",
-    "read_claims",
-    "read_infos",
-    "read_subscriptions",
-    "write_assignments",
-]

@@ -26,31 +26,3 @@ from bellwether_kafka.protocol.messages.sticky import (
 )
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, STREAMS_VERSION_MAX, AssignmentInfo, ByHost
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
-
-__all__ = [
-    "CONSUMER_VERSION_MAX",
-    "LATEST_OFFSET",
-    "NEVER_MS",
-    "NO_GENERATION",
-    "PROTOCOL",
-    "RACK_AFFINITY",
-    "STANDBY",
-    "STICKY",
-    "STREAMS_VERSION_MAX",
-    "UNKNOWN",
-    "UNKNOWN_OFFSET_SUM",
-    "WARMUP",
-    "AssignmentInfo",
-    "ByHost",
-    "ConsumerProtocolAssignment",
-    "ConsumerProtocolSubscription",
-    "Copy",
-    "StatefulAssignment",
-    "StatefulSubscription",
-    "SubscriptionInfo",
-    "Task",
-    "TaskState",
-    "encode_sticky_user_data",
-    "read_generation",
-    "read_rack_affinity",
-]

@@ -6,7 +6,6 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.consumer.views import read_group
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.protocol.describe import KINDS, blob_to_json
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -29,7 +28,7 @@ from tests.properties.protocol_strategies import (
     subscription_infos,
 )
 from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.consumer.wire import raw_group
+from tests.unit.assignors.consumer.wire import raw_group, read_group
 from tests.vectors import VECTORS
 
 CLUSTER = cluster_of({"t": 4, "u": 2, "v": 3})

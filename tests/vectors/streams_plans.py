@@ -170,7 +170,7 @@ def _fleet_round(fleet: Fleet) -> dict[str, Any]:
     asks = min(sent(decision, name)[1].next_rebalance_ms for name in fleet.threads)
     return {
         "active": "".join(str(owners[task]) for task in sorted(owners)),
-        "standby": _standbys(decision.plan),
+        "standby": _standbys(decision.plan.target),
         "asks again": {0: "now", NEVER_MS: "never"}.get(asks, asks - fleet.now_ms),
         "bytes": print_of.hexdigest(),
     }

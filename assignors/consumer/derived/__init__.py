@@ -4,17 +4,3 @@ from bellwether_kafka.assignors.consumer.derived.claims import claimants, compar
 from bellwether_kafka.assignors.consumer.derived.components import Component, components
 from bellwether_kafka.assignors.consumer.derived.racks import mismatched, rack_matters
 from bellwether_kafka.assignors.consumer.derived.subscribers import NO_CLASS, member_order, topic_classes
-
-__all__ = [
-    "NO_CLASS",
-    "Component",
-    "claimants",
-    "compare",
-    "components",
-    "current_owner",
-    "member_order",
-    "mismatched",
-    "rack_matters",
-    "subscriptions",
-    "topic_classes",
-]

@@ -13,5 +13,3 @@ Everything is decided by member ids and partition numbers, so equal groups get e
 """
 
 from bellwether_kafka.assignors.consumer.sticky.assignor import CooperativeStickyAssignor, StickyAssignor, place
-
-__all__ = ["CooperativeStickyAssignor", "StickyAssignor", "place"]

@@ -34,31 +34,3 @@ from bellwether_kafka.assignors.streams.api.validation import (
 )
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
-
-__all__ = [
-    "ApplicationState",
-    "AssignedTask",
-    "AssignmentConfigs",
-    "AssignmentError",
-    "ConsumerAssignment",
-    "ConsumerSubscription",
-    "GroupAssignment",
-    "GroupSubscription",
-    "InvalidAssignmentError",
-    "KafkaStreamsAssignment",
-    "KafkaStreamsState",
-    "LagsNotComputedError",
-    "ProcessId",
-    "TaskAssignment",
-    "TaskAssignmentError",
-    "TaskAssignor",
-    "TaskId",
-    "TaskInfo",
-    "TaskTopicPartition",
-    "TaskType",
-    "UnknownTaskError",
-    "check",
-    "from_view",
-    "plan_of",
-    "snapshot",
-]

@@ -10,14 +10,3 @@ from bellwether_kafka.assignors.streams.policies.assign import (
 )
 from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
 from bellwether_kafka.assignors.streams.policies.previous import keep_previous
-
-__all__ = [
-    "KAFKA",
-    "LOAD_AWARE",
-    "STICKY",
-    "STREAMS_HA",
-    "STREAMS_POLICIES",
-    "assign_fallback_prior",
-    "assign_streams",
-    "keep_previous",
-]

@@ -15,18 +15,3 @@ from bellwether_kafka.assignors.streams.sending.validate import (
     validate_plan,
     validate_threads,
 )
-
-__all__ = [
-    "HostMaps",
-    "Outgoing",
-    "deadlines",
-    "encode_assignments",
-    "host_maps",
-    "own_assignment",
-    "remember",
-    "shutdown_assignment",
-    "validate_bytes",
-    "validate_own",
-    "validate_plan",
-    "validate_threads",
-]

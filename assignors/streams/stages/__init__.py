@@ -3,5 +3,3 @@
 from bellwether_kafka.assignors.streams.stages.capacity import deal_to_quotas
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
 from bellwether_kafka.assignors.streams.stages.steps import Steps
-
-__all__ = ["NO_STAGES", "StageConfigs", "Steps", "deal_to_quotas"]

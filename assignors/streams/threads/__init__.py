@@ -2,5 +2,3 @@
 
 from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 from bellwether_kafka.assignors.streams.threads.spread import spread
-
-__all__ = ["assign_threads", "spread"]

@@ -2,20 +2,16 @@
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.views import decode_group, group_view, recall, topics_wanted
-from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup, RawMember
+from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
+from bellwether_kafka.assignors.shared.group import DescribedMember, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NO_RACK, ClusterView, GroupView, MemberView
+from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NO_RACK, GroupView, MemberView
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of, racked
-from tests.unit.assignors.consumer.wire import java, kafka_go, raw_group, sticky_v1, subscription
+from tests.unit.assignors.consumer.wire import java, kafka_go, raw_group, read_group, sticky_v1, subscription
 
 CLUSTER = cluster_of({"t": 4, "u": 2}, 1, "ab")
-
-
-def read_group(raw: RawGroup, cluster: ClusterView, memory: Memory) -> GroupView:
-    return group_view(decode_group(raw), cluster, memory, cooperative=raw.protocol == "cooperative-sticky")
 
 
 def claims_of(group: GroupView, member: int) -> list[str]:

@@ -6,12 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
+from bellwether_kafka.assignors.consumer.views import decode_group, group_view
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
+from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.model import ClusterView, GroupView
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
 EMPTY_ASSIGNMENT = bytes.fromhex("000100000000ffffffff")
+
+
+def read_group(raw: RawGroup, cluster: ClusterView, memory: Memory) -> GroupView:
+    return group_view(decode_group(raw), cluster, memory, cooperative=raw.protocol == "cooperative-sticky")
 
 
 def _string(text: str) -> bytes:
