@@ -97,7 +97,7 @@ def _backtest(asked: argparse.Namespace) -> int:
     from bellwether_kafka.assignors.shared import Weights
     from bellwether_kafka.pipeline.backtest import replay_on_spark
     from bellwether_kafka.pipeline.jobs import PipelineError, check_format, local_path, read_table
-    from bellwether_kafka.pipeline.records import BACKTEST_POLICIES, Outcome, recommendation
+    from bellwether_kafka.pipeline.records import BACKTEST_POLICIES, BacktestOutcome, recommendation
     from bellwether_kafka.pipeline.session import session
     from bellwether_kafka.pipeline.source import kafka_options, read_batch, single_objects
     from bellwether_kafka.pipeline.tables import Options, weights
@@ -124,7 +124,7 @@ def _backtest(asked: argparse.Namespace) -> int:
     began = time.perf_counter()
     rows = replay_on_spark(raw, asked.policy or BACKTEST_POLICIES, Weights(known)).collect()
     took_s = time.perf_counter() - began
-    outcomes = [Outcome(**row.asDict()) for row in rows]
+    outcomes = [BacktestOutcome(**row.asDict()) for row in rows]
     sys.stdout.write(
         f"{recommendation(outcomes, asked.price_per_gb)}\nReplayed {len(outcomes)} rounds in {took_s:.2f} s.\n"
     )

@@ -12,9 +12,9 @@ import numpy as np
 from bellwether_kafka.assignors.shared import (
     NO_GENERATION,
     NOBODY,
+    AssignedMember,
     BoolArray,
     ClusterView,
-    DescribedMember,
     GroupView,
     IntArray,
     LongArray,
@@ -99,7 +99,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
     )
 
 
-def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[DescribedMember]) -> Memory:
+def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[AssignedMember]) -> Memory:
     """Memory rebuilt from DescribeGroups of a stable group: what a leader that has just come can know
     (docs/reference/wire-formats.md#claims-of-a-member)."""
     members = tuple(RawMember(d.member_id, d.instance_id, d.metadata) for d in described)

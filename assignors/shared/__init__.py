@@ -23,7 +23,7 @@ from bellwether_kafka.assignors.shared.decision import (
 )
 from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
 from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
-from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup, RawMember
+from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember
 from bellwether_kafka.assignors.shared.load_balance import Balancer, FloatArray, Rules, Terms, excess
 from bellwether_kafka.assignors.shared.memory import Memory, digest
 from bellwether_kafka.assignors.shared.mincost import Network

@@ -33,7 +33,7 @@ class RawGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedMember:
+class AssignedMember:
     """A member of a stable group as DescribeGroups shows it."""
 
     member_id: str

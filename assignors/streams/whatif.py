@@ -40,7 +40,7 @@ AT_ONCE_MS = 1_000
 NEW_PROCESS = 0x6265_6C6C  # upper half of the ids of processes that do not exist yet
 
 
-Copy = tuple[ProcessId, TaskId]
+CopyKey = tuple[ProcessId, TaskId]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def rounds_of_tasks(
     threads = _changed(threads, change)
     made: list[StreamsRound] = []
     now_ms, generation, ends = present.decided_at_ms, FIRST, _ends(present)
-    known: AbstractSet[Copy] = set()
+    known: AbstractSet[CopyKey] = set()
     while len(made) < ROUNDS_MAX:
         generation += 1
         members = tuple(thread.joined(generation - 1) for thread in threads)
@@ -238,7 +238,7 @@ def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...
 # ---- after a round ---------------------------------------------------------------------------------------------------
 
 
-def _after(thread: _Thread, decision: Decision[TaskPlan], restoring: AbstractSet[Copy]) -> _Thread:
+def _after(thread: _Thread, decision: Decision[TaskPlan], restoring: AbstractSet[CopyKey]) -> _Thread:
     """When it joins again; copies that are restoring still are at their beginning."""
     blob = dict(decision.assignments)[thread.member_id]
     info = assignment_info(blob)
@@ -251,7 +251,7 @@ def _after(thread: _Thread, decision: Decision[TaskPlan], restoring: AbstractSet
     return replace(found, owned=ConsumerProtocolAssignment.decode(blob).partitions)
 
 
-def _restoring(decision: Decision[TaskPlan]) -> dict[Copy, int]:
+def _restoring(decision: Decision[TaskPlan]) -> dict[CopyKey, int]:
     """Copies with state that are not where they are wanted, or too far behind to count as caught up; and the records
     that they must read."""
     view, plan, out = decision.plan.view, decision.plan, decision.plan.out
@@ -262,7 +262,7 @@ def _restoring(decision: Decision[TaskPlan]) -> dict[Copy, int]:
     reported = view.report.codes(total)
     near = view.report_lag <= decision.plan.configs.acceptable_recovery_lag
     wanted = np.unique(np.concatenate([actives, standbys]))
-    found: dict[Copy, int] = {}
+    found: dict[CopyKey, int] = {}
     for code in wanted[~among(wanted, reported[near])].tolist():
         process, task = divmod(code, total)
         if table.end_sum[task] > 0:

@@ -11,7 +11,7 @@ import typer
 import yaml
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import DescribedMember
+from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import (
     Topology,
     TopologyError,
@@ -110,7 +110,7 @@ async def _learn(group: str, properties: Mapping[str, str]) -> Learned:
                 raise TopologyError(f"the group cannot be described (error {answer.error}) {answer.message}".rstrip())
             if answer.state != "Stable" or answer.protocol != "stream":
                 raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
-            described = [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
+            described = [AssignedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
             return await learn_live(group, described, sources.reader.admin, sources.offsets, LIMIT_S)
     except TransportError as error:
         fail(str(error))

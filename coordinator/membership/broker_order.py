@@ -24,7 +24,7 @@ GROWN_MAX = 64  # tables that were at most so many times larger than now are tho
 SIGN = 1 << 31
 
 
-class Order(Enum):
+class HashOrder(Enum):
     JAVA = "java"
     SCALA = "scala"
 
@@ -33,7 +33,7 @@ class Order(Enum):
 class Table:
     """A broker's table of members: its order and its number of buckets."""
 
-    order: Order
+    order: HashOrder
     buckets: int
 
 
@@ -43,10 +43,10 @@ def spread_hash(member_id: str) -> int:
     return value ^ value >> 16
 
 
-def buckets_for(members: int, order: Order) -> int:
+def buckets_for(members: int, order: HashOrder) -> int:
     """The number of buckets of a table that never held more members than these."""
     buckets = BUCKETS_MIN
-    while 4 * members > 3 * buckets or (order is Order.SCALA and 4 * members == 3 * buckets):
+    while 4 * members > 3 * buckets or (order is HashOrder.SCALA and 4 * members == 3 * buckets):
         buckets *= 2
     return buckets
 
@@ -63,7 +63,7 @@ def tables(listing: Sequence[str]) -> tuple[Table, ...]:
     """
     hashes = [spread_hash(member_id) for member_id in listing]
     found = []
-    for order in Order:
+    for order in HashOrder:
         smallest = buckets_for(len(listing), order)
         buckets = smallest
         while buckets <= smallest * GROWN_MAX:
@@ -81,7 +81,7 @@ def rivals(members: Iterable[str], own: str, table: Table) -> tuple[str, ...]:
 
 def unavoidable(members: Iterable[str], table: Table) -> tuple[str, ...]:
     """Members before which no new id can come: in Java's table those in the first bucket were there first."""
-    if table.order is Order.SCALA:
+    if table.order is HashOrder.SCALA:
         return ()
     return tuple(m for m in members if spread_hash(m) & (table.buckets - 1) == 0)
 
@@ -146,12 +146,12 @@ def _before(other: int, mine: int, table: Table) -> bool:
     mask = table.buckets - 1
     if other & mask != mine & mask:
         return other & mask < mine & mask
-    return table.order is Order.JAVA or _signed(other) <= _signed(mine)
+    return table.order is HashOrder.JAVA or _signed(other) <= _signed(mine)
 
 
-def _ascends(hashes: Sequence[int], order: Order, buckets: int) -> bool:
+def _ascends(hashes: Sequence[int], order: HashOrder, buckets: int) -> bool:
     mask = buckets - 1
-    if order is Order.JAVA:
+    if order is HashOrder.JAVA:
         keys = [(value & mask, 0) for value in hashes]
     else:
         keys = [(value & mask, _signed(value)) for value in hashes]

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import DescribedMember, RefusalError, Weights
+from bellwether_kafka.assignors.shared import AssignedMember, RefusalError, Weights
 from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
 from bellwether_kafka.coordinator.kafka import (
@@ -98,7 +98,7 @@ class ReadOnlyTopology:
     def witnesses(self) -> frozenset[str]:
         return self._inner.witnesses if self._inner is not None else frozenset()
 
-    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+    async def observe(self, members: tuple[AssignedMember, ...]) -> None:
         if self._inner is not None:
             await self._inner.observe(members)
 

@@ -18,9 +18,9 @@ from bellwether_kafka.assignors.consumer import (
 )
 from bellwether_kafka.assignors.shared import (
     NO_RACK,
+    AssignedMember,
     ClusterView,
     Decision,
-    DescribedMember,
     IntArray,
     Memory,
     RawGroup,
@@ -130,10 +130,10 @@ class ConsumerKind:
     def forget(self) -> None:
         self.memory = Memory.empty()
 
-    async def learn(self, members: tuple[DescribedMember, ...]) -> bool:  # noqa: ARG002 - the interface of all kinds
+    async def learn(self, members: tuple[AssignedMember, ...]) -> bool:  # noqa: ARG002 - the interface of all kinds
         return True
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[DescribedMember]) -> Callable[[], None]:
+    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Callable[[], None]:
         raw = RawGroup(
             "", generation, protocol, tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in members)
         )

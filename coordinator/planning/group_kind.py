@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from bellwether_kafka.assignors.shared import (
+    AssignedMember,
     ClusterView,
     Decision,
-    DescribedMember,
     GroupPlan,
     IntArray,
     RawGroup,
@@ -93,10 +93,10 @@ class GroupKind(Protocol[P, In]):
         """The broker has this plan: remember it."""
 
     def forget(self) -> None: ...
-    async def learn(self, members: tuple[DescribedMember, ...]) -> bool:
+    async def learn(self, members: tuple[AssignedMember, ...]) -> bool:
         """Looks at a group at rest that somebody else leads. Returns whether memory of it is of use."""
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[DescribedMember]) -> Callable[[], None]:
+    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Callable[[], None]:
         """Reads what members hold; what it returns replaces memory by that."""
 
 

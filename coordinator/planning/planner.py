@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from bellwether_kafka.assignors.shared import (
     NO_GENERATION,
+    AssignedMember,
     Decision,
-    DescribedMember,
     GroupPlan,
     RawGroup,
     RawMember,
@@ -211,5 +211,5 @@ def raw_group(group_id: str, command: Decide) -> RawGroup:
     return RawGroup(group_id, command.generation, command.protocol, members, frozenset({command.own_member_id}))
 
 
-def _members(described: DescribeAnswer) -> tuple[DescribedMember, ...]:
-    return tuple(DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in described.members)
+def _members(described: DescribeAnswer) -> tuple[AssignedMember, ...]:
+    return tuple(AssignedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in described.members)

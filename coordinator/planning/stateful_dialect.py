@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from bellwether_kafka.assignors.shared import ClusterView, Decision, DescribedMember, RefusalCause, RefusalError
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decision, RefusalCause, RefusalError
 from bellwether_kafka.assignors.stateful import (
     Spoken,
     as_streams,
@@ -38,7 +38,7 @@ class Reported:
         self.witnesses: frozenset[str] = frozenset()
         self.ends = EndOffsets()
 
-    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+    async def observe(self, members: tuple[AssignedMember, ...]) -> None:
         """There is nothing to learn that members do not say whenever they join."""
 
     def settle(self, topology: Topology) -> None:

@@ -14,9 +14,9 @@ import structlog
 from bellwether_kafka.assignors.shared import (
     NO_RACK,
     NOBODY,
+    AssignedMember,
     ClusterView,
     Decision,
-    DescribedMember,
     IntArray,
     RawGroup,
     RefusalCause,
@@ -77,7 +77,7 @@ class TopologySource(Protocol):
     def witnesses(self) -> frozenset[str]:
         """The member ids that a learned topology was concluded from."""
 
-    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+    async def observe(self, members: tuple[AssignedMember, ...]) -> None:
         """Learns from a group that somebody else leads."""
 
     def settle(self, topology: Topology) -> None:
@@ -209,7 +209,7 @@ class StreamsKind:
         self._arrivals = self._next_arrivals = Arrivals()
         self._offset_failures = 0
 
-    async def learn(self, members: tuple[DescribedMember, ...]) -> bool:
+    async def learn(self, members: tuple[AssignedMember, ...]) -> bool:
         """Its topology. A learned one holds for those it was learned from; others may run another version, and stay
         unknown."""
         if not members:
@@ -218,7 +218,7 @@ class StreamsKind:
         topology, ids = self._topologies.topology, {m.member_id for m in members}
         return topology is None or topology.source != LEARNED or ids == self._topologies.witnesses
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[DescribedMember]) -> Callable[[], None]:
+    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Callable[[], None]:
         topology = self._topologies.topology
         cluster = await self._reader.snapshot(topology.topics if topology else (), METADATA_AGE_MS_MAX)
         memory = await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 
-from bellwether_kafka.assignors.shared import DescribedMember, LongArray
+from bellwether_kafka.assignors.shared import AssignedMember, LongArray
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology, TopologyError
 from bellwether_kafka.assignors.streams.members import assignment_info
 from bellwether_kafka.protocol.messages import (
@@ -54,7 +54,7 @@ class _Thread:
 
 def learn(
     application_id: str,
-    described: Sequence[DescribedMember],
+    described: Sequence[AssignedMember],
     counts: Mapping[str, int],
     ends: Mapping[str, LongArray] | None = None,
 ) -> Learned:
@@ -83,7 +83,7 @@ def learn(
     return assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
 
 
-def _thread(member: DescribedMember) -> _Thread:
+def _thread(member: AssignedMember) -> _Thread:
     """One member, decoded. What cannot be read cannot be learned from."""
     try:
         subscription = ConsumerProtocolSubscription.decode(member.metadata)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import DescribedMember
+from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.topology.learn import CHANGELOG, Learned, learn
@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.topology.learn import CHANGELOG, Learned, lear
 
 async def learn_live(
     application_id: str,
-    described: Sequence[DescribedMember],
+    described: Sequence[AssignedMember],
     admin: AdminClient,
     offsets: OffsetReader,
     limit_s: float,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 import structlog
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import ClusterView, DescribedMember
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader
 from bellwether_kafka.coordinator.topology.internal_topics import TopicPlan, create_topics, plan_internal_topics
@@ -24,7 +24,7 @@ RETRY_S = 30.0
 log = structlog.get_logger(__name__)
 
 Learner = Callable[
-    [str, Sequence[DescribedMember], AdminClient, OffsetReader, float], Coroutine[object, object, Learned]
+    [str, Sequence[AssignedMember], AdminClient, OffsetReader, float], Coroutine[object, object, Learned]
 ]
 
 
@@ -60,7 +60,7 @@ class TopologyKeeper:
     def topology(self) -> Topology | None:
         return self._given or self._learned
 
-    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+    async def observe(self, members: tuple[AssignedMember, ...]) -> None:
         """Learns from a Stable group that somebody else leads. What it cannot learn is a log line, and tried again."""
         ids = frozenset(m.member_id for m in members)
         open_still = self._learned is not None and bool(self._learned.undecided)

@@ -28,7 +28,7 @@ CopyKey = tuple[ProcessId, TaskId]
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class ReportedCopy:
     """A standby or warm-up in the latest plan. `position` and `end` are sums over changelogs as of the report, in
     records; `reported_at_ms` is None where the process reported nothing of it: then it has nothing."""
 
@@ -49,14 +49,14 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProbingFacts:
     """What one delivered plan says. `probing_at_ms`: Kafka's own tick, None when nothing is to be promoted. `deferred`
     tasks wait for nothing but their turn."""
 
     decided_at_ms: int
     probing_at_ms: int | None
     unsettled: bool
-    copies: tuple[Copy, ...]
+    copies: tuple[ReportedCopy, ...]
     lags_known: bool = True
     deferred: int = 0
 
@@ -66,11 +66,11 @@ class Facts:
         return self.deferred > 0 and not any(copy.warmup for copy in self.copies)
 
     @classmethod
-    def of(cls, decision: Decision[TaskPlan]) -> "Facts":
+    def of(cls, decision: Decision[TaskPlan]) -> "ProbingFacts":
         """Copies whose lag is unknown are left out: nothing may be concluded about them."""
         ends = decision.plan.view.tasks.end_sum[decision.plan.target.standby_task].tolist()
         copies = [
-            Copy(
+            ReportedCopy(
                 lag.task,
                 lag.process_id,
                 lag.warmup,
@@ -93,7 +93,7 @@ class Rates:
     acceptable_lag: int
     of_copy: dict[CopyKey, float] = field(default_factory=dict)
     of_end: dict[TaskId, float] = field(default_factory=dict)
-    _seen: dict[CopyKey, tuple[Copy, int]] = field(default_factory=dict)
+    _seen: dict[CopyKey, tuple[ReportedCopy, int]] = field(default_factory=dict)
     _ends: dict[TaskId, tuple[int, int]] = field(default_factory=dict)
     _restores: list[float] = field(default_factory=list)
 
@@ -102,7 +102,7 @@ class Rates:
         """The rate at which copies that were far behind have been restored."""
         return median(self._restores) if self._restores else None
 
-    def learn(self, facts: Facts) -> None:
+    def learn(self, facts: ProbingFacts) -> None:
         for task, end in {copy.task: copy.end for copy in facts.copies}.items():
             before = self._ends.get(task)
             if before is not None and facts.decided_at_ms > before[1]:
@@ -110,7 +110,7 @@ class Rates:
             self._ends[task] = end, facts.decided_at_ms
         self._learn_copies(facts)
 
-    def _learn_copies(self, facts: Facts) -> None:
+    def _learn_copies(self, facts: ProbingFacts) -> None:
         seen = {}
         for copy in facts.copies:
             # A copy that was not reported begins with nothing when it is assigned.
@@ -126,7 +126,7 @@ class Rates:
         self._seen = seen
         self.of_copy = {key: rate for key, rate in self.of_copy.items() if key in seen}
 
-    def near_at_ms(self, copy: Copy, now_ms: int) -> float | None:
+    def near_at_ms(self, copy: ReportedCopy, now_ms: int) -> float | None:
         """When this copy will be within the acceptable lag; None where nobody can tell, infinity for never."""
         if copy.lag <= self.acceptable_lag:
             return now_ms
@@ -144,7 +144,7 @@ class Prober:
         self._interval_ms = interval_ms
         self._standby_lag_max = standby_lag_max
         self._rates = Rates(acceptable_lag)
-        self._facts: Facts | None = None
+        self._facts: ProbingFacts | None = None
         self._early_at_ms: float | None = None
         self._early_used = 0
         self._lagging_told_ms = float("-inf")
@@ -163,7 +163,7 @@ class Prober:
         tick = float(self._facts.probing_at_ms)
         return int(tick if self._early_at_ms is None else min(tick, self._early_at_ms))
 
-    def planned(self, facts: Facts) -> None:
+    def planned(self, facts: ProbingFacts) -> None:
         """The broker has this plan."""
         before, self._facts = self._facts, facts
         self._rates.learn(facts)
@@ -200,7 +200,7 @@ class Prober:
             return "early probe: warm-ups should have caught up" if known else "probe: see whether lags are known again"
         return self._fallen_behind(facts, now_ms, ends or {})
 
-    def _early(self, facts: Facts) -> float | None:
+    def _early(self, facts: ProbingFacts) -> float | None:
         now_ms = facts.decided_at_ms
         if facts.only_deferred:
             return now_ms + QUIET_MS
@@ -217,7 +217,7 @@ class Prober:
         latest = known[0] + max(MARGIN_MS, TOGETHER * (known[0] - now_ms))
         return max(now_ms + QUIET_MS, max(t for t in known if t <= latest) + MARGIN_MS)
 
-    def _fallen_behind(self, facts: Facts, now_ms: int, ends: Mapping[TaskId, int]) -> str | None:
+    def _fallen_behind(self, facts: ProbingFacts, now_ms: int, ends: Mapping[TaskId, int]) -> str | None:
         """Only a copy with a rate, a fresh report and a good lag then: all else is not known, or known already."""
         most = self._standby_lag_max
         if most is None or now_ms - self._lagging_told_ms < self._interval_ms:
@@ -237,7 +237,7 @@ class Prober:
         return None
 
 
-def _promoted(before: Facts | None, now: Facts) -> bool:
+def _promoted(before: ProbingFacts | None, now: ProbingFacts) -> bool:
     """Something came of the last probe: a warm-up is none any more."""
     still = {copy.key for copy in now.copies if copy.warmup}
     return before is not None and any(copy.warmup and copy.key not in still for copy in before.copies)

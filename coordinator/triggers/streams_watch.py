@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, Counts, 
 from bellwether_kafka.coordinator.membership import Event, GroupMembership, RebalanceWanted, State, StepAsideWanted
 from bellwether_kafka.coordinator.planning import PlannedRound, StreamsKind
 from bellwether_kafka.coordinator.topology import TopicCreationError
-from bellwether_kafka.coordinator.triggers.probing import Facts, Prober
+from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
 from bellwether_kafka.protocol.primitives import TaskId
 
@@ -84,7 +84,7 @@ class StreamsWatch:
         if decision.plan.shutdown:
             self._forget()
             return
-        self._prober.planned(Facts.of(decision))
+        self._prober.planned(ProbingFacts.of(decision))
         self._progress.planned(decision)
 
     async def run(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:

@@ -4,7 +4,7 @@ from bellwether_kafka.pipeline.records.backtest import (
     BACKTEST_POLICIES,
     OUTCOME_SCHEMA,
     PRICE_PER_GB,
-    Outcome,
+    BacktestOutcome,
     recommendation,
     rows_of,
     summary,

@@ -38,7 +38,7 @@ Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BacktestOutcome:
     """One policy in one recorded round, its follow-up rounds included.
 
     `moved` partitions changed owner; `paused` were without an owner for a round or more (all that a range or sticky
@@ -93,7 +93,7 @@ class Replay:
         self._memory = Memory.empty()
         self._given: dict[str, tuple[int, tuple[TopicPartition, ...]]] = {}
 
-    def step(self, snapshot: Record) -> Outcome:
+    def step(self, snapshot: Record) -> BacktestOutcome:
         """One recorded round and the follow-up rounds that this policy needs."""
         cluster, recorded = cluster_of(snapshot), raw_of(snapshot)
         held = self._memory
@@ -137,13 +137,13 @@ class Replay:
 
     def _outcome(
         self, snapshot: Record, decision: Decision[PartitionPlan], held: Memory, rounds: int, withheld: int
-    ) -> Outcome:
+    ) -> BacktestOutcome:
         group, cluster, owner = decision.plan.group, decision.cluster, decision.plan.owner
         before = held.owner_in(cluster, [m.key for m in group.members])
         changed = moves(before, owner)
         eager = not self._policy.cooperative(decision.raw.protocol)
         load = Load.of(group, cluster, self._weights, self._policy.load.capacity, self._policy.load.rules)
-        return Outcome(
+        return BacktestOutcome(
             group=group.group_id,
             generation=snapshot["generation"],
             decided_at_ms=snapshot["decided_at_ms"],
@@ -168,7 +168,7 @@ def replay(
     snapshots: Iterable[Record],
     policies: Sequence[str],
     weights: Weights = Weights(),  # noqa: B008 - frozen
-) -> Iterator[Outcome]:
+) -> Iterator[BacktestOutcome]:
     """Every policy through the snapshots of one group, which are taken in the order of their generations."""
     ordered = sorted(snapshots, key=lambda s: (s["decided_at_ms"], s["generation"]))
     asked = [s for n, s in enumerate(ordered) if n == 0 or not _same_round(ordered[n - 1], s)]
@@ -178,7 +178,7 @@ def replay(
             yield one.step(snapshot)
 
 
-def recommendation(outcomes: Sequence[Outcome], price_per_gb: float = PRICE_PER_GB) -> str:
+def recommendation(outcomes: Sequence[BacktestOutcome], price_per_gb: float = PRICE_PER_GB) -> str:
     """In words: which policy, and what the others would have cost. Ranks by load beyond a tenth over the mean, then by
     load across racks, then by moves."""
     table = summary(outcomes, price_per_gb)
@@ -207,7 +207,7 @@ def _money(row: Mapping[str, Any]) -> str:
     return f"{row['cross_gb_per_day']:.3g} GB or {row['cost_per_day']:.2f} a day"
 
 
-def summary(outcomes: Sequence[Outcome], price_per_gb: float = PRICE_PER_GB) -> list[dict[str, Any]]:
+def summary(outcomes: Sequence[BacktestOutcome], price_per_gb: float = PRICE_PER_GB) -> list[dict[str, Any]]:
     """One row per policy, best first, by name where two are as good: Spark has outcomes in any order. Traffic and money
     of a day are of all groups together, on average over time."""
     rows = []
@@ -240,7 +240,7 @@ def rank(row: Mapping[str, Any]) -> tuple[float, ...]:
     return row["failed"], round(max(0.0, row["imbalance"] - 1.1) + row["cross_share"], 3), row["moved"]
 
 
-def rows_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+def rows_of(outcomes: Iterable[BacktestOutcome]) -> list[dict[str, Any]]:
     return [asdict(outcome) for outcome in outcomes]
 
 
@@ -265,9 +265,9 @@ def _subscriptions(members: Sequence[Record]) -> list[tuple[Any, ...]]:
     return found
 
 
-def _failed(snapshot: Record, policy: str, reason: str) -> Outcome:
+def _failed(snapshot: Record, policy: str, reason: str) -> BacktestOutcome:
     head = snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy
-    return Outcome(*head, len(snapshot["members"]), 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, reason)
+    return BacktestOutcome(*head, len(snapshot["members"]), 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, reason)
 
 
 def _held(owner: IntArray) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.pipeline.records.backtest import Outcome, replay
+from bellwether_kafka.pipeline.records.backtest import BacktestOutcome, replay
 from bellwether_kafka.pipeline.records.codec import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -136,7 +136,7 @@ def _values(path: Path) -> Iterator[bytes]:
             yield value
 
 
-def replay_here(history: History, policies: Sequence[str], weights: Weights | None = None) -> list[Outcome]:
+def replay_here(history: History, policies: Sequence[str], weights: Weights | None = None) -> list[BacktestOutcome]:
     """The backtest on this machine, group after group; by the history's own weights unless others are given."""
     known = history.weights() if weights is None else weights
     return [o for group in sorted(history.snapshots) for o in replay(history.snapshots[group], policies, known)]

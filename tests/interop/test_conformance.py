@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.broker_order import Order
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from tests.interop.support.brokers import KafkaCluster
 from tests.simulation.duel import MismatchError
 from tests.simulation.scripts import TIMED, Script, by_hand, drawn, play
@@ -17,7 +17,9 @@ SEEDS = range(8)
 
 
 def answers(kafka: KafkaCluster, name: str, script: Script) -> int:
-    return play(kafka.bootstrap, f"duel-{name}", script, kafka.initial_rebalance_delay_ms / 1000, Order.JAVA).answers
+    return play(
+        kafka.bootstrap, f"duel-{name}", script, kafka.initial_rebalance_delay_ms / 1000, HashOrder.JAVA
+    ).answers
 
 
 def test_the_measured_situations(kafka: KafkaCluster) -> None:

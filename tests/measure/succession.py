@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table as Grid
 
-from bellwether_kafka.coordinator.membership.broker_order import Order, sorts_first, spread_hash, tables
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder, sorts_first, spread_hash, tables
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_39, CURRENT, Release
@@ -210,11 +210,11 @@ class Trial:
         return left[0], now
 
 
-def first_of(members: list[str], order: Order, buckets: int) -> list[str]:
+def first_of(members: list[str], order: HashOrder, buckets: int) -> list[str]:
     """Who can be first by hash alone: one member, or those who share the first bucket of Java's table."""
     lowest = min(spread_hash(m) & (buckets - 1) for m in members)
     found = [m for m in members if spread_hash(m) & (buckets - 1) == lowest]
-    if order is Order.JAVA:
+    if order is HashOrder.JAVA:
         return found
     return [min(found, key=lambda m: spread_hash(m) ^ 1 << 31)]
 

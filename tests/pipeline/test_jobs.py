@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.pipeline.backtest import replay_on_spark
 from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, read_tables, start
-from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, Outcome
+from bellwether_kafka.pipeline.records.backtest import BACKTEST_POLICIES, BacktestOutcome
 from bellwether_kafka.pipeline.records.history import read_history, replay_here, write_history
 from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
@@ -82,4 +82,4 @@ def test_the_backtest_on_spark_says_what_it_says_here(tmp_path: Path) -> None:
     write_history(tmp_path / "history", values)
     here = replay_here(read_history(tmp_path / "history"), BACKTEST_POLICIES)
     rows = as_dicts(replay_on_spark(kafka_rows(local_spark(), [*values]), BACKTEST_POLICIES, Weights()))
-    assert sorted(map(repr, (Outcome(**row) for row in rows))) == sorted(map(repr, here))
+    assert sorted(map(repr, (BacktestOutcome(**row) for row in rows))) == sorted(map(repr, here))

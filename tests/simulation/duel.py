@@ -22,7 +22,7 @@ from kafka.protocol.consumer.group import HeartbeatResponse, JoinGroupResponse, 
 from bellwether_kafka.coordinator.kafka.group_messages import answer, message
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.broker_order import Order
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from bellwether_kafka.coordinator.membership.errors import Code
 from tests.interop.support.raw import find_coordinator
 from tests.simulation.broker import serve
@@ -124,7 +124,9 @@ class Call:
 class Duel:
     """One group. `story` has a line for each request and answer."""
 
-    def __init__(self, bootstrap: str, group_id: str, initial_delay_s: float, order: Order = Order.JAVA) -> None:
+    def __init__(
+        self, bootstrap: str, group_id: str, initial_delay_s: float, order: HashOrder = HashOrder.JAVA
+    ) -> None:
         self.group_id = group_id
         self.answers = 0
         self.clock = Clock()

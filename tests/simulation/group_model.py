@@ -7,7 +7,7 @@ the nodes and what is persisted.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, Order, spread_hash
+from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, HashOrder, spread_hash
 from bellwether_kafka.coordinator.membership.commands import Join, Leave, Sync
 from bellwether_kafka.coordinator.membership.errors import Code
 from bellwether_kafka.coordinator.membership.events import (
@@ -38,7 +38,7 @@ class Hooks:
     planned: Callable[[str, tuple[tuple[str, bytes], ...]], None]
     tell: Callable[[str], None]
     initial_delay_s: float = 3.0
-    order: Order = Order.JAVA
+    order: HashOrder = HashOrder.JAVA
 
 
 class Group:
@@ -311,7 +311,7 @@ class Group:
         for seat in self.seats.values():
             first = next(name for name, _ in seat.protocols if name in known)
             votes[first] = votes.get(first, 0) + 1
-        place = _in_java if self.hooks.order is Order.JAVA else _in_scala
+        place = _in_java if self.hooks.order is HashOrder.JAVA else _in_scala
         return min(votes, key=lambda name: (-votes[name], place(name)))
 
     # ---- SyncGroup, Heartbeat, LeaveGroup, DescribeGroups ----------------------------------------------------------
@@ -382,7 +382,7 @@ class Group:
         if member_id in self.pending:
             at_rest = self.state in (COMPLETING, STABLE)
             self._drop_pending(member_id)
-            if at_rest and self.hooks.order is Order.JAVA:
+            if at_rest and self.hooks.order is HashOrder.JAVA:
                 self._prepare()  # a broker of 4.3 makes no difference between ids and members here
             return 0
         error = self._stranger(member_id, instance_id)
@@ -394,7 +394,7 @@ class Group:
 
     def describe(self) -> DescribeAnswer:
         stable = self.state == STABLE
-        shown = stable or self.hooks.order is Order.JAVA  # up to 3.9 assignments are shown in Stable only
+        shown = stable or self.hooks.order is HashOrder.JAVA  # up to 3.9 assignments are shown in Stable only
         members = tuple(
             DescribedMember(
                 s.member_id,

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.group import DescribedMember, RawGroup
+from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NO_RACK
 from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.planning.attestation import Arrivals
 from bellwether_kafka.coordinator.planning.consumer_kind import make_partitions, worth_moving
 from bellwether_kafka.coordinator.planning.fallback import previous_answer
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
-from bellwether_kafka.coordinator.triggers.probing import Facts, Prober
+from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.streams_watch import HELD_BACK_S
 from tests.simulation import streams
 from tests.simulation.topics import Sizes, partitions_of
@@ -147,7 +147,7 @@ class TaskPlanner:
 
     def delivered(self, decision: Decision[TaskPlan]) -> None:
         self._previous, self.memory, self._arrivals = decision, decision.plan.memory, self._next_arrivals
-        self._prober.planned(Facts.of(decision))
+        self._prober.planned(ProbingFacts.of(decision))
         self.follow(decision)
 
     def follow(self, decision: Decision[TaskPlan]) -> None:
@@ -199,5 +199,5 @@ class TaskPlanner:
         return self._prober.next_at_ms is not None
 
 
-def _described(seen: Sequence[Seen]) -> list[DescribedMember]:
-    return [DescribedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in seen]
+def _described(seen: Sequence[Seen]) -> list[AssignedMember]:
+    return [AssignedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in seen]

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from bellwether_kafka.coordinator.membership.broker_order import Order
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_39, CURRENT
@@ -22,7 +22,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 Script = Callable[[Duel], None]
 STEPS = 60
 DELAY_MS = 1  # the initial rebalance delay of the broker that is started here
-RELEASES = {"4.3": (CURRENT, Order.JAVA), "3.9": (BROKER_39, Order.SCALA)}
+RELEASES = {"4.3": (CURRENT, HashOrder.JAVA), "3.9": (BROKER_39, HashOrder.SCALA)}
 
 
 def metadata(version: int) -> bytes:
@@ -290,7 +290,7 @@ TIMED = (late_members, leader_that_never_syncs, silent_member, pending_id)
 # ---- running ---------------------------------------------------------------------------------------------------------
 
 
-def play(bootstrap: str, group_id: str, script: Script, delay_s: float, order: Order) -> Duel:
+def play(bootstrap: str, group_id: str, script: Script, delay_s: float, order: HashOrder) -> Duel:
     """Raises MismatchError if the two differ, and differ again in a second group: between two connections a busy broker
     may swap two requests."""
     for attempt in (1, 2):
@@ -337,7 +337,7 @@ def main() -> int:
         return _all(kafka.bootstrap, options, order)
 
 
-def _all(bootstrap: str, options: argparse.Namespace, order: Order) -> int:
+def _all(bootstrap: str, options: argparse.Namespace, order: HashOrder) -> int:
     done = Counter[str]()
     scripts: list[tuple[str, Script]] = [("by hand", by_hand)]
     scripts += [(work.__name__, work) for work in TIMED] if not options.first else []

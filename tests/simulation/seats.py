@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, Order, buckets_for, spread_hash
+from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, HashOrder, buckets_for, spread_hash
 from tests.simulation.clock import Handle
 
 Reply = Callable[[Any], None]
@@ -52,7 +52,7 @@ _spread_hash = lru_cache(maxsize=100_000)(spread_hash)
 class Table:
     """The broker's hash table: by bucket, then by arrival (Java) or by hash (Scala); it never shrinks."""
 
-    order: Order = Order.JAVA
+    order: HashOrder = HashOrder.JAVA
     seats: dict[str, Seat] = field(default_factory=dict)
     buckets: int = BUCKETS_MIN
 
@@ -66,4 +66,4 @@ class Table:
     def _place(self, seat: Seat) -> tuple[int, int]:
         spread = _spread_hash(seat.member_id)
         signed = spread - (1 << 32) if spread >> 31 else spread
-        return spread & (self.buckets - 1), signed if self.order is Order.SCALA else 0
+        return spread & (self.buckets - 1), signed if self.order is HashOrder.SCALA else 0

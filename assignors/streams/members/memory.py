@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from bellwether_kafka.assignors.consumer import recall
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, DescribedMember, IntArray, Memory, digest
+from bellwether_kafka.assignors.shared import NOBODY, AssignedMember, BoolArray, ClusterView, IntArray, Memory, digest
 from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_infos, read_subscriptions
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId
@@ -105,7 +105,7 @@ class StreamsMemory:
 
 
 def recall_streams(
-    generation: int, protocol: str, cluster: ClusterView, described: Sequence[DescribedMember]
+    generation: int, protocol: str, cluster: ClusterView, described: Sequence[AssignedMember]
 ) -> StreamsMemory:
     """Memory from DescribeGroups of a Stable group: what a leader that just came can know. Never raises for bytes.
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.broker_order import Order, Table, buckets_for, unavoidable
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder, Table, buckets_for, unavoidable
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, describe
@@ -95,7 +95,7 @@ def unpassed(kafka: KafkaCluster, group: str) -> tuple[str, list[GroupMember]]:
     """
     members = {m.member_id: m for m in describe(kafka.bootstrap, group).members}
     leader = last_round(kafka, group).leader
-    table = Table(Order.JAVA, buckets_for(len(members) + 1, Order.JAVA))
+    table = Table(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
     return leader, [members[member_id] for member_id in unavoidable(members, table) if member_id != leader]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
-from bellwether_kafka.assignors.shared.group import DescribedMember, RawMember
+from bellwether_kafka.assignors.shared.group import AssignedMember, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NO_RACK, GroupView, MemberView
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
@@ -82,7 +82,7 @@ def test_racks_known_foreign_and_absent() -> None:
 
 
 def test_a_degraded_member_says_why_and_has_its_last_subscription() -> None:
-    described = [DescribedMember("b", None, java(["u"], rack="a"), ConsumerProtocolAssignment(1).encode())]
+    described = [AssignedMember("b", None, java(["u"], rack="a"), ConsumerProtocolAssignment(1).encode())]
     memory = recall(1, "range", CLUSTER, described)
     group = read_group(raw_group({"a": java(["t"]), "b": b"\0"}, protocol="range"), CLUSTER, memory)
     assert group.members[0].degraded is None
@@ -97,11 +97,9 @@ def test_memory_comes_back_from_a_described_group() -> None:
         1, (TopicPartition("t", 1), TopicPartition("t", 9), TopicPartition("u", 2), TopicPartition("gone", 0))
     )
     described = [
-        DescribedMember("a-1", "a", java(["t"]), given.encode()),
-        DescribedMember("b", None, b"?", b""),
-        DescribedMember(
-            "c", None, java(["u"]), ConsumerProtocolAssignment(1, (TopicPartition("u", 0),), b"e").encode()
-        ),
+        AssignedMember("a-1", "a", java(["t"]), given.encode()),
+        AssignedMember("b", None, b"?", b""),
+        AssignedMember("c", None, java(["u"]), ConsumerProtocolAssignment(1, (TopicPartition("u", 0),), b"e").encode()),
     ]
     memory = recall(12, "sticky", CLUSTER, described)
     assert memory.generation == 12

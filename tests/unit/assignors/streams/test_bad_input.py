@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.group import DescribedMember, RawMember
+from bellwether_kafka.assignors.shared.group import AssignedMember, RawMember
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.refusal import RefusalCause
 from bellwether_kafka.assignors.streams.application.model import (
@@ -342,7 +342,7 @@ def described(decision_standbys: int) -> StreamsMemory:
     three = (A, B, Thread("c", 3))
     java = led(group(*three), configs=AssignmentConfigs(num_standby_replicas=decision_standbys))
     members = [
-        DescribedMember(m, None, t.after(java).raw.metadata, dict(java.assignments)[m])
+        AssignedMember(m, None, t.after(java).raw.metadata, dict(java.assignments)[m])
         for m, t in zip(("a", "b", "c"), three, strict=True)
     ]
     return recall_streams(1, "stream", cluster_of(SHOP_COUNTS), members)
@@ -369,7 +369,7 @@ def test_recalled_memory_knows_what_threads_had_when_they_joined() -> None:
     threads = [A.after(first), B.after(first)]
     gone = (TopicPartition("orders", 99), TopicPartition("elsewhere", 0))
     threads[0] = replace(threads[0], owned=(*threads[0].owned, *gone))
-    described = [DescribedMember(t.member_id, None, t.raw.metadata, b"") for t in threads]
+    described = [AssignedMember(t.member_id, None, t.raw.metadata, b"") for t in threads]
     owned = recall_streams(2, "stream", first.cluster, described).owned
     assert owned.owner.tolist() == first.plan.memory.plan.owner.tolist()
 
@@ -412,6 +412,6 @@ def test_an_empty_cluster_is_a_reason_not_a_crash() -> None:
 
 
 def test_members_that_cannot_be_read_are_not_recalled() -> None:
-    odd = DescribedMember("odd", None, b"\0", b"")
-    good = DescribedMember("a", None, TWO[0].raw.metadata, b"")
+    odd = AssignedMember("odd", None, b"\0", b"")
+    good = AssignedMember("a", None, TWO[0].raw.metadata, b"")
     assert list(recall_streams(3, "stream", cluster_of(SHOP_COUNTS), [odd, good]).threads) == ["a"]

@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from bellwether_kafka.coordinator.membership.broker_order import (
-    Order,
+    HashOrder,
     Table,
     buckets_for,
     rivals,
@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.membership.broker_order import (
     unavoidable,
 )
 
-JAVA16, SCALA16 = Table(Order.JAVA, 16), Table(Order.SCALA, 16)
+JAVA16, SCALA16 = Table(HashOrder.JAVA, 16), Table(HashOrder.SCALA, 16)
 
 
 def id_in(bucket: int, buckets: int, seed: int, *, negative: bool | None = None) -> str:
@@ -38,15 +38,15 @@ def test_the_spread_hash_is_that_of_java() -> None:
     ("members", "java", "scala"), [(1, 16, 16), (11, 16, 16), (12, 16, 32), (13, 32, 32), (24, 32, 64), (100, 256, 256)]
 )
 def test_tables_grow_at_three_quarters(members: int, java: int, scala: int) -> None:
-    assert buckets_for(members, Order.JAVA) == java
-    assert buckets_for(members, Order.SCALA) == scala
+    assert buckets_for(members, HashOrder.JAVA) == java
+    assert buckets_for(members, HashOrder.SCALA) == scala
 
 
 def test_a_listing_tells_the_table() -> None:
     draw = random.Random(1)
     ids = [f"m-{uuid.UUID(int=draw.getrandbits(128))}" for _ in range(40)]
     listing = sorted(ids, key=lambda m: spread_hash(m) & 63)
-    assert tables(listing) == (Table(Order.JAVA, 64),)
+    assert tables(listing) == (Table(HashOrder.JAVA, 64),)
     assert tables(ids) == ()
 
 

@@ -11,7 +11,7 @@ import pytest
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall
-from bellwether_kafka.assignors.shared.group import DescribedMember as Stored
+from bellwether_kafka.assignors.shared.group import AssignedMember as Stored
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView

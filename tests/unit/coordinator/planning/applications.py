@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.group import DescribedMember, RawMember
+from bellwether_kafka.assignors.shared.group import AssignedMember, RawMember
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
@@ -81,11 +81,11 @@ class Known:
         self.creates = dict(creates or {})
         self.mismatch = ""
         self.witnesses: frozenset[str] = frozenset()
-        self.observed: list[tuple[DescribedMember, ...]] = []
+        self.observed: list[tuple[AssignedMember, ...]] = []
         self.completed: list[Topology] = []
         self.cluster: Cluster | None = None
 
-    async def observe(self, members: tuple[DescribedMember, ...]) -> None:
+    async def observe(self, members: tuple[AssignedMember, ...]) -> None:
         self.observed.append(members)
 
     def settle(self, topology: Topology) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bellwether_kafka.assignors.shared.group import DescribedMember
+from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
 from bellwether_kafka.coordinator.cli.main import app
@@ -108,7 +108,7 @@ def live(
     *,
     joined: bool = True,
     stateful: tuple[int, ...] = (1,),
-) -> list[DescribedMember]:
+) -> list[AssignedMember]:
     """Two members of a Stable group, as a Java leader would have left them."""
     threads = tuple(Thread(m, p, topology.source_topics) for m, p in (("a", 1), ("b", 2)))
     configs = AssignmentConfigs(num_standby_replicas=standbys)
@@ -117,7 +117,7 @@ def live(
         threads = tuple(t.after(first, stateful) for t in threads)
     second = led(group(*threads, generation=2), topology=topology, counts=counts, configs=configs)
     blobs = dict(second.assignments)
-    return [DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads]
+    return [AssignedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads]
 
 
 def test_a_live_group_gives_its_topology() -> None:

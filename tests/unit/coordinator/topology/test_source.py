@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.shared.group import DescribedMember
+from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -38,12 +38,12 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
-def shown() -> tuple[DescribedMember, ...]:
+def shown() -> tuple[AssignedMember, ...]:
     """The group as DescribeGroups shows it after it has settled."""
     first = led(group(A, B))
     threads = [A.after(first), B.after(first)]
     blobs = dict(led(group(*threads, generation=2), memory=first.plan.memory).assignments)
-    return tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
+    return tuple(AssignedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
 
 
 def keeper(given: Topology | None = None, **more: Any) -> TopologyKeeper:

@@ -3,7 +3,15 @@
 from dataclasses import replace
 
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
-from bellwether_kafka.coordinator.triggers.probing import EARLY_MAX, MEASURE_MS, QUIET_MS, RETRY_MS, Copy, Facts, Prober
+from bellwether_kafka.coordinator.triggers.probing import (
+    EARLY_MAX,
+    MEASURE_MS,
+    QUIET_MS,
+    RETRY_MS,
+    Prober,
+    ProbingFacts,
+    ReportedCopy,
+)
 from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 
@@ -16,16 +24,16 @@ def prober(lag: int = 100, standby_lag_max: int | None = None) -> Prober:
     return Prober(lag, TICK, standby_lag_max)
 
 
-def warmup(position: int, end: int, at_ms: int | None, partition: int = 0, process: ProcessId = P1) -> Copy:
-    return Copy(TaskId(1, partition), process, True, position, end, at_ms)
+def warmup(position: int, end: int, at_ms: int | None, partition: int = 0, process: ProcessId = P1) -> ReportedCopy:
+    return ReportedCopy(TaskId(1, partition), process, True, position, end, at_ms)
 
 
-def standby(position: int, end: int, at_ms: int | None) -> Copy:
-    return Copy(TaskId(1, 0), P1, False, position, end, at_ms)
+def standby(position: int, end: int, at_ms: int | None) -> ReportedCopy:
+    return ReportedCopy(TaskId(1, 0), P1, False, position, end, at_ms)
 
 
-def facts(at_ms: int, *copies: Copy, pending: bool = True, unsettled: bool = False) -> Facts:
-    return Facts(at_ms, at_ms + TICK if pending else None, unsettled, copies)
+def facts(at_ms: int, *copies: ReportedCopy, pending: bool = True, unsettled: bool = False) -> ProbingFacts:
+    return ProbingFacts(at_ms, at_ms + TICK if pending else None, unsettled, copies)
 
 
 def test_nothing_to_promote_is_nothing_to_probe_for() -> None:
@@ -180,7 +188,7 @@ def test_nothing_is_concluded_from_one_report_or_about_a_copy_known_to_be_behind
 def test_facts_come_from_a_decision() -> None:
     threads = (Thread("a", 1), Thread("b", 2, sums={(1, 0): 400}))
     decision = led(group(*threads), configs=AssignmentConfigs(num_standby_replicas=1))
-    found = Facts.of(decision)
+    found = ProbingFacts.of(decision)
     assert (found.decided_at_ms, found.probing_at_ms, found.unsettled) == (NOW_MS, None, False)
     copies = {(c.process_id, c.task): c for c in found.copies}
     known = copies[P2, TaskId(1, 0)]

@@ -8,7 +8,7 @@ import pytest
 
 from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.group import DescribedMember
+from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, REMEMBERED_MS, RETURNING_MS
@@ -400,7 +400,7 @@ class TestRemovedThreads:
     def adopted(self, story: Story) -> None:
         """The memory is what the group's description told."""
         members = [
-            DescribedMember(m.member_id, m.instance_id, m.metadata, dict(story.last.assignments)[m.member_id])
+            AssignedMember(m.member_id, m.instance_id, m.metadata, dict(story.last.assignments)[m.member_id])
             for m in story.last.raw.others
         ]
         memory = recall_streams(-1, "stream", story.last.cluster, members)
