@@ -117,7 +117,7 @@ test-all: setup-pipeline  ## everything but proofs and measurements, as CI does;
 	@.ci/stages check test-units test-models test-java test-deploy test-consumers test-streams test-pipeline
 
 demo: setup  ## embedded brokers, real consumers, no Java and no Docker
-	@$(BIN)/python -m bellwether_kafka.coordinator.demo
+	@$(BIN)/python -m tests.measure.demo
 
 demo-streams: setup  ## real brokers and a real Streams application; needs a JDK and, once, Maven
 	@$(BIN)/python -m tests.measure.demo_streams

@@ -8,13 +8,13 @@ import threading
 import confluent_kafka
 import pytest
 
-from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
-from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.service import Outcome
 from tests.interop.support.sidecar import Sidecar
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.measure.demo.embedded_transport import EmbeddedTransport
 
 pytestmark = pytest.mark.embedded
 

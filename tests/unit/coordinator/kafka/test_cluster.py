@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import KafkaError
 
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
 from bellwether_kafka.coordinator.kafka.cluster import (
     ClusterReader,
     ClusterUnreachableError,
@@ -18,6 +17,7 @@ from bellwether_kafka.coordinator.kafka.cluster import (
     unreachable_sentence,
 )
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
 
 pytestmark = pytest.mark.embedded
 Answer = TypeVar("Answer")

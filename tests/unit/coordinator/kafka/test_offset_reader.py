@@ -8,8 +8,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 
-from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
-from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
 from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
 from bellwether_kafka.coordinator.kafka.offset_requests import (
@@ -18,6 +16,8 @@ from bellwether_kafka.coordinator.kafka.offset_requests import (
 )
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.events import Failure, Node
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.measure.demo.embedded_transport import EmbeddedTransport
 
 pytestmark = pytest.mark.embedded
 Answer = TypeVar("Answer")

@@ -5,8 +5,8 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
 from bellwether_kafka.coordinator.telemetry.publish import DELIVERED, DROPPED, FAILED, EventPublisher, PublishConfig
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.patience import PATIENCE
 
 NOBODY_LISTENS = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}

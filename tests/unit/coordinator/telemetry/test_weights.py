@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer
 
 from bellwether_kafka.coordinator.cli.weights import weights_in_words
-from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
 from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader, key_of
 from bellwether_kafka.pipeline.records.codec import SchemaSet
 from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.patience import PATIENCE
 
 FIND_COORDINATOR, GROUP_AUTHORIZATION_FAILED = 10, 30

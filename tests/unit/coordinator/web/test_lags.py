@@ -8,14 +8,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
-from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
 from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets
 from bellwether_kafka.coordinator.telemetry.samples import Followed
 from bellwether_kafka.coordinator.web.lags import OLD_S, Lags, LagWatch, lags_of_items, with_lags
 from bellwether_kafka.coordinator.web.picture import Picture, round_picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.measure.demo.embedded_transport import EmbeddedTransport
 from tests.patience import PATIENCE
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY

@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.rule import Rule
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
-from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster
-from bellwether_kafka.coordinator.demo.embedded_transport import EmbeddedTransport
-from bellwether_kafka.coordinator.demo.group import DemoGroup
-from bellwether_kafka.coordinator.demo.screen import show_rounds
 from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.runtime import Observers, Service
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.measure.demo.embedded_transport import EmbeddedTransport
+from tests.measure.demo.group import DemoGroup
+from tests.measure.demo.screen import show_rounds
 
 SCENE_SECONDS = 25.0
 STEADY_SECONDS = 0.6

@@ -27,7 +27,7 @@ def main() -> None:
             owned = sorted([p.topic, p.partition] for p in consumer.assignment())
             line = json.dumps({"name": task["name"], "member_id": consumer.memberid() or "", "owned": owned})
             if line != last or time.monotonic() - reported_at > REPORT_SECONDS:
-                print(line, flush=True)  # noqa: T201 - standard output is how it speaks to its parent
+                print(line, flush=True)
                 last, reported_at = line, time.monotonic()
     except (KafkaException, BrokenPipeError, KeyboardInterrupt):
         return

@@ -9,8 +9,8 @@ import sys
 import pytest
 from rich.console import Console
 
-from bellwether_kafka.coordinator.demo import __main__ as demo
-from bellwether_kafka.coordinator.demo import stage
+from tests.measure.demo import __main__ as demo
+from tests.measure.demo import stage
 
 pytestmark = pytest.mark.embedded
 
@@ -25,7 +25,7 @@ def children() -> set[str]:
 
 def test_the_demo_ends_well_by_itself() -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "bellwether_kafka.coordinator.demo"],
+        [sys.executable, "-m", "tests.measure.demo"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

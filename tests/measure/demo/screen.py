@@ -6,8 +6,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bellwether_kafka.coordinator.demo.decision_panel import Caption, decision_panel
-from bellwether_kafka.coordinator.demo.group import DemoGroup
+from tests.measure.demo.decision_panel import Caption, decision_panel
+from tests.measure.demo.group import DemoGroup
 
 COLUMNS = ("group", "members", "partitions", "owned once", "rounds led", "moved", "out of rack", "slowest plan")
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from rich.console import Console
 
-from bellwether_kafka.coordinator.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
-from bellwether_kafka.coordinator.demo.screen import show_summary
-from bellwether_kafka.coordinator.demo.stage import DemoError, Stage
 from bellwether_kafka.coordinator.runtime import Outcome
 from bellwether_kafka.coordinator.telemetry import configure_logs
+from tests.measure.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
+from tests.measure.demo.screen import show_summary
+from tests.measure.demo.stage import DemoError, Stage
 
 TOTAL_SECONDS = 58.0
 WIDTH = 100
@@ -88,7 +88,7 @@ async def _unless_ended(scenes: Coroutine[Any, Any, None], service: asyncio.Task
 
 
 def main() -> int:
-    """The entry point of `python -m bellwether_kafka.coordinator.demo`."""
+    """The entry point of `python -m tests.measure.demo`."""
     configure_logs("error", "console")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     try:

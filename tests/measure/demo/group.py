@@ -92,7 +92,7 @@ class DemoGroup:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "bellwether_kafka.coordinator.demo.member",
+            "tests.measure.demo.member",
             json.dumps(task),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

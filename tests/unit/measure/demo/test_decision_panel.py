@@ -10,8 +10,8 @@ from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.cli.output import ranges
-from bellwether_kafka.coordinator.demo.decision_panel import Caption, decision_panel, partitions
 from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.measure.demo.decision_panel import Caption, decision_panel, partitions
 from tests.unit.coordinator.planning.test_causes import decided
 
 
