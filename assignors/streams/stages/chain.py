@@ -1,5 +1,5 @@
 """Runs stages over the owners of active tasks: each may only improve its own score, and may not worsen that of a stage
-before it. (`assignors.chain` is the same for consumers' partitions.)
+before it. (`assignors/consumer/chain.py` is the same for consumers' partitions.)
 
 The owners that come in are a placement in which every task has a process; exchanging and delaying is all that stages
 can do, so none of them can leave a task without one. What they decide is where tasks should end up: tasks go on running
