@@ -1,5 +1,5 @@
-"""The operator's rules on active tasks: pins, bans and evacuations, written as `assignors/shared/rules.py` says. An item
-is a task such as "1_5", a subtopology such as "1", or "*". Last of the stages, and hard: balance gives way.
+"""The operator's rules on active tasks: pins, bans and evacuations, written as `assignors/shared/rules.py` says. An
+item is a task such as "1_5", a subtopology such as "1", or "*". Last of the stages, and hard: balance gives way.
 
 It says where tasks shall end up. Where a process has state that nobody else has yet, the task runs on there until a
 warm-up elsewhere has caught up, so an evacuated process empties without a pause.
