@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bellwether_kafka.coordinator.cli import main as cli
+from bellwether_kafka.coordinator.cli.main import app
 from bellwether_kafka.coordinator.membership.commands import Command, Decide, Heartbeat, Join, Leave, Request, Sync
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.membership.transitions import State
@@ -114,7 +114,7 @@ def main() -> None:
     point, how, trigger, *arguments = sys.argv[1:]
     assert point in POINTS, point
     install(_hook(point, how, Path(trigger)))
-    cli.app(arguments)
+    app(arguments)
 
 
 if __name__ == "__main__":
