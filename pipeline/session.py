@@ -9,7 +9,7 @@ from types import MappingProxyType
 from pyspark.sql import SparkSession
 
 PARQUET, DELTA = "parquet", "delta"
-JARS = Path(__file__).parent.parent / ".cache" / "spark" / "jars"
+JARS = Path(__file__).resolve().parent.parent / ".cache" / "spark" / "jars"
 DELTA_JARS = JARS.with_name("delta")
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
