@@ -1,6 +1,6 @@
 """Why a partition or a task is where it is: who had it, which stage decided, and what each alternative would cost.
 
-Elasticsearch's allocation explain is the model. Pure: everything is told from the decision, nothing is decided again.
+Elasticsearch's allocation explain is the model. Pure: it reads the decision and decides nothing again.
 """
 
 from collections.abc import Sequence

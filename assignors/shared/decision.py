@@ -124,7 +124,7 @@ class GroupPlan(Protocol):
 
     @property
     def shutdown(self) -> bool:
-        """The application asked to stop and is told so; the plan is empty then."""
+        """The application asked to stop: its members get that answer, and the plan is empty."""
 
     @property
     def application(self) -> str:

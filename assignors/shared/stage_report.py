@@ -12,8 +12,8 @@ Clock = Callable[[], float]
 class StageReport:
     """What one stage did: its own score before and after, whether its plan was taken, and why in one sentence.
 
-    `owner` is where everything was after it, so that people can be told which stage moved what. `took_s` is how long it
-    took, 0.0 where nobody lent a clock.
+    `owner` is where everything was after it, so that `explain` can name the stage that moved something. `took_s` is
+    how long it took, 0.0 without a clock.
     """
 
     stage: str

@@ -50,7 +50,7 @@ class TaskPlan:
     """`tasks` and `view` give the coordinates; `target` and `threads` say where everything goes. `temporary` are (row
     of `out`, task) standbys that only keep a store open until the task follows. `before[task]` is the process that runs
     it now. `report_at_ms` is parallel to the values of `view.report`. `joined` are the rows of `out`. `memory` is to be
-    remembered once SyncGroup has succeeded, not before. `shutdown`: members are told to stop, and nothing is planned.
+    remembered once SyncGroup has succeeded, not before. `shutdown`: members get the order to stop; nothing is planned.
     See `GroupPlan`.
     """
 

@@ -31,7 +31,7 @@ class LazyCommand(TyperCommand):
         return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Whoever parses, runs or completes the command goes on with the loaded one."""
+        """Loads the command, because parsing, running and completing all start here."""
         return self.loaded.make_context(*args, **kwargs)
 
 

@@ -22,8 +22,8 @@ A group is led by the first member in the order of the broker's hash table once 
      for both rounds was tried, and was longer than the two: librdkafka joins at most once a second.)
 4. The answer is checked: if it names another, that one is removed too if so many may be, or the attempt has failed.
 
-The steps and what may follow what are in `transitions`. What is left behind is left by whoever runs this: `debts` are
-pending ids that must be given back.
+The steps and what may follow what are in `transitions`. The caller cleans up: `debts` are the
+pending ids that it must give back.
 """
 
 from collections.abc import Callable
