@@ -44,9 +44,8 @@ def cause(previous: Decision[GroupPlan] | None, decision: Decision[GroupPlan], n
     if plan.shutdown:
         return Cause(CauseKind.SUBSCRIPTIONS, "a member asks to shut the application down")
     if previous is None:
-        return Cause(
-            CauseKind.FIRST, f"first plan, for {_counted(len(plan.owners), plan.words.owner, plan.words.owners)}"
-        )
+        owners = _counted(len(plan.owners), plan.words.owner, plan.words.owners)
+        return Cause(CauseKind.FIRST, f"first plan, for {owners}")
     found = _members(previous, decision, name) or _unplaced(previous, decision) or _topics(previous, decision, name)
     if found is not None:
         return found
@@ -83,11 +82,9 @@ def _unplaced(previous: Decision[GroupPlan], decision: Decision[GroupPlan]) -> C
     came, went = has - had, had - has
     if not came and not went:
         return None
-    said = [
-        f"{_counted(len(ids), 'member', 'members')} without {decision.plan.words.item}s {what}"
-        for ids, what in ((came, "joined"), (went, "left"))
-        if ids
-    ]
+    without = f"without {decision.plan.words.item}s"
+    said = [f"{_counted(len(came), 'member', 'members')} {without} joined"] * bool(came)
+    said += [f"{_counted(len(went), 'member', 'members')} {without} left"] * bool(went)
     return Cause(_came_or_went(came, went), ", ".join(said))
 
 
