@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from bellwether_kafka.coordinator.membership import PROVEN_FROM, STREAMS_PROTOCOL, Code, MembershipConfig, check_timing
 from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.planning import StreamsConfig
+from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
@@ -147,13 +147,13 @@ def _shown(facts: Facts) -> list[Check]:
     broken = [m.member_id for m in facts.seen.members if m.trouble]
     members = Check("members", Verdict.PASS, "Every member's bytes can be read.")
     if broken:
-        said = f"The bytes of {_listed(broken)} cannot be read."
+        said = f"The bytes of {listed(broken)} cannot be read."
         remedy = "They would keep what they have; look at them with bellwether decode, and at those clients' versions."
         members = Check("members", Verdict.WARN, said, remedy)
     hidden = _hidden(facts.seen)
     if hidden:
         remedy = f"Grant our principal the ACL DESCRIBE on {', '.join(f'Topic {t!r}' for t in hidden[:NAMES_SHOWN])}."
-        return [members, Check("topic ACLs", Verdict.FAIL, f"We may not see {_listed(hidden)}.", remedy)]
+        return [members, Check("topic ACLs", Verdict.FAIL, f"We may not see {listed(hidden)}.", remedy)]
     return [members, Check("topic ACLs", Verdict.PASS, "We see every topic that members subscribe to.")]
 
 
@@ -177,12 +177,12 @@ def _versions(facts: Facts) -> list[Check]:
         what, highest = "subscription data of Streams", messages.STREAMS_VERSION_MAX
     newer = [member for member, version in known.items() if version > highest]
     if newer:
-        said = f"{_listed(newer)} speak {what} newer than we do."
+        said = f"{listed(newer)} speak {what} newer than we do."
         return [Check("versions", Verdict.WARN, said, "They keep what they have; upgrade Bellwether.")]
     spoken = sorted({*known.values()})
-    listed = ", ".join(f"v{version}" for version in spoken)
+    versions = ", ".join(f"v{version}" for version in spoken)
     more = "; everybody is told in the lowest, as in a rolling upgrade" if len(spoken) > 1 else ""
-    return [Check("versions", Verdict.PASS, f"Members speak {what} {listed}{more}.")]
+    return [Check("versions", Verdict.PASS, f"Members speak {what} {versions}{more}.")]
 
 
 def _spoken(metadata: bytes, protocol: str) -> int | None:
@@ -222,10 +222,10 @@ def _racks(facts: Facts) -> Check:
     foreign = sorted({m.rack for m in members if m.rack and m.rack not in brokers})
     if foreign:
         remedy = f"client.rack must be spelled as broker.rack is: {', '.join(sorted(brokers))}."
-        return Check("racks", Verdict.FAIL, f"Members name racks without a broker: {_listed(foreign)}.", remedy)
+        return Check("racks", Verdict.FAIL, f"Members name racks without a broker: {listed(foreign)}.", remedy)
     rackless = [m.client_id or m.member_id for m in members if not m.rack]
     if rackless and len(rackless) < len(members):
-        said = f"{_listed(rackless)} name no rack while others do."
+        said = f"{listed(rackless)} name no rack while others do."
         return Check("racks", Verdict.WARN, said, "Set client.rack on them: they are placed without regard to racks.")
     if rackless:
         remedy = "Set client.rack on the members, or expect no rack awareness."
@@ -254,11 +254,6 @@ def _unseen(facts: Facts) -> Check:
         return Check("not visible", Verdict.WARN, said, "Configure them for the group as the application has them.")
     said = "Protocol names that members offer beside the chosen one are not visible."
     return Check("not visible", Verdict.PASS, said)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def _sentence(text: str) -> str:

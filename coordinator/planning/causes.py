@@ -3,7 +3,7 @@
 Pure. The kind is one of few words, for metric labels; the sentence names members and topics, for people.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -111,9 +111,14 @@ def _came_or_went(came: object, went: object) -> CauseKind:
 
 def _named(words: Words, owners: Iterable[str], name: Name) -> str:
     names = sorted({name(owner[: words.name_chars]) for owner in owners})
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     one, many = words.owner_before_name
-    return f"{one if len(names) == 1 else many}{', '.join(names[:NAMES_SHOWN])}{more}"
+    return f"{one if len(names) == 1 else many}{listed(names)}"
+
+
+def listed(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def _counted(number: int, one: str, many: str) -> str:

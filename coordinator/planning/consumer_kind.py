@@ -107,16 +107,11 @@ class ConsumerKind:
     async def learn(self, members: tuple[AssignedMember, ...]) -> bool:  # noqa: ARG002 - the interface of all kinds
         return True
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Callable[[], None]:
+    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Memory:
         joined = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in members)
         topics = topics_wanted(RawGroup("", generation, protocol, joined))
         cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
-        memory = await asyncio.to_thread(consumer.recall, generation, protocol, cluster, members)
-
-        def remember() -> None:
-            self.memory = memory
-
-        return remember
+        return await asyncio.to_thread(consumer.recall, generation, protocol, cluster, members)
 
     def _refuse_unreadable(self, cluster: ClusterView) -> None:
         """A topic that we never could read would get no owners from us; members can read it, so one of them leads."""

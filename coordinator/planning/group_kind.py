@@ -42,7 +42,9 @@ class Work(Generic[P_co]):
 
 class GroupKind(Protocol[P]):
     """One group's, with what is remembered of it. For one event loop. `inputs` are what one decision is made from, read
-    anew for each round: `raw`, `cluster` and what else the kind needs."""
+    anew for each round: `raw`, `cluster` and what else the kind needs; `memory` is what members hold, if known."""
+
+    memory: Any
 
     def rule(self, rules: tuple[Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
@@ -73,8 +75,8 @@ class GroupKind(Protocol[P]):
     async def learn(self, members: tuple[AssignedMember, ...]) -> bool:
         """Looks at a group at rest that somebody else leads. Returns whether memory of it is of use."""
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Callable[[], None]:
-        """Reads what members hold; what it returns replaces memory by that."""
+    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Any:
+        """What members hold, as `memory`."""
 
 
 class Dialect(Generic[P]):

@@ -108,8 +108,7 @@ class Planner(Generic[P]):
         self._turn += 1
         described = await self._dialect.described(described)
         others = tuple(m for m in _members(described) if m.member_id != own_member_id)
-        remember = await self.kind.recall(command.generation, command.protocol, others)
-        remember()
+        self.kind.memory = await self.kind.recall(command.generation, command.protocol, others)
 
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
         """Keeps memory warm while somebody else leads: a sidecar that takes the lead over in the middle of a round
@@ -124,10 +123,9 @@ class Planner(Generic[P]):
         seen = hash(frozenset(others))
         if seen == self._observed:
             return
-        remember = await self.kind.recall(shared.NO_GENERATION, described.protocol, others)
+        memory = await self.kind.recall(shared.NO_GENERATION, described.protocol, others)
         if turn == self._turn:  # we have not begun to lead meanwhile
-            remember()
-            self._observed = seen
+            self.kind.memory, self._observed = memory, seen
 
     async def shadow(self, command: Decide, described: DescribeAnswer) -> Compared[P]:
         """A dry plan for a group that is only looked at, against what the broker shows. Raises RefusalError."""

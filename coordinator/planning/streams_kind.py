@@ -155,17 +155,10 @@ class StreamsKind:
         topology, ids = self._topologies.topology, {m.member_id for m in members}
         return topology is None or topology.source != LEARNED or ids == self._topologies.witnesses
 
-    async def recall(
-        self, generation: int, protocol: str, members: Sequence[shared.AssignedMember]
-    ) -> Callable[[], None]:
+    async def recall(self, generation: int, protocol: str, members: Sequence[shared.AssignedMember]) -> StreamsMemory:
         topology = self._topologies.topology
         cluster = await self._reader.snapshot(topology.topics if topology else (), METADATA_AGE_MS_MAX)
-        memory = await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
-
-        def remember() -> None:
-            self.memory = memory
-
-        return remember
+        return await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
 
     async def prepare(self, limit_s: float) -> None:
         """Creates the internal topics that are described and missing, before anybody needs them.
