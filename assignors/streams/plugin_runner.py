@@ -28,7 +28,7 @@ from bellwether_kafka.assignors.streams.api import (
     snapshot,
 )
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.policies import assign_streams, keep_previous
+from bellwether_kafka.assignors.streams.policies import assign_fallback_prior, assign_streams
 from bellwether_kafka.assignors.streams.threads import assign_threads
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 
@@ -106,7 +106,6 @@ def run_plugin(
     assignor: TaskAssignor,
     view: StreamsView,
     configs: AssignmentConfigs,
-    previous: StreamsPlan | None,
     health: PluginHealth,
     *,
     now_ms: int = 0,
@@ -115,7 +114,10 @@ def run_plugin(
     """One round of a plug-in. Never raises for anything that the plug-in does, and its plan is always valid (as long as
     there is a process to place tasks on).
 
-    `previous` is the last plan in the coordinates of `view` (`translate_plan`), None for what processes report.
+    Without a plan of the plug-in's everybody keeps what it ran, whatever the load, as KIP-924 promises; shipped Java
+    fails every thread instead. Standbys are then those of FallbackPrior: what a process calls its standbys is all state
+    on its disk, whether it was meant to keep it or not.
+
     `cluster` lets the plug-in see racks and the partitions of every topic. Pure, as far as the plug-in is.
     """
     if health.disabled or view.size == 0:
@@ -126,7 +128,8 @@ def run_plugin(
         notes = _announce(assignor, state, outcome, AssignmentError.NONE)
         return PluginRun(outcome, notes, PluginHealth())
     after = _worse(health, outcome, view, now_ms)
-    plan = replace(keep_previous(view, configs, previous), deadlines=((0, after.retry_at_ms or now_ms),))
+    retry = ((0, after.retry_at_ms or now_ms),)
+    plan = replace(assign_fallback_prior(view, configs), probing=False, notes=(), deadlines=retry)
     notes = (_sentence(assignor, outcome, after),)
     if outcome.error is not None:
         notes += _announce(assignor, state, plan, outcome.error)
@@ -135,7 +138,7 @@ def run_plugin(
 
 def _stand_in(assignor: TaskAssignor, view: StreamsView, configs: AssignmentConfigs, health: PluginHealth) -> PluginRun:
     if view.size == 0:
-        return PluginRun(keep_previous(view, configs), ("there is no process to place tasks on",), health)
+        return PluginRun(assign_streams(view, configs), ("there is no process to place tasks on",), health)
     stock = "HighAvailability" if view.lags_known else "FallbackPrior"
     note = (
         f"{_name(assignor)} is disabled after {health.failures} failures in a row, the last one:"

@@ -27,10 +27,6 @@ from bellwether_kafka.assignors.streams.api.state import (
     TaskInfo,
     TaskTopicPartition,
 )
-from bellwether_kafka.assignors.streams.api.validation import (
-    InvalidAssignmentError,
-    check,
-    snapshot,
-)
+from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError, check, snapshot
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId

@@ -7,11 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, Ragged
-from bellwether_kafka.assignors.streams.api.assignment import (
-    AssignedTask,
-    KafkaStreamsAssignment,
-    TaskType,
-)
+from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskType
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
 from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssignmentError

@@ -9,4 +9,3 @@ from bellwether_kafka.assignors.streams.policies.assign import (
     assign_streams,
 )
 from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
-from bellwether_kafka.assignors.streams.policies.previous import keep_previous
