@@ -10,22 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
+from bellwether_kafka.assignors.streams import placing
 from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskType
 from bellwether_kafka.assignors.streams.api.bridge import Copies, copies_of
 from bellwether_kafka.assignors.streams.api.errors import UnknownTaskError
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
 from bellwether_kafka.assignors.streams.application import NO_STRATEGY
-from bellwether_kafka.assignors.streams.placing import (
-    STATEFUL_NON_OVERLAP_COST,
-    STATEFUL_TRAFFIC_COST,
-    STATELESS_NON_OVERLAP_COST,
-    STATELESS_TRAFFIC_COST,
-    Placement,
-    RackOptimiser,
-    can_use,
-    fill_lightest,
-    tag_rule,
-)
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 Assignments = MutableMapping[ProcessId, KafkaStreamsAssignment]
@@ -77,9 +67,9 @@ class RackAwareOptimizationParams:
         """(traffic cost, non-overlap cost) that apply."""
         infos, configs = self.application_state.all_tasks, self.application_state.assignment_configs
         if any(infos[task].is_stateful for task in self.tasks_to_optimize):
-            traffic, stay = configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
+            traffic, stay = configs.rack_costs(placing.STATEFUL_TRAFFIC_COST, placing.STATEFUL_NON_OVERLAP_COST)
         else:  # the settings are about stateful tasks only
-            traffic, stay = STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST
+            traffic, stay = placing.STATELESS_TRAFFIC_COST, placing.STATELESS_NON_OVERLAP_COST
         overrides = self.traffic_cost_override, self.non_overlap_cost_override
         return (traffic if overrides[0] is None else overrides[0], stay if overrides[1] is None else overrides[1])
 
@@ -107,8 +97,8 @@ def default_standby_task_assignment(application_state: ApplicationState, assignm
     place = _placement(application_state, before)
     stateful = [int(t) for t in np.flatnonzero(view.tasks.stateful)]
     replicas = configs.num_standby_replicas
-    tag_rule(view, configs).assign(place, [t for t in stateful if place.active[t] != NOBODY], replicas)
-    fill_lightest(place, {t: replicas for t in stateful if place.active[t] == NOBODY})
+    placing.tag_rule(view, configs).assign(place, [t for t in stateful if place.active[t] != NOBODY], replicas)
+    placing.fill_lightest(place, {t: replicas for t in stateful if place.active[t] == NOBODY})
     _apply(application_state, assignments, before, Copies(before.active, *place.replicas()))
 
 
@@ -152,15 +142,15 @@ def optimize_rack_aware_standby_tasks(params: RackAwareOptimizationParams, assig
         return
     within = Copies(before.active, before.standby_task[inside], before.standby_process[inside])
     place = _placement(state, within)
-    racks.standbys(place, tag_rule(state.view, state.assignment_configs), *params.costs)
+    racks.standbys(place, placing.tag_rule(state.view, state.assignment_configs), *params.costs)
     _apply(state, assignments, within, Copies(before.active, *place.replicas()))
 
 
-def _racks(state: ApplicationState, *, with_standbys: bool) -> RackOptimiser | None:
+def _racks(state: ApplicationState, *, with_standbys: bool) -> placing.RackOptimiser | None:
     strategy = state.assignment_configs.rack_aware_assignment_strategy
-    if strategy == NO_STRATEGY or can_use(state.view, with_standbys) is not None:
+    if strategy == NO_STRATEGY or placing.can_use(state.view, with_standbys) is not None:
         return None
-    return RackOptimiser(state.view, strategy)
+    return placing.RackOptimiser(state.view, strategy)
 
 
 def _cost(name: str, value: int) -> int:
@@ -188,8 +178,8 @@ def _begin(state: ApplicationState, assignments: Assignments) -> Copies:
     return copies_of(state, assignments.values())
 
 
-def _placement(state: ApplicationState, copies: Copies) -> Placement:
-    place = Placement(state.view)
+def _placement(state: ApplicationState, copies: Copies) -> placing.Placement:
+    place = placing.Placement(state.view)
     placed = np.flatnonzero(copies.active != NOBODY).astype(np.int32)
     place.place_actives(placed, copies.active[placed])
     for task, process in zip(copies.standby_task.tolist(), copies.standby_process.tolist(), strict=True):

@@ -8,13 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bellwether_kafka.assignors.shared import ClusterView, RefusalCause, RefusalError, extended
-from bellwether_kafka.assignors.streams.application import (
-    AssignmentConfigs,
-    Topology,
-    TopologyError,
-    required_counts,
-    resized,
-)
+from bellwether_kafka.assignors.streams import application
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 
@@ -37,8 +31,8 @@ def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
 
 
 def check_topology(
-    decoded: DecodedStreams, process_map: ProcessMap, topology: Topology, cluster: ClusterView
-) -> Topology:
+    decoded: DecodedStreams, process_map: ProcessMap, topology: application.Topology, cluster: ClusterView
+) -> application.Topology:
     """The topology with its pattern topics, if it explains what every thread subscribes to."""
     if topology.undecided:
         named = ", ".join(topology.undecided[:_LISTED])
@@ -51,7 +45,7 @@ def check_topology(
     there = {t for row in subscribed for t in lists[row] if t in cluster.index or t in cluster.unreadable}
     try:
         topology = topology.resolved(there)
-    except TopologyError as error:
+    except application.TopologyError as error:
         raise RefusalError(RefusalCause.TOPOLOGY, str(error)) from error
     for row, m in subscribed.items():
         differences = topology.differences(lists[row])
@@ -64,7 +58,7 @@ def check_topology(
     return topology
 
 
-def known_cluster(topology: Topology, cluster: ClusterView, memory: StreamsMemory) -> ClusterView:
+def known_cluster(topology: application.Topology, cluster: ClusterView, memory: StreamsMemory) -> ClusterView:
     """The cluster with topics that cannot be read now at the size that memory knows: they are not gone."""
     seen = memory.plan.cluster
     sizes = {t: int(seen.counts[seen.index[t]]) for t in cluster.unreadable if t in seen.index}
@@ -75,10 +69,10 @@ def known_cluster(topology: Topology, cluster: ClusterView, memory: StreamsMemor
     return cluster
 
 
-def check_topics(topology: Topology, cluster: ClusterView) -> None:
+def check_topics(topology: application.Topology, cluster: ClusterView) -> None:
     """Every topic is there and as large as the application needs it."""
     existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
-    counts = required_counts(topology, existing)
+    counts = application.required_counts(topology, existing)
     if counts.missing:
         topic = counts.missing[0]
         owner = topology.subtopology_of[topic]
@@ -91,12 +85,12 @@ def check_topics(topology: Topology, cluster: ClusterView) -> None:
         raise RefusalError(
             RefusalCause.INTERNAL_TOPICS, f"internal topics do not exist: {', '.join(missing[:_LISTED])}"
         )
-    wrong = resized(counts, existing, internal)
+    wrong = application.resized(counts, existing, internal)
     if wrong:
         raise RefusalError(RefusalCause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
 
 
-def fatal_to_java(topology: Topology, cluster: ClusterView) -> str:
+def fatal_to_java(topology: application.Topology, cluster: ClusterView) -> str:
     """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing.
 
     A source topic that is gone, sources that are no longer copartitioned, internal topics of another size than the
@@ -110,13 +104,15 @@ def fatal_to_java(topology: Topology, cluster: ClusterView) -> str:
         for s in topology.subtopologies
     ]
     topology = replace(topology, subtopologies=tuple(stays))
-    counts = required_counts(topology, existing)
+    counts = application.required_counts(topology, existing)
     gone = [f"source topic {t} does not exist" for t in counts.missing]
     internal = (*topology.repartition_topics, *_own_changelogs(topology))
-    return "; ".join([*gone, *counts.conflicts, *resized(counts, existing, internal)][:_LISTED])
+    return "; ".join([*gone, *counts.conflicts, *application.resized(counts, existing, internal)][:_LISTED])
 
 
-def check_standbys(topology: Topology, memory: StreamsMemory, configs: AssignmentConfigs) -> None:
+def check_standbys(
+    topology: application.Topology, memory: StreamsMemory, configs: application.AssignmentConfigs
+) -> None:
     """A plan that was not ours shows how many standbys the application is configured to have."""
     stateful = {s.id for s in topology.subtopologies if s.stateful}
     odd = memory.odd_standbys(stateful, configs.num_standby_replicas, configs.max_warmup_replicas)
@@ -124,6 +120,6 @@ def check_standbys(topology: Topology, memory: StreamsMemory, configs: Assignmen
         raise RefusalError(RefusalCause.CONFIG, odd)
 
 
-def _own_changelogs(topology: Topology) -> Iterable[str]:
+def _own_changelogs(topology: application.Topology) -> Iterable[str]:
     sources = set(topology.source_topics)
     return [t for t in topology.changelogs if t not in sources]

@@ -12,18 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors.shared import FlowProblem, IntArray, LongArray, optimise
-from bellwether_kafka.assignors.streams.application import (
-    BALANCE_SUBTOPOLOGY,
-    NO_STRATEGY,
-    AssignmentConfigs,
-    StreamsView,
-)
+from bellwether_kafka.assignors.streams import application
 from bellwether_kafka.assignors.streams.placing.exchange import StandbyExchange
 from bellwether_kafka.assignors.streams.placing.placement import Placement, Standbys
 from bellwether_kafka.assignors.streams.placing.standby import LabelRule, StandbyRule
 
 
-def can_use(view: StreamsView, with_standbys: bool) -> str | None:
+def can_use(view: application.StreamsView, with_standbys: bool) -> str | None:
     """Why racks cannot be taken into account, None if they can."""
     for process in view.processes:
         if not process.rack:
@@ -35,7 +30,7 @@ def can_use(view: StreamsView, with_standbys: bool) -> str | None:
     return None
 
 
-def is_pointless(view: StreamsView) -> bool:
+def is_pointless(view: application.StreamsView) -> bool:
     """Whether every task costs the same everywhere, actives and standbys alike: then there is nothing to optimise."""
     racks = np.unique(columns(view))
     tables = (remote_table(view, view.tasks.source_remote), remote_table(view, view.tasks.changelog_remote))
@@ -50,7 +45,7 @@ def _limits(group: LongArray, holder: IntArray, groups: int, size: int) -> LongA
 
 
 def exchange_standbys(
-    view: StreamsView,
+    view: application.StreamsView,
     active: list[int],
     standbys: Standbys,
     traffic_cost: int,
@@ -66,12 +61,12 @@ def exchange_standbys(
     StandbyExchange(cost, columns(view), non_overlap_cost, active, standbys, movable).run()
 
 
-def columns(view: StreamsView) -> IntArray:
+def columns(view: application.StreamsView) -> IntArray:
     """The column of each process in a table of remote partitions; racks without a broker share the last one."""
     return np.where(view.rack < 0, np.int32(len(view.tasks.racks)), view.rack).astype(np.int32)
 
 
-def remote_table(view: StreamsView, remote: IntArray) -> LongArray:
+def remote_table(view: application.StreamsView, remote: IntArray) -> LongArray:
     """Remote partitions per signature and rack, with the column for racks without a broker."""
     if remote.shape[1] == len(view.tasks.racks):
         worst = remote.max(axis=1, initial=0)
@@ -84,16 +79,16 @@ class RackOptimiser:
     """The rack stage of the assignors for one view. `current` are the active owners right now (process per task,
     NOBODY: unknown), None where that does not matter."""
 
-    view: StreamsView
+    view: application.StreamsView
     strategy: str
     current: IntArray | None = None
 
     @classmethod
     def of(
-        cls, view: StreamsView, configs: AssignmentConfigs, current: IntArray | None = None
+        cls, view: application.StreamsView, configs: application.AssignmentConfigs, current: IntArray | None = None
     ) -> "RackOptimiser | str | None":
         """The stage; None if the strategy is none; a sentence if racks cannot be used."""
-        if configs.rack_aware_assignment_strategy == NO_STRATEGY:
+        if configs.rack_aware_assignment_strategy == application.NO_STRATEGY:
             return None
         reason = can_use(view, configs.num_standby_replicas > 0)
         return reason or cls(view, configs.rack_aware_assignment_strategy, current)
@@ -104,10 +99,10 @@ class RackOptimiser:
         Every process keeps its number of these tasks. Among placements of equal cost `current` wins.
         """
         view, holder = self.view, active[tasks]
-        if self.strategy == NO_STRATEGY or not len(tasks):
+        if self.strategy == application.NO_STRATEGY or not len(tasks):
             return active
         rows, group = np.unique(view.tasks.subtopology[tasks], return_inverse=True)
-        limited = self.strategy == BALANCE_SUBTOPOLOGY
+        limited = self.strategy == application.BALANCE_SUBTOPOLOGY
         problem = FlowProblem(
             kind=view.tasks.source_signature[tasks],
             group=group.reshape(-1).astype(np.int32),
