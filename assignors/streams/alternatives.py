@@ -20,17 +20,6 @@ def alternatives(plan: "TaskPlan", task: int, most: int) -> tuple[Alternative, .
     return tuple(_alternative(plan, task, process, held, now) for process in order)
 
 
-def lag_of(plan: "TaskPlan", task: int, process: int) -> int:
-    """What this process would have to restore of the task, in records, or one of Kafka's two sentinels. What is only
-    remembered counts as almost nothing."""
-    view = plan.view
-    reported = view.report[process]
-    at = int(np.searchsorted(reported, task))
-    if at < len(reported) and reported[at] == task:
-        return int(view.report_lag[view.report.span(process)][at])
-    return int(view.tasks.end_sum[task])
-
-
 def _alternative(plan: "TaskPlan", task: int, process: int, held: LongArray, now: int) -> Alternative:
     who, owner = plan.view.processes[process], int(plan.owner[task])
     chosen = process == owner
@@ -46,7 +35,7 @@ def _alternative(plan: "TaskPlan", task: int, process: int, held: LongArray, now
 
 
 def _verdict(plan: "TaskPlan", task: int, process: int, cross: int) -> str:
-    lag = lag_of(plan, task, process)
+    lag = plan.view.lag_of(task, process)  # what is only remembered counts as almost nothing
     parts = []
     if not plan.view.tasks.stateful[task]:
         parts.append("has no state to restore")

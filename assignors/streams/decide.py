@@ -3,7 +3,7 @@
 It never raises: where no valid plan can be sent, the answer is a Refusal with its reason, and a Java member leads.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -133,10 +133,7 @@ def _decide(work: _Round, seen: shared.ClusterView, ends: EndOffsets, declared: 
     claims = members.read_claims(decoded, tasks, memory)
     reports = members.read_reports(decoded, tasks)
     wrong = members.contradictions(decoded, tasks, claims, reports, memory)
-    if wrong:
-        raise shared.RefusalError(
-            shared.RefusalCause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}"
-        )
+    _refuse(wrong, "the topology is not that of the members", shared.RefusalCause.TOPOLOGY)
     found = members.streams_view(
         decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None
     )
@@ -148,20 +145,14 @@ def _decide(work: _Round, seen: shared.ClusterView, ends: EndOffsets, declared: 
 
 def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
     """With what former rounds tell: state that restarted processes hide, and where tasks shall go back to."""
-    seen, hidden = inputs.seen, None
+    seen, hidden, tasks = inputs.seen, None, inputs.tasks
+    memory, process_map, now_ms = work.memory, work.process_map, work.now_ms
     if inputs.view.lags_known and work.policy == STREAMS_HA:
-        acceptable_lag, durable = work.configs.acceptable_recovery_lag, work.assignors.durable
+        lag, durable = work.configs.acceptable_recovery_lag, work.assignors.durable
         seen, hidden = members.use_hidden_state(
-            seen,
-            work.memory,
-            work.decoded,
-            work.process_map,
-            inputs.tasks,
-            work.now_ms,
-            acceptable_lag,
-            durable=durable,
+            seen, memory, work.decoded, process_map, tasks, now_ms, lag, durable=durable
         )
-    homes = members.known_homes(work.memory, inputs.tasks, work.process_map, work.now_ms, work.assignors.affinity_ms)
+    homes = members.known_homes(memory, tasks, process_map, now_ms, work.assignors.affinity_ms)
     home, homes = members.home_of(seen.view, homes)
     if hidden is not None:
         home = hidden.homes(home)
@@ -180,30 +171,24 @@ def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
             return plan
         work.warnings.append(f"policy {work.policy} gave no valid plan, the fallback was used instead: {reason}")
     plan = work.assignors.fallback(view, work.configs)
-    findings = sending.validate_plan(view, plan)
-    if findings:
-        raise shared.RefusalError(shared.RefusalCause.PLAN, f"no valid plan: {'; '.join(findings[:_LISTED])}")
+    _refuse(sending.validate_plan(view, plan), "no valid plan")
     return plan
 
 
 def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     threads = work.assignors.spread(view, plan)
-    findings = sending.validate_threads(view, plan, threads, work.process_map)
-    if findings:
-        raise shared.RefusalError(
-            shared.RefusalCause.PLAN, f"no valid plan on threads: {'; '.join(findings[:_LISTED])}"
-        )
+    _refuse(sending.validate_threads(view, plan, threads, work.process_map), "no valid plan on threads")
     return threads
 
 
 def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> shared.Decision[TaskPlan]:
     """What of the target can be sent now, encoded, read back and found right."""
     decoded, process_map, tasks, view = work.decoded, work.process_map, inputs.tasks, inputs.view
-    target = _row(process_map, threads.active)
+    target = shared.look_up(process_map.member, threads.active, shared.NOBODY)
     held_back = members.withheld(tasks, inputs.claims, target)
     temporary = _temporary(view, plan, np.flatnonzero(held_back).astype(np.int32), target)
     maps = sending.host_maps(view, plan, tasks)
-    rows = np.concatenate([_row(process_map, threads.standby), temporary[:, 0]])
+    rows = np.concatenate([process_map.member[threads.standby], temporary[:, 0]])
     standby_tasks = np.concatenate([plan.standby_task, temporary[:, 1]])
     order = np.lexsort((standby_tasks, rows))
     out = sending.Outgoing(
@@ -216,7 +201,8 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         version=process_map.version,
         common=process_map.common,
     )
-    blobs = _encoded(work, tasks, maps, out)
+    blobs = sending.encode_assignments(tasks, maps, out)
+    _refuse(sending.validate_bytes(decoded, tasks, out, blobs), "the plan cannot be sent")
     before = shared.look_up(process_map.process, view.running_on, shared.NOBODY)
     held = work.memory.held if inputs.hidden is None else members.held_after(inputs.hidden, view, plan)
     decided = TaskPlan(
@@ -247,14 +233,6 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         notes=plan.notes,
         probing_at_ms=work.now_ms + work.configs.probing_rebalance_interval_ms if plan.probing else None,
     )
-
-
-def _encoded(work: _Round, tasks: TaskMap, maps: sending.HostMaps, out: sending.Outgoing) -> list[bytes]:
-    blobs = sending.encode_assignments(tasks, maps, out)
-    findings = sending.validate_bytes(work.decoded, tasks, out, blobs)
-    if findings:
-        raise shared.RefusalError(shared.RefusalCause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
-    return blobs
 
 
 def _without_work(work: _Round, cluster: shared.ClusterView, topology: Topology) -> shared.Decision[TaskPlan]:
@@ -290,9 +268,10 @@ def _assignments(raw: shared.RawGroup, blobs: list[bytes]) -> tuple[tuple[str, b
     return tuple((m.member_id, own if m.member_id in raw.own_member_ids else next(theirs)) for m in raw.members)
 
 
-def _row(process_map: members.ProcessMap, thread: shared.IntArray) -> shared.IntArray:
-    """The member rows of threads; NOBODY stays NOBODY."""
-    return shared.look_up(process_map.member, thread, shared.NOBODY)
+def _refuse(findings: Sequence[str], what: str, cause: shared.RefusalCause = shared.RefusalCause.PLAN) -> None:
+    """Raises RefusalError if anything has been found."""
+    if findings:
+        raise shared.RefusalError(cause, f"{what}: {'; '.join(findings[:_LISTED])}")
 
 
 def _temporary(
@@ -305,13 +284,6 @@ def _temporary(
     wanted = shared.task_code(plan.active[tasks], tasks, view.tasks.size)
     mine = tasks[view.tasks.stateful[tasks] & shared.among(wanted, kept)]
     return np.stack([target[mine], mine], axis=1).astype(np.int32)
-
-
-def _look_again_ms(work: _Round, inputs: _Inputs, plan: StreamsPlan) -> int | None:
-    if inputs.hidden is None:
-        return None
-    lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
-    return members.asks_again_at_ms(inputs.hidden, lags, plan, work.now_ms)
 
 
 def _called_back(
@@ -331,18 +303,14 @@ def _called_back(
     withheld_now = shared.look_up(held_back, inputs.tasks.task_of, False)
     if rows and given[withheld_now].all():
         rows |= set(process_map.member.tolist())
-    later = _asked_for(process_map, plan, rows)
-    look_again_ms = _look_again_ms(work, inputs, plan)
-    if look_again_ms is not None and not rows:
-        later = [(row, look_again_ms) for row in process_map.member.tolist()]
+    first = shared.offsets([p.capacity for p in process_map.processes])  # a process' deadline goes to its first member
+    later = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
+    if inputs.hidden is not None and not rows:
+        lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
+        look_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, work.now_ms)
+        if look_again_ms is not None:
+            later = [(row, look_again_ms) for row in process_map.member.tolist()]
     return sending.deadlines(len(decoded.members), sorted(rows), later)
-
-
-def _asked_for(process_map: members.ProcessMap, plan: StreamsPlan, at_once: Collection[int]) -> list[tuple[int, int]]:
-    """(row, epoch ms): a process' deadline goes to its first member, unless that one rejoins at once anyway."""
-    first = shared.offsets([p.capacity for p in process_map.processes])
-    asked = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
-    return [(row, at_ms) for row, at_ms in asked if row not in at_once]
 
 
 def _blind(decoded: members.DecodedStreams, hosts: Collection[HostInfo]) -> shared.BoolArray:

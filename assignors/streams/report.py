@@ -61,14 +61,6 @@ class Report:
     withheld: int
     cross_rack: int
 
-    @property
-    def tasks_max(self) -> int:
-        return max((p.active_stateful + p.active_stateless for p in self.processes), default=0)
-
-    @property
-    def tasks_min(self) -> int:
-        return min((p.active_stateful + p.active_stateless for p in self.processes), default=0)
-
 
 def report(plan: "TaskPlan") -> Report:
     """One round in numbers."""

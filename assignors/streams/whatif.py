@@ -27,8 +27,6 @@ ROUNDS_MAX = 200
 FIRST = 1  # generation of what members hold when the change comes
 AT_ONCE_MS = 1_000
 NEW_PROCESS = 0x6265_6C6C  # upper half of the ids of processes that do not exist yet
-
-
 CopyKey = tuple[ProcessId, TaskId]
 
 

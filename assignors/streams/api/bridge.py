@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, Ragged
-from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskType
+from bellwether_kafka.assignors.streams.api.assignment import KafkaStreamsAssignment, TaskType
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
 from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssignmentError
@@ -84,16 +84,3 @@ def _copies(state: ApplicationState, held: Iterable[tuple[ProcessId, Iterable[tu
                 standby.append((number, row))
     pairs = np.array(sorted(set(standby)), dtype=np.int32).reshape(-1, 2)
     return Copies(active, pairs[:, 0].copy(), pairs[:, 1].copy())
-
-
-def from_plan(state: ApplicationState, plan: StreamsPlan | Copies) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """The assignment that a plan describes, by process: what an assignor starts from that refines a stock one."""
-    tasks = tuple(state.all_tasks)
-    held: list[list[AssignedTask]] = [[] for _ in state.view.processes]
-    for number, row in enumerate(plan.active.tolist()):
-        if row != NOBODY:
-            held[row].append(AssignedTask.active(tasks[number]))
-    for number, row in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
-        held[row].append(AssignedTask.standby(tasks[number]))
-    ids = [process.process_id for process in state.view.processes]
-    return {process: KafkaStreamsAssignment.of(process, mine) for process, mine in zip(ids, held, strict=True)}

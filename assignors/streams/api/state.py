@@ -118,11 +118,7 @@ class KafkaStreamsState:
         view = self._tasks.view
         if index is None or not view.tasks.stateful[index]:
             raise UnknownTaskError(f"task {task} is not a stateful task of {view.group_id}")
-        reported = view.report[self._row]
-        at = int(np.searchsorted(reported, index))
-        if at < len(reported) and reported[at] == index:
-            return int(view.report_lag[view.report.span(self._row)][at])
-        return int(view.tasks.end_sum[index])
+        return view.lag_of(index, self._row)
 
     def prev_tasks_by_lag(self, consumer_client_id: str) -> tuple[TaskId, ...]:
         """The stateful tasks that this thread reported, by lag, then task; empty for a thread of another process.

@@ -127,6 +127,14 @@ class StreamsView:
     def size(self) -> int:
         return len(self.processes)
 
+    def lag_of(self, task: int, process: int) -> int:
+        """What the process would have to restore of the task, in records, or one of Kafka's two sentinels."""
+        reported = self.report[process]
+        at = int(np.searchsorted(reported, task))
+        if at < len(reported) and reported[at] == task:
+            return int(self.report_lag[self.report.span(process)][at])
+        return int(self.tasks.end_sum[task])
+
     def tasks_of_thread(self, thread: int) -> IntArray:
         """The stateful tasks in the thread's own report."""
         own = self.thread_tasks

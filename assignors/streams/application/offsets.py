@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, PINNED, UNKNOWN_OFFSET_SUM, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 
@@ -65,14 +65,8 @@ def lags(offset_sum: LongArray, end_sum: LongArray, *, known: bool) -> LongArray
 
     A sum beyond the end is a store that must be restored from scratch. Negative sums that mean nothing count as 0.
     """
-    own = np.where(offset_sum < UNKNOWN_OFFSET_SUM, 0, offset_sum)
-    own = np.where(own == -1, 0, own)
+    own = np.where((offset_sum < UNKNOWN_OFFSET_SUM) | (offset_sum == -1), 0, offset_sum)
     if known:
         behind = np.where(own > end_sum, end_sum, end_sum - np.maximum(own, 0))
         return np.where(own < 0, own, behind)
     return np.where(own == LATEST_OFFSET, LATEST_OFFSET, UNKNOWN_OFFSET_SUM).astype(np.int64)
-
-
-def beyond_end(offset_sum: LongArray, end_sum: LongArray) -> IntArray:
-    """Rows whose report is further than the end offsets: a changelog that the topology lacks, or a wiped one."""
-    return np.flatnonzero(offset_sum > end_sum).astype(np.int32)

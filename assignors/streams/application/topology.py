@@ -18,11 +18,7 @@ from hashlib import blake2b
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 
 LEARNED = "learned"
-
-
 GUESSED = "guessed"  # learned, and of whose changelog is whose one of several possibilities
-
-
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _LISTED = 5
 

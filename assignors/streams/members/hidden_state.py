@@ -65,8 +65,6 @@ REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it de
 RETURNING_MS = 5_000  # so long a restarted process is asked again and again what it has by now
 ASK_MS = 500  # at first; then half as long again as it has been here
 LONG_AGO = -(2**62)
-
-
 HeldBy = Mapping[ProcessId, Held]
 
 
@@ -90,19 +88,11 @@ class HiddenState:
 
     def homes(self, affinity: IntArray) -> IntArray:
         """Per task the process that shall have it back, NOBODY for none. `affinity` are the homes of host affinity."""
-        return first_known(
-            self.promised_to,  # its owner has let go of it for this process, after all that else is remembered
-            affinity,  # what the operator wants back, as long as the process has state of it
-            self.ran_before_restart,
-            self.lost_by,
-        )
-
-
-def first_known(found: IntArray, *others: IntArray) -> IntArray:
-    """Per task the first of these processes that is not NOBODY."""
-    for following in others:
-        found = np.where(found == NOBODY, following, found)
-    return found
+        found = self.promised_to  # its owner has let go of it for this process, after all that else is remembered
+        # Affinity is what the operator wants back, as long as the process has state of it.
+        for following in (affinity, self.ran_before_restart, self.lost_by):
+            found = np.where(found == NOBODY, following, found)
+        return found
 
 
 def use_hidden_state(

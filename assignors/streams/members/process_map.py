@@ -6,7 +6,7 @@ along (docs/reference/client-quirks.md#java-streams-threads). Nothing here raise
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -116,8 +116,8 @@ def gather(decoded: DecodedStreams, memory: StreamsMemory) -> ProcessMap:
         process=np.repeat(np.arange(len(ordered), dtype=np.int32), [len(mine) for _, mine in ordered]),
         thread=thread,
         outsiders=outsiders,
-        version=min(STREAMS_VERSION_MAX, *used) if used else STREAMS_VERSION_MAX,
-        common=_common(latest),
+        version=min({STREAMS_VERSION_MAX, *used}),
+        common=min({STREAMS_VERSION_MAX, *latest}),  # versions 1 and 2 do not say theirs, which Java writes down as -1
         future=bool(infos.future.any()),
         warnings=tuple([warning for _, warnings in views for warning in warnings]),
     )
@@ -129,11 +129,6 @@ def end_point(text: str | None) -> HostInfo | None:
     if found is None or int(found[2]) > _PORT_MAX:
         return None
     return HostInfo(found[1], int(found[2]))
-
-
-def _common(latest: Iterable[int]) -> int:
-    """Versions 1 and 2 do not say what they support, which Java writes down as -1."""
-    return min(STREAMS_VERSION_MAX, *latest) if latest else STREAMS_VERSION_MAX
 
 
 def _by_id(members: Sequence[RawMember], rows: Sequence[int]) -> list[int]:

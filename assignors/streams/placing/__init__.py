@@ -7,7 +7,6 @@ from bellwether_kafka.assignors.streams.placing.high_availability import (
     STATELESS_NON_OVERLAP_COST,
     STATELESS_TRAFFIC_COST,
     HighAvailability,
-    RackStage,
     assign_high_availability,
     deal,
     hashes_of,

@@ -5,8 +5,7 @@ least loaded processes. The racks of KIP-925 come in as a hook at the three plac
 """
 
 from collections.abc import Callable
-from functools import cached_property
-from typing import Protocol
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from bellwether_kafka.assignors.shared import IntArray, LongArray, ordinals
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
 from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
+from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
 
 STATEFUL_TRAFFIC_COST = 10
@@ -23,23 +23,10 @@ STATELESS_TRAFFIC_COST = 1
 STATELESS_NON_OVERLAP_COST = 0
 
 
-class RackStage(Protocol):
-    """What the assignors ask of the rack optimisation; built only where racks are complete
-    (docs/reference/streams.md#rackawaretaskassignor)."""
-
-    def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
-        """The active owners of all tasks after exchanging these tasks between their processes."""
-        ...
-
-    def standbys(self, place: Placement, rule: StandbyRule, traffic_cost: int, non_overlap_cost: int) -> None:
-        """Exchanges standbys where the rule lets them move."""
-        ...
-
-
 class HighAvailability:
     """One assignment; the parts that a policy may replace are methods of their own."""
 
-    def __init__(self, view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None) -> None:
+    def __init__(self, view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None) -> None:
         self.view = view
         self.configs = configs
         self.racks = racks
@@ -137,18 +124,11 @@ def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
 
 def hashes_of(view: StreamsView) -> Callable[[], list[int]]:
     """The hash codes of the processes, computed if anybody needs them."""
-    found: list[int] = []
-
-    def hashes() -> list[int]:
-        if not found:
-            found.extend(uuid_hash(process.process_id) for process in view.processes)
-        return found
-
-    return hashes
+    return cache(lambda: [uuid_hash(process.process_id) for process in view.processes])
 
 
 def assign_high_availability(
-    view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None
+    view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None
 ) -> StreamsPlan:
     """The shipped assignor: what a Java leader with these inputs would decide, process by process."""
     return HighAvailability(view, configs, racks).assign()

@@ -73,22 +73,14 @@ def _move_active(place: Placement, task: int, lags: TaskLags, budget: WarmupBudg
     source = lightest.poll(caught)
     polled = source is not None
     if source is None:
-        source = lags.first_before(task, destination, _anybody)
+        source = lags.first_before(task, destination, lambda _: True)
         if source is None:  # cannot be: the task was queued because some process lags less
             return
         if source in standbys:
             _swap(place, task, source, destination)
             lightest.offer(source, destination, polled=False)
             return
-    place.active[task] = source
-    place.load[source] += 1
-    if budget.take():
-        standbys.append(destination)
-        place.warmups.add((task, destination))
-        lightest.offer(source, destination, gained=1, polled=polled)
-        return
-    place.load[destination] -= 1
-    lightest.offer(source, destination, gained=1, lost=1, polled=polled)
+    _run_meanwhile(place, task, source, budget, lightest, polled=polled)
 
 
 def _stay_active(place: Placement, task: int, home: int, budget: WarmupBudget, lightest: PrioritySet) -> None:
@@ -97,15 +89,23 @@ def _stay_active(place: Placement, task: int, home: int, budget: WarmupBudget, l
         _swap(place, task, home, destination)
         lightest.offer(home, destination, polled=False)
         return
-    place.active[task] = home
-    place.load[home] += 1
+    _run_meanwhile(place, task, home, budget, lightest, polled=False)
+
+
+def _run_meanwhile(
+    place: Placement, task: int, source: int, budget: WarmupBudget, lightest: PrioritySet, *, polled: bool
+) -> None:
+    """The source runs the task, and the intended process warms up if the budget lets it."""
+    destination = place.active[task]
+    place.active[task] = source
+    place.load[source] += 1
     if budget.take():
-        copies.append(destination)
+        place.standbys[task].append(destination)
         place.warmups.add((task, destination))
-        lightest.offer(home, destination, gained=1, polled=False)
+        lightest.offer(source, destination, gained=1, polled=polled)
         return
     place.load[destination] -= 1
-    lightest.offer(home, destination, gained=1, lost=1, polled=False)
+    lightest.offer(source, destination, gained=1, lost=1, polled=polled)
 
 
 def _swap(place: Placement, task: int, source: int, destination: int) -> None:
@@ -113,10 +113,6 @@ def _swap(place: Placement, task: int, source: int, destination: int) -> None:
     copies = place.standbys[task]
     copies[copies.index(source)] = destination
     place.active[task] = source
-
-
-def _anybody(_process: int) -> bool:
-    return True
 
 
 def move_standbys(

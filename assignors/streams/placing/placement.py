@@ -46,12 +46,9 @@ class Placement:
 
     def replace_actives(self, tasks: IntArray, owners: IntArray) -> None:
         """Puts placed tasks on other owners."""
-        self.remove_actives(tasks)
-        self.place_actives(tasks, owners)
-
-    def remove_actives(self, tasks: IntArray) -> None:
         before = np.bincount(self.owners(tasks), minlength=self.size)
         self.load = (np.array(self.load) - before).tolist()
+        self.place_actives(tasks, owners)
 
     def owners(self, tasks: IntArray) -> IntArray:
         return np.array(self.active, dtype=np.int32)[tasks]

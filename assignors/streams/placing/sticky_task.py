@@ -15,9 +15,9 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs, St
 from bellwether_kafka.assignors.streams.placing.high_availability import (
     STATELESS_NON_OVERLAP_COST,
     STATELESS_TRAFFIC_COST,
-    RackStage,
 )
 from bellwether_kafka.assignors.streams.placing.placement import Placement
+from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys
 
 STATEFUL_TRAFFIC_COST = 1
@@ -37,7 +37,7 @@ class StickyTask:
         self,
         view: StreamsView,
         configs: AssignmentConfigs,
-        racks: RackStage | None = None,
+        racks: RackOptimiser | None = None,
         *,
         preserve: bool = False,
         legacy: bool = False,
@@ -207,6 +207,6 @@ def _previous_standbys(view: StreamsView) -> dict[int, list[int]]:
     return kept
 
 
-def assign_sticky(view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None) -> StreamsPlan:
+def assign_sticky(view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None) -> StreamsPlan:
     """KIP-924's StickyTaskAssignor. Never asks for a probing rebalance: it makes no warm-ups."""
     return StickyTask(view, configs, racks).assign()

@@ -25,7 +25,7 @@ KAFKA, STREAMS_HA, STICKY, LOAD_AWARE = "kafka", "streams-ha", "sticky", "load-a
 
 NO_LOAD = LoadAware()
 
-_Assign = Callable[[StreamsView, AssignmentConfigs, placing.RackStage | None], StreamsPlan]
+_Assign = Callable[[StreamsView, AssignmentConfigs, placing.RackOptimiser | None], StreamsPlan]
 STREAMS_POLICIES = (KAFKA, STREAMS_HA, STICKY, LOAD_AWARE)
 
 
@@ -65,7 +65,7 @@ def assign_streams(
 
 def _racks(
     view: StreamsView, configs: AssignmentConfigs, policy: str
-) -> tuple[placing.RackStage | None, tuple[str, ...]]:
+) -> tuple[placing.RackOptimiser | None, tuple[str, ...]]:
     """The rack stage, None where it is off, cannot work or cannot gain anything; and what to say about it."""
     notes: tuple[str, ...] = ()
     stage = placing.RackOptimiser.of(view, configs, placing.previous_owners(view))

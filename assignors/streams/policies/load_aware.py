@@ -11,7 +11,7 @@ import numpy as np
 from bellwether_kafka.assignors.consumer import LoadAware
 from bellwether_kafka.assignors.shared import NOBODY, Balancer, FloatArray, IntArray, LongArray, Terms, excess
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.placing import RackStage
+from bellwether_kafka.assignors.streams.placing import RackOptimiser
 from bellwether_kafka.assignors.streams.policies.streams_ha import StreamsHighAvailability
 
 CORES_TAG = "cores"
@@ -25,7 +25,7 @@ class StreamsLoadAware(StreamsHighAvailability):
         self,
         view: StreamsView,
         configs: AssignmentConfigs,
-        racks: RackStage | None,
+        racks: RackOptimiser | None,
         load: LoadAware,
         weight: FloatArray,
     ) -> None:
@@ -148,7 +148,7 @@ def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None,
 
 
 def assign_load_aware(
-    view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None, load: LoadAware = _NO_LOAD
+    view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None, load: LoadAware = _NO_LOAD
 ) -> StreamsPlan:
     """Even load where weights are known, else `streams-ha`."""
     weight, _ = task_weights(view, load)

@@ -29,7 +29,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         self,
         view: application.StreamsView,
         configs: application.AssignmentConfigs,
-        racks: placing.RackStage | None = None,
+        racks: placing.RackOptimiser | None = None,
         stages: StageConfigs = NO_STAGES,
     ) -> None:
         self.steps = Steps(view, stages, racks=racks is not None)
@@ -168,7 +168,7 @@ def running_processes(view: application.StreamsView) -> dict[int, int]:
 def assign_streams_ha(
     view: application.StreamsView,
     configs: application.AssignmentConfigs,
-    racks: placing.RackStage | None = None,
+    racks: placing.RackOptimiser | None = None,
     stages: StageConfigs = NO_STAGES,
 ) -> application.StreamsPlan:
     """KIP-441 and KIP-925 as promised, and the stages that are configured."""
