@@ -12,7 +12,7 @@ import numpy as np
 from bellwether_kafka.assignors.java import uuid_hash
 from bellwether_kafka.assignors.shared import IntArray, LongArray, ordinals
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
-from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
+from bellwether_kafka.assignors.streams.placing.movements import Movements
 from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
 from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
@@ -77,10 +77,8 @@ class HighAvailability:
 
     def move(self) -> int:
         """Leaves tasks where their state is for now; returns how many are not where they should end up."""
-        budget = WarmupBudget(self.configs.max_warmup_replicas)
-        hashes = hashes_of(self.view)
-        moved = move_actives(self.place, self.stateful, self.lags, budget, hashes)
-        return moved + move_standbys(self.place, self.lags, budget, hashes)
+        moves = Movements(self.place, self.lags, self.configs.max_warmup_replicas, hashes_of(self.view))
+        return moves.actives(self.stateful) + moves.standbys()
 
     def place_stateless(self) -> None:
         """Each task in order to the process with the least active tasks per thread."""

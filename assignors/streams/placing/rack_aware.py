@@ -6,7 +6,6 @@ cost (`assignors.flow`), equal to Java's. Standbys are exchanged between pairs o
 Java's choice among equal exchanges, so that their cost is equal too.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from bellwether_kafka.assignors.shared import FlowProblem, IntArray, LongArray, optimise
 from bellwether_kafka.assignors.streams import application
 from bellwether_kafka.assignors.streams.placing.exchange import StandbyExchange
-from bellwether_kafka.assignors.streams.placing.placement import Placement, Standbys
+from bellwether_kafka.assignors.streams.placing.placement import Placement
 from bellwether_kafka.assignors.streams.placing.standby import LabelRule, StandbyRule
 
 
@@ -42,23 +41,6 @@ def _limits(group: LongArray, holder: IntArray, groups: int, size: int) -> LongA
     held = np.bincount(holder, minlength=size)
     share = held * 1.0 / len(holder) * np.bincount(group, minlength=groups)[:, None]
     return np.ceil(share).astype(np.int64)
-
-
-def exchange_standbys(
-    view: application.StreamsView,
-    active: list[int],
-    standbys: Standbys,
-    traffic_cost: int,
-    non_overlap_cost: int,
-    movable: Callable[[int, int, int], bool] | None,
-) -> None:
-    """Exchanges standbys between processes in place, where `movable` allows (None: everywhere).
-
-    Every process keeps its number of standbys, and no process gets a second copy of a task. Not for placements with
-    warm-up replicas: racks come before movements.
-    """
-    cost = remote_table(view, view.tasks.changelog_remote)[view.tasks.changelog_signature] * traffic_cost
-    StandbyExchange(cost, columns(view), non_overlap_cost, active, standbys, movable).run()
 
 
 def columns(view: application.StreamsView) -> IntArray:
@@ -118,11 +100,14 @@ class RackOptimiser:
         return owners
 
     def standbys(self, place: Placement, rule: StandbyRule, traffic_cost: int, non_overlap_cost: int) -> None:
-        """Exchanges standbys in the placement itself, because the rule looks at it."""
+        """Exchanges standbys in the placement itself, because the rule looks at it. Every process keeps its number of
+        standbys, and none gets a second copy of a task. Not for placements with warm-up replicas."""
         movable = None
         if isinstance(rule, LabelRule):
 
             def movable(source: int, destination: int, task: int) -> bool:
                 return rule.may_move_task(source, destination, task, place)
 
-        exchange_standbys(self.view, place.active, place.standbys, traffic_cost, non_overlap_cost, movable)
+        table, view = self.view.tasks, self.view
+        cost = remote_table(view, table.changelog_remote)[table.changelog_signature] * traffic_cost
+        StandbyExchange(cost, columns(view), non_overlap_cost, place.active, place.standbys, movable).run()

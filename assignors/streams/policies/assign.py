@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.consumer import LoadAware
 from bellwether_kafka.assignors.shared import NOBODY
 from bellwether_kafka.assignors.streams import placing
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
+from bellwether_kafka.assignors.streams.placing import StickyTask
 from bellwether_kafka.assignors.streams.policies.load_aware import assign_load_aware
 from bellwether_kafka.assignors.streams.policies.streams_ha import assign_streams_ha
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
@@ -76,3 +76,8 @@ def _racks(
     disagreement = placing.rack_disagreement(view, configs)
     notes += (disagreement,) if disagreement else ()
     return (None if stage is not None and placing.is_pointless(view) else stage), notes
+
+
+def assign_fallback_prior(view: StreamsView, configs: AssignmentConfigs) -> StreamsPlan:
+    """Never looks at lags or racks; always probing."""
+    return StickyTask(view, configs, preserve=True, legacy=True).assign(probing=True)

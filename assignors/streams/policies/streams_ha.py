@@ -95,15 +95,13 @@ class StreamsHighAvailability(placing.HighAvailability):
                 return
 
     def move(self) -> int:
-        budget = placing.WarmupBudget(self.configs.max_warmup_replicas)
-        hashes = placing.hashes_of(self.view)
-        place = self.place
+        place, hashes = self.place, placing.hashes_of(self.view)
+        moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes)
         aims = place.owners(self.stateful)
-        running = running_processes(self.view)
-        moved = placing.move_actives(place, self.stateful, self.lags, budget, hashes, running, self.steps.reserved)
+        moved = moves.actives(self.stateful, running_processes(self.view), self.steps.reserved)
         # A copy that will run its task is worth more than one that will stay a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
-        return moved + placing.move_standbys(place, self.lags, budget, hashes, closer=True, urgent=late)
+        return moved + moves.standbys(closer=True, urgent=late)
 
     def place_stateless(self) -> None:
         """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""
