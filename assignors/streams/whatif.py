@@ -118,9 +118,6 @@ def rounds_of_tasks(
     return tuple(made)
 
 
-# ---- the application as it is ----------------------------------------------------------------------------------------
-
-
 def _threads(present: shared.Decision[TaskPlan], held: Mapping[str, HeldTasks]) -> tuple[_Thread, ...]:
     table = present.plan.view.tasks
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
@@ -181,9 +178,6 @@ def _ends(present: shared.Decision[TaskPlan]) -> EndOffsets:
     return EndOffsets(ends, present.decided_at_ms)
 
 
-# ---- the change ------------------------------------------------------------------------------------------------------
-
-
 def _changed(threads: Sequence[_Thread], change: shared.Change) -> tuple[_Thread, ...]:
     """A member that is named may be a thread, or a process with all its threads."""
     names = {name for t in threads for name in (t.member_id, str(t.info.process_id))}
@@ -224,9 +218,6 @@ def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...
     return tuple(made)
 
 
-# ---- after a round ---------------------------------------------------------------------------------------------------
-
-
 def _after(thread: _Thread, decision: shared.Decision[TaskPlan], restoring: AbstractSet[CopyKey]) -> _Thread:
     """When it joins again; copies that are restoring still are at their beginning."""
     blob = dict(decision.assignments)[thread.member_id]
@@ -241,8 +232,7 @@ def _after(thread: _Thread, decision: shared.Decision[TaskPlan], restoring: Abst
 
 
 def _restoring(decision: shared.Decision[TaskPlan]) -> dict[CopyKey, int]:
-    """Copies with state that are not where they are wanted, or too far behind to count as caught up; and the records
-    that they must read."""
+    """Copies with state that are missing or too far behind to count as caught up, and the records they must read."""
     view, plan, out = decision.plan.view, decision.plan, decision.plan.out
     table, total = view.tasks, view.tasks.size
     sent = np.flatnonzero(table.stateful & (out.holder != shared.NOBODY))

@@ -15,8 +15,7 @@ from bellwether_kafka.assignors.streams.api.assignment import (
 )
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.api.errors import TaskAssignmentError
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.assignors.streams.api.state import ApplicationState, TaskAssignmentError
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsView
 from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan

@@ -11,7 +11,6 @@ from types import MappingProxyType
 import numpy as np
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray, LongArray
-from bellwether_kafka.assignors.streams.api.errors import LagsNotComputedError, TaskAssignmentError, UnknownTaskError
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, ProcessView, StreamsView, Subtopology
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
@@ -231,3 +230,16 @@ class ApplicationState:
             states[process.process_id] = state
             thread += process.capacity
         return states
+
+
+class TaskAssignmentError(Exception):
+    """Something that may be over soon (KIP-924's TaskAssignmentException): an assignor lets it through, or raises it
+    itself, to keep the present assignment and have the rebalance retried."""
+
+
+class LagsNotComputedError(RuntimeError):
+    """A lag was asked of a state that was requested without task lags (Java's UnsupportedOperationException)."""
+
+
+class UnknownTaskError(LookupError):
+    """There is no such task, or it has no lag because it is stateless (Java's IllegalStateException)."""

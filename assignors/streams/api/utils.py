@@ -13,8 +13,7 @@ from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.assignors.streams import placing
 from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskType
 from bellwether_kafka.assignors.streams.api.bridge import Copies, copies_of
-from bellwether_kafka.assignors.streams.api.errors import UnknownTaskError
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.assignors.streams.api.state import ApplicationState, UnknownTaskError
 from bellwether_kafka.assignors.streams.application import NO_STRATEGY
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
@@ -66,10 +65,9 @@ class RackAwareOptimizationParams:
     def costs(self) -> tuple[int, int]:
         """(traffic cost, non-overlap cost) that apply."""
         infos, configs = self.application_state.all_tasks, self.application_state.assignment_configs
-        if any(infos[task].is_stateful for task in self.tasks_to_optimize):
-            traffic, stay = configs.rack_costs(placing.STATEFUL_TRAFFIC_COST, placing.STATEFUL_NON_OVERLAP_COST)
-        else:  # the settings are about stateful tasks only
-            traffic, stay = placing.STATELESS_TRAFFIC_COST, placing.STATELESS_NON_OVERLAP_COST
+        stateful = any(infos[task].is_stateful for task in self.tasks_to_optimize)
+        # The settings are about stateful tasks only.
+        traffic, stay = configs.rack_costs(*placing.STATEFUL_COSTS) if stateful else placing.STATELESS_COSTS
         overrides = self.traffic_cost_override, self.non_overlap_cost_override
         return (traffic if overrides[0] is None else overrides[0], stay if overrides[1] is None else overrides[1])
 

@@ -122,8 +122,7 @@ class TaskLags:
     def first_before(
         self, task: int, destination: int, allowed: Callable[[int], bool], *, closer: bool = False
     ) -> int | None:
-        """The first allowed process by (raw lag, process) that comes before `destination`; with `closer` only one that
-        lags strictly less."""
+        """The first allowed process by (raw lag, process) before `destination`; `closer`: of strictly less lag only."""
         reports = self.reports(task)
         reporters = {process for _, process in reports}
         end = int(self.end_sum[task])
@@ -155,8 +154,7 @@ class TaskLags:
         return self._states[process]
 
     def choices(self, process: int) -> dict[int, int]:
-        """The tasks that this process could take over well, with its lag: those of which it has state, and those that
-        are at home there, reported or not."""
+        """The tasks that it could take over well, with its lag: of which it has state, or that are at home there."""
         if process not in self._choices:
             at_home = {task: int(self.end_sum[task]) for task in self._at_home.get(process, ())}
             self._choices[process] = at_home | self.state_of(process)

@@ -67,8 +67,7 @@ class Topology:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of what decides placement: not of where it was read, who writes what, or which topics a
-        pattern has found so far."""
+        """A fingerprint of what decides placement: not of the source, who writes what, or topics of patterns."""
         shape = [
             (s.id, sorted(t for t in s.sources if not self.fits_pattern(t)), sorted(s.changelogs))
             for s in self.subtopologies

@@ -1,4 +1,5 @@
 """What must hold before a Streams group is led; each check names the subtopology, topic or member that is wrong.
+And sentences for people about what was odd in a round.
 
 Where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning), we step aside
 instead: an error code of ours would only be another way to fail it (docs/reference/streams.md#leader-steps).
@@ -17,6 +18,7 @@ from bellwether_kafka.assignors.streams.members.process_map import DecodedStream
 from bellwether_kafka.protocol.messages import STREAMS_VERSION_MAX
 
 _PROBING_SINCE = 3
+_DEADLINE_FROM = 7
 _LISTED = 5
 
 
@@ -29,9 +31,8 @@ def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
         member = decoded.members[min(decoded.infos.named)].member_id
         raise RefusalError(RefusalCause.MEMBERS, f"member {member} uses named topologies, which are not led")
     if process_map.future and process_map.version < _PROBING_SINCE:
-        raise RefusalError(
-            RefusalCause.MEMBERS, f"one member is newer than version 11 and another uses version {process_map.version}"
-        )
+        reason = f"one member is newer than version 11 and another uses version {process_map.version}"
+        raise RefusalError(RefusalCause.MEMBERS, reason)
 
 
 def check_topology(
@@ -39,10 +40,8 @@ def check_topology(
 ) -> application.Topology:
     """The topology with its pattern topics, if it explains what every thread subscribes to."""
     if topology.undecided:
-        named = ", ".join(topology.undecided[:_LISTED])
-        raise RefusalError(
-            RefusalCause.TOPOLOGY, f"the topology does not say which subtopology these belong to: {named}"
-        )
+        reason = "the topology does not say which subtopology these belong to: "
+        raise RefusalError(RefusalCause.TOPOLOGY, reason + ", ".join(topology.undecided[:_LISTED]))
     lists = decoded.columns.topic_lists
     subscribed = {decoded.columns.topic_list[m]: m for m in reversed(process_map.member.tolist())}
     subscribed.pop(-1, None)
@@ -52,13 +51,9 @@ def check_topology(
     except application.TopologyError as error:
         raise RefusalError(RefusalCause.TOPOLOGY, str(error)) from error
     for row, m in subscribed.items():
-        differences = topology.differences(lists[row])
-        if differences:
-            member = decoded.members[m].member_id
-            raise RefusalError(
-                RefusalCause.TOPOLOGY,
-                f"the topology is not that of member {member}: {'; '.join(differences[:_LISTED])}",
-            )
+        if differences := topology.differences(lists[row]):
+            reason = f"the topology is not that of member {decoded.members[m].member_id}: "
+            raise RefusalError(RefusalCause.TOPOLOGY, reason + "; ".join(differences[:_LISTED]))
     return topology
 
 
@@ -86,11 +81,9 @@ def check_topics(topology: application.Topology, cluster: ClusterView) -> None:
     internal = (*topology.repartition_topics, *_own_changelogs(topology))
     missing = [t for t in internal if t not in existing and t not in cluster.unreadable]
     if missing:
-        raise RefusalError(
-            RefusalCause.INTERNAL_TOPICS, f"internal topics do not exist: {', '.join(missing[:_LISTED])}"
-        )
-    wrong = application.resized(counts, existing, internal)
-    if wrong:
+        reason = f"internal topics do not exist: {', '.join(missing[:_LISTED])}"
+        raise RefusalError(RefusalCause.INTERNAL_TOPICS, reason)
+    if wrong := application.resized(counts, existing, internal):
         raise RefusalError(RefusalCause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
 
 
@@ -127,10 +120,6 @@ def check_standbys(
 def _own_changelogs(topology: application.Topology) -> Iterable[str]:
     sources = set(topology.source_topics)
     return [t for t in topology.changelogs if t not in sources]
-
-
-_LISTED = 5
-_DEADLINE_FROM = 7
 
 
 def member_warnings(decoded: DecodedStreams, process_map: ProcessMap) -> list[str]:

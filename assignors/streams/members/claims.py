@@ -86,8 +86,7 @@ def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArra
 
 
 def _silent(decoded: DecodedStreams, memory: StreamsMemory) -> BoolArray:
-    """Static members whose bytes are those of last time (a thread that joins changes its unique field), and members
-    whose subscription cannot be read."""
+    """Static members with the bytes of last time (joining changes the unique field), and those that cannot be read."""
     silent = np.zeros(len(decoded.members), dtype=np.bool_)
     for m, raw in enumerate(decoded.members):
         if not raw.instance_id:

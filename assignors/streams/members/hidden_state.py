@@ -20,15 +20,7 @@ What is remembered of a process that restarted:
 * its homes: tasks that it ran until it restarted, and tasks that were lost, that is, sent to it and run by none of its
   threads now, because the broker or another leader removed the thread. It shall have them back once it has caught up.
 
-An example: task 1_0 has 5,000 records, the acceptable lag is 100. Process a keeps a standby of it and lags 10, b runs
-it, c has nothing of it. Then b restarts, and reports nothing:
-
-    round  time    b reports  its state counts as  1_0 runs on            because
-    1      0 ms    nothing    hidden, 4,999        a, b gets the standby  a has caught up; 4,999 is less than 5,000
-    2      500 ms  lag 10     10                   a, withheld for b      b has caught up and ran it, a has to let go
-    3      550 ms  lag 150    promised, 100        b                      1_0 was promised to b, which has state of it
-
-With durable stores, 1_0 is trusted in round 1: it counts as lag 0, b runs it at once, and nothing moves.
+docs/streams-vs-java.md#what-no-leader-can-see-and-what-is-remembered has an example.
 """
 
 from collections.abc import Mapping, Sequence
@@ -176,9 +168,6 @@ def asks_again_at_ms(state: HiddenState, lags: TaskLags, plan: StreamsPlan, now_
     return now_ms + max(ASK_MS, int(ages.min()) // 2) if len(ages) else None
 
 
-# ---- what is remembered ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Restart:
     """A process that restarted at `at_ms`, and the tasks of `held` beside it: `task` (NOBODY for one that is gone),
@@ -315,9 +304,6 @@ def _reported(view: StreamsView) -> LongArray:
     if len(view.report_hidden):
         usable &= ~view.report_hidden
     return view.report.codes(view.tasks.size)[usable]
-
-
-# ---- what the policy sees --------------------------------------------------------------------------------------------
 
 
 def _keep_promises(view: StreamsView, promised: LongArray, acceptable_lag: int) -> tuple[StreamsView, IntArray]:

@@ -2,10 +2,8 @@
 
 from bellwether_kafka.assignors.streams.placing.even import Evener
 from bellwether_kafka.assignors.streams.placing.high_availability import (
-    STATEFUL_NON_OVERLAP_COST,
-    STATEFUL_TRAFFIC_COST,
-    STATELESS_NON_OVERLAP_COST,
-    STATELESS_TRAFFIC_COST,
+    STATEFUL_COSTS,
+    STATELESS_COSTS,
     HighAvailability,
     assign_high_availability,
     deal,

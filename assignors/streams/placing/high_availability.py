@@ -17,10 +17,8 @@ from bellwether_kafka.assignors.streams.placing.placement import Placement, bala
 from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
 
-STATEFUL_TRAFFIC_COST = 10
-STATEFUL_NON_OVERLAP_COST = 1
-STATELESS_TRAFFIC_COST = 1
-STATELESS_NON_OVERLAP_COST = 0
+STATEFUL_COSTS = (10, 1)  # of traffic, and of leaving where the placement has put a task
+STATELESS_COSTS = (1, 0)
 
 
 class HighAvailability:
@@ -48,7 +46,7 @@ class HighAvailability:
         moved = self.move()
         self.place_stateless()
         if self.racks is not None:
-            self.optimize_actives(self.stateless, STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST)
+            self.optimize_actives(self.stateless, *STATELESS_COSTS)
         self.refine(self.stateless)
         return self.place.plan(probing=moved > 0, notes=tuple(self.notes))
 
@@ -89,7 +87,7 @@ class HighAvailability:
 
     @property
     def stateful_costs(self) -> tuple[int, int]:
-        return self.configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
+        return self.configs.rack_costs(*STATEFUL_COSTS)
 
     def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
         if self.racks is None or not len(tasks):

@@ -12,16 +12,12 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.placing.high_availability import (
-    STATELESS_NON_OVERLAP_COST,
-    STATELESS_TRAFFIC_COST,
-)
+from bellwether_kafka.assignors.streams.placing.high_availability import STATELESS_COSTS
 from bellwether_kafka.assignors.streams.placing.placement import Placement
 from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys
 
-STATEFUL_TRAFFIC_COST = 1
-STATEFUL_NON_OVERLAP_COST = 10
+STATEFUL_COSTS = (1, 10)
 
 _Room = tuple[float, int, int]
 
@@ -178,10 +174,9 @@ class StickyTask:
         if self._racks is None:
             return
         stateless = np.flatnonzero(~self._view.tasks.stateful).astype(np.int32)
-        costs = ((stateful, *self._stateful_costs), (stateless, STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST))
-        for tasks, traffic_cost, non_overlap_cost in costs:
+        for tasks, costs in ((stateful, self._stateful_costs), (stateless, STATELESS_COSTS)):
             active = np.array(self._place.active, dtype=np.int32)
-            owners = self._racks.actives(active, tasks, traffic_cost, non_overlap_cost)[tasks]
+            owners = self._racks.actives(active, tasks, *costs)[tasks]
             self._place.replace_actives(tasks, owners)
         self._held = [set() for _ in self._held]
         for task, owner in enumerate(self._place.active):
@@ -189,7 +184,7 @@ class StickyTask:
 
     @property
     def _stateful_costs(self) -> tuple[int, int]:
-        return self._configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
+        return self._configs.rack_costs(*STATEFUL_COSTS)
 
 
 def previous_owners(view: StreamsView) -> IntArray:

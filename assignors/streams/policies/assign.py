@@ -16,7 +16,6 @@ from bellwether_kafka.assignors.consumer import LoadAware
 from bellwether_kafka.assignors.shared import NOBODY
 from bellwether_kafka.assignors.streams import placing
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.placing import StickyTask
 from bellwether_kafka.assignors.streams.policies.load_aware import assign_load_aware
 from bellwether_kafka.assignors.streams.policies.streams_ha import assign_streams_ha
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
@@ -79,5 +78,8 @@ def _racks(
 
 
 def assign_fallback_prior(view: StreamsView, configs: AssignmentConfigs) -> StreamsPlan:
-    """Never looks at lags or racks; always probing."""
-    return StickyTask(view, configs, preserve=True, legacy=True).assign(probing=True)
+    """FallbackPriorTaskAssignor: whoever ran a task goes on running it, whatever the load; StickyTask places the rest.
+
+    Never looks at lags or racks; always probing (docs/reference/streams.md#fallbackpriortaskassignor).
+    """
+    return placing.StickyTask(view, configs, preserve=True, legacy=True).assign(probing=True)

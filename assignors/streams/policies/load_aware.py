@@ -17,7 +17,6 @@ from bellwether_kafka.assignors.streams.placing import RackOptimiser
 from bellwether_kafka.assignors.streams.policies.streams_ha import StreamsHighAvailability
 
 CORES_TAG = "cores"
-_NO_LOAD = LoadAware()
 
 
 class StreamsLoadAware(StreamsHighAvailability):
@@ -142,7 +141,7 @@ def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None,
 
 
 def assign_load_aware(
-    view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None, load: LoadAware = _NO_LOAD
+    view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None, load: LoadAware
 ) -> StreamsPlan:
     """Even load where weights are known, else `streams-ha`."""
     weight, _ = task_weights(view, load)

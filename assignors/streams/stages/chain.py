@@ -152,8 +152,7 @@ class Exchange:
         return self._mine.setdefault((self._subtopology[task], process), set())
 
     def offers(self, task: int, process: int) -> list[int]:
-        """What `process` could give for `task`: those first of which its owner has state, as long as the exchange costs
-        no rack traffic."""
+        """What `process` could give for `task` without rack traffic, those first of which its owner has state."""
         here = int(self.owner[task])
         state = self._problem.lags.state_of(here)
         mine = [other for other in self._at(task, process) if self._no_worse(task, here, other, process)]

@@ -107,8 +107,7 @@ def _deal(
 def _keep(
     free: set[int], taken: list[list[int]], previous: Sequence[Tasks], room: list[int]
 ) -> tuple[list[int], dict[int, int]]:
-    """Members take former tasks while they have room: (these in order, the others with the last member that had
-    them)."""
+    """Members take former tasks while they have room: (these in order, the others with the last that had them)."""
     kept: list[int] = []
     remembered: dict[int, int] = {}
     for member, former in enumerate(previous):

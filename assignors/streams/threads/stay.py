@@ -1,4 +1,5 @@
-"""Active tasks stay on the threads that run them, as long as that keeps the threads of a process even.
+"""From a plan on processes to a plan on threads, where active tasks stay on their threads while that keeps these even.
+
 
 Kafka deals stateless tasks anew in each round, beside a number of standbys that changes with every warm-up, and
 stateful ones by lag, which a task has that is not yet restored. So tasks go from thread to thread of one process, and

@@ -14,8 +14,7 @@ from bellwether_kafka.assignors.streams.api.assignor import (
     GroupSubscription,
     TaskAssignor,
 )
-from bellwether_kafka.assignors.streams.api.errors import TaskAssignmentError
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.assignors.streams.api.state import ApplicationState, TaskAssignmentError
 from bellwether_kafka.assignors.streams.api.utils import identity_assignment
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
