@@ -103,10 +103,8 @@ def decide_streams(
     *,
     assignors: Assignors = STOCK,
 ) -> shared.Decision[TaskPlan] | shared.Refusal:
-    """Decides one round. Pure: equal arguments give equal answers. Never raises.
-
-    `cluster` holds `topology.topics` and whatever members subscribe to; `ends` what `wanted_offsets` asks for.
-    """
+    """Decides one round. Pure: equal arguments give equal answers. Never raises. `cluster` holds `topology.topics` and
+    whatever members subscribe to; `ends` what `wanted_offsets` asks for."""
     warnings: list[str] = []
     try:
         decoded = members.decode_streams(raw, memory.threads.keys() if memory.led else ())

@@ -8,7 +8,6 @@ from typing import Self
 import numpy as np
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.streams.alternatives import alternatives
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     StreamsPlan,
@@ -18,7 +17,7 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
 )
 from bellwether_kafka.assignors.streams.members import ProcessMap, StreamsMemory, decode_streams
-from bellwether_kafka.assignors.streams.report import ID_CHARS, report, short
+from bellwether_kafka.assignors.streams.report import ID_CHARS, alternatives, report, short
 from bellwether_kafka.assignors.streams.sending import Outgoing, validate_bytes, validate_own, validate_plan
 from bellwether_kafka.protocol.primitives import TaskId
 
@@ -109,11 +108,10 @@ class TaskPlan:
         standby = self.out.standby_task[self.out.standby_row == row].tolist()
         return tuple(map(table.task_id, active)), tuple(map(table.task_id, standby))
 
-    def task(self, item: int) -> str | None:
-        return self.name(item)
-
     def name(self, item: int) -> str:
         return str(self.view.tasks.task_id(item))
+
+    task = name
 
     def names(self, items: shared.IntArray | shared.LongArray) -> list[str]:
         return list(map(self.name, items.tolist()))

@@ -48,10 +48,8 @@ class PluginHealth:
 
 
 class PluginRun(NamedTuple):
-    """The plan to use, sentences for people, and the health to pass in next time.
-
-    `plan.deadlines` has the follow-up rebalances that the plug-in asked for, or the retry, on the first process.
-    """
+    """The plan to use, sentences for people, and the health to pass in next time. `plan.deadlines` has the follow-up
+    rebalances that the plug-in asked for, or the retry, on the first process."""
 
     plan: StreamsPlan
     notes: tuple[str, ...]
@@ -67,10 +65,8 @@ class _Failed(NamedTuple):
 
 
 def load_task_assignor(name: str, configs: Mapping[str, object]) -> api.TaskAssignor:
-    """The task assignor with this name in the entry-point group `bellwether.assignors`, configured.
-
-    Raises PluginError: it is unknown, cannot be imported, is no task assignor, or rejects its settings.
-    """
+    """The task assignor with this name in the entry-point group `bellwether.assignors`, configured. Raises PluginError:
+    it is unknown, cannot be imported, is no task assignor, or rejects its settings."""
     try:
         assignor = load_plugins([name])[name]
     except UnknownNameError as error:

@@ -16,11 +16,7 @@ from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, EndOff
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams
 from bellwether_kafka.assignors.streams.members import StreamsMemory, assignment_info
 from bellwether_kafka.assignors.streams.plan import TaskPlan
-from bellwether_kafka.protocol.messages import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    SubscriptionInfo,
-)
+from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId, TopicPartition
 
 ROUNDS_MAX = 200
@@ -56,8 +52,8 @@ class StreamsRound:
 class _Thread:
     member_id: str
     instance_id: str | None
-    said: ConsumerProtocolSubscription
-    info: SubscriptionInfo
+    said: messages.ConsumerProtocolSubscription
+    info: messages.SubscriptionInfo
     owned: tuple[TopicPartition, ...] = ()
     sums: tuple[tuple[TaskId, int], ...] = ()
 
@@ -124,8 +120,8 @@ def _threads(present: shared.Decision[TaskPlan], held: Mapping[str, HeldTasks]) 
     found = []
     for member in present.raw.others:
         try:
-            said = ConsumerProtocolSubscription.decode(member.metadata)
-            info = SubscriptionInfo.decode(said.user_data or b"")
+            said = messages.ConsumerProtocolSubscription.decode(member.metadata)
+            info = messages.SubscriptionInfo.decode(said.user_data or b"")
         except RemoteProtocolError:
             continue
         if info.future:
@@ -228,7 +224,7 @@ def _after(thread: _Thread, decision: shared.Decision[TaskPlan], restoring: Abst
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
     reached = {task: 0 if (process, task) in restoring else total for task, total in end.items()}
     found = _holding(thread, decision, HeldTasks(active, standby), reached)
-    return replace(found, owned=ConsumerProtocolAssignment.decode(blob).partitions)
+    return replace(found, owned=messages.ConsumerProtocolAssignment.decode(blob).partitions)
 
 
 def _restoring(decision: shared.Decision[TaskPlan]) -> dict[CopyKey, int]:

@@ -38,11 +38,8 @@ class TaskTopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """One task.
-
-    `is_stateful`: it has a changelog. In shipped Java a store without changelog makes it true as well, but nobody can
-    see such a store from outside the application, and a standby of it could hold nothing.
-    """
+    """One task. `is_stateful`: it has a changelog. In shipped Java a store without changelog makes it true as well, but
+    nobody can see such a store from outside the application, and a standby of it could hold nothing."""
 
     id: TaskId
     is_stateful: bool
@@ -121,9 +118,7 @@ class KafkaStreamsState:
 
     def prev_tasks_by_lag(self, consumer_client_id: str) -> tuple[TaskId, ...]:
         """The stateful tasks that this thread reported, by lag, then task; empty for a thread of another process.
-
-        Raises LagsNotComputedError.
-        """
+        Raises LagsNotComputedError."""
         self._check_lags()
         if consumer_client_id not in self._process.members:
             return ()
@@ -176,11 +171,8 @@ class Tasks(Mapping[TaskId, TaskInfo]):
 
 
 class ApplicationState:
-    """The application in one rebalance; made by `bridge.from_view`.
-
-    `now_ms` (epoch) is the time of the decision. `view` has the same facts as dense arrays, for assignors that would
-    rather compute than look up.
-    """
+    """The application in one rebalance; made by `bridge.from_view`. `now_ms` (epoch) is the time of the decision.
+    `view` has the same facts as dense arrays, for assignors that would rather compute than look up."""
 
     __slots__ = ("_configs", "_states", "_tasks", "now_ms", "view")
 

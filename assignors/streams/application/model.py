@@ -233,8 +233,12 @@ class StreamsPlan:
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":
-        none = np.zeros(0, dtype=np.int32)
-        return cls(active, none, none, np.zeros(0, dtype=np.bool_))
+        return cls.of(active, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+
+    @classmethod
+    def of(cls, active: IntArray, standby_task: IntArray, standby_process: IntArray) -> "StreamsPlan":
+        """A plan without warm-ups."""
+        return cls(active, standby_task, standby_process, np.zeros(len(standby_task), dtype=np.bool_))
 
     @property
     def placed(self) -> bool:

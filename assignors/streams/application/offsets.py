@@ -42,10 +42,8 @@ def wanted_offsets(topology: Topology, counts: Mapping[str, int]) -> tuple[dict[
 
 
 def end_sums(subtopology: Subtopology, tasks: int, ends: EndOffsets) -> LongArray | str:
-    """The sum of end offsets of each task of one subtopology, or what is missing.
-
-    A source topic that is reused as changelog counts for the partitions that it has.
-    """
+    """The sum of end offsets of each task of one subtopology, or what is missing. A source topic that is reused as
+    changelog counts for the partitions that it has."""
     total = np.zeros(tasks, dtype=np.int64)
     for topic in subtopology.changelogs:
         known = np.asarray(ends.ends.get(topic, ()), dtype=np.int64)[:tasks]
@@ -61,10 +59,8 @@ def end_sums(subtopology: Subtopology, tasks: int, ends: EndOffsets) -> LongArra
 
 
 def lags(offset_sum: LongArray, end_sum: LongArray, *, known: bool) -> LongArray:
-    """Turns the offset sums of reports into lags beside the end sums of their tasks.
-
-    A sum beyond the end is a store that must be restored from scratch. Negative sums that mean nothing count as 0.
-    """
+    """Turns the offset sums of reports into lags beside the end sums of their tasks. A sum beyond the end is a store
+    that must be restored from scratch. Negative sums that mean nothing count as 0."""
     own = np.where((offset_sum < UNKNOWN_OFFSET_SUM) | (offset_sum == -1), 0, offset_sum)
     if known:
         behind = np.where(own > end_sum, end_sum, end_sum - np.maximum(own, 0))

@@ -60,10 +60,8 @@ def resized(counts: PartitionCounts, existing: Mapping[str, int], topics: Iterab
 
 
 def _fixpoint(topology: Topology, counts: dict[str, int], derived: set[str]) -> None:
-    """A repartition topic gets the most partitions that a source of any of its writers has, once all are known.
-
-    In a circle of repartition topics nothing ever is: then what is known of the sources must do.
-    """
+    """A repartition topic gets the most partitions that a source of any of its writers has, once all are known. In a
+    circle of repartition topics nothing ever is: then what is known of the sources must do."""
     writers = {t: [s for s in topology.subtopologies if t in s.repartition_sinks] for t in sorted(derived)}
     waits_for = {t: {x for s in of for x in s.sources if x in derived} for t, of in writers.items()}
     while True:

@@ -125,10 +125,8 @@ class Topology:
         return replace(self, subtopologies=tuple(grown))
 
     def differences(self, subscribed: Iterable[str]) -> tuple[str, ...]:
-        """What one member's subscription says against this topology, one sentence part each; () where they agree.
-
-        A member may lack a topic that came by a pattern (it has not seen it yet) or still have one that is gone.
-        """
+        """What one member's subscription says against this topology, one sentence part each; () where they agree. A
+        member may lack a topic that came by a pattern (it has not seen it yet) or still have one that is gone."""
         theirs = set(subscribed)
         extra = sorted(t for t in theirs - self.subtopology_of.keys() if not self.fits_pattern(t))
         lacking = [t for t in self.source_topics if t not in theirs and not self.found_by_members(t)]

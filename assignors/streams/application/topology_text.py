@@ -45,10 +45,8 @@ class _Part:
 
 
 def parse_description(text: str, application_id: str, topics: Collection[str] | None = None) -> Described:
-    """The topology that a description says. `topics` are all that exist in the cluster, None: not known.
-
-    Raises TopologyError with the number of a line that cannot be read.
-    """
+    """The topology that a description says. `topics` are all that exist in the cluster, None: not known. Raises
+    TopologyError with the number of a line that cannot be read."""
     parts = _parts(text)
     internal = {t for p in parts for t in p.sources if t.endswith(REPARTITION)}
     internal &= {t for p in parts for t in p.sinks} | _undecorated(internal, application_id, topics)

@@ -98,10 +98,8 @@ def use_hidden_state(
     *,
     durable: bool = False,
 ) -> tuple[TimestampedView, HiddenState]:
-    """The view in which what is remembered counts as far as it may, and what is remembered.
-
-    `durable`: stores survive the restart of their process.
-    """
+    """The view in which what is remembered counts as far as it may, and what is remembered. `durable`: stores survive
+    the restart of their process."""
     view = seen.view
     # Who was sent what in the last plan, and what is remembered of each process that is here.
     sent = _sent_to(memory, process_map, tasks)

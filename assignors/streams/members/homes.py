@@ -32,10 +32,8 @@ def known_homes(memory: StreamsMemory, tasks: TaskMap, process_map: ProcessMap, 
 
 
 def home_of(view: StreamsView, homes: Homes) -> tuple[IntArray, Homes]:
-    """(per task the process index of its home, NOBODY for none or while it is away; the homes worth remembering).
-
-    A process that is back without the state of a task is no home of it any more.
-    """
+    """(per task the process index of its home, NOBODY for none or while it is away; the homes worth remembering). A
+    process that is back without the state of a task is no home of it any more."""
     home = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     if not homes:
         return home, NO_HOMES

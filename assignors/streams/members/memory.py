@@ -117,9 +117,7 @@ def recall_streams(
     generation: int, protocol: str, cluster: ClusterView, described: Sequence[AssignedMember]
 ) -> StreamsMemory:
     """Memory from DescribeGroups of a Stable group: what a leader that just came can know. Never raises for bytes.
-
-    Nothing says when these members joined, so their reports count as old as the epoch.
-    """
+    Nothing says when these members joined, so their reports count as old as the epoch."""
     columns = read_subscriptions([d.metadata for d in described])
     infos = read_infos(columns.user_data)
     threads: dict[str, ThreadRecord] = {}

@@ -76,10 +76,8 @@ class RackOptimiser:
         return reason or cls(view, configs.rack_aware_assignment_strategy, current)
 
     def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
-        """The active owners of all tasks after exchanging `tasks`, which must be placed, between their processes.
-
-        Every process keeps its number of these tasks. Among placements of equal cost `current` wins.
-        """
+        """The active owners of all tasks after exchanging `tasks`, which must be placed, between their processes. Every
+        process keeps its number of these tasks. Among placements of equal cost `current` wins."""
         view, holder = self.view, active[tasks]
         if self.strategy == application.NO_STRATEGY or not len(tasks):
             return active

@@ -88,10 +88,8 @@ class LabelRule(StandbyRule):
         return not excluded.isdisjoint(self._counted[process])
 
     def exclude(self, excluded: set[tuple[str, str]], process: int, used: int) -> set[tuple[str, str]]:
-        """The labels to avoid after `process` became the holder number `used`.
-
-        A key of which every value is in use can separate nobody any more, and stops counting.
-        """
+        """The labels to avoid after `process` became the holder number `used`. A key of which every value is in use can
+        separate nobody any more, and stops counting."""
         for key, value in self._counted[process]:
             if self._values[key] > used:
                 excluded = excluded | {(key, value)}

@@ -21,9 +21,7 @@ from bellwether_kafka.assignors.streams.policies.streams_ha import assign_stream
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
 
 KAFKA, STREAMS_HA, STICKY, LOAD_AWARE = "kafka", "streams-ha", "sticky", "load-aware"
-
 NO_LOAD = LoadAware()
-
 _Assign = Callable[[StreamsView, AssignmentConfigs, placing.RackOptimiser | None], StreamsPlan]
 STREAMS_POLICIES = (KAFKA, STREAMS_HA, STICKY, LOAD_AWARE)
 
@@ -79,7 +77,5 @@ def _racks(
 
 def assign_fallback_prior(view: StreamsView, configs: AssignmentConfigs) -> StreamsPlan:
     """FallbackPriorTaskAssignor: whoever ran a task goes on running it, whatever the load; StickyTask places the rest.
-
-    Never looks at lags or racks; always probing (docs/reference/streams.md#fallbackpriortaskassignor).
-    """
+    Never looks at lags or racks; always probing (docs/reference/streams.md#fallbackpriortaskassignor)."""
     return placing.StickyTask(view, configs, preserve=True, legacy=True).assign(probing=True)

@@ -135,9 +135,7 @@ class StreamsHighAvailability(placing.HighAvailability):
 
 def current_owners(view: application.StreamsView, lags: application.TaskLags) -> IntArray:
     """Who should have each stateful task if nothing had to be balanced: NOBODY where there is neither state nor owner.
-
-    In this order: whoever runs it; whoever ran it, before a restart too, and has caught up; whoever lags least.
-    """
+    In this order: whoever runs it; whoever ran it, before a restart too, and has caught up; whoever lags least."""
     table = view.tasks
     report, previous = view.report, view.previous_active
     usable = application.has_state(view.report_lag, table.end_sum[report.values]) & table.stateful[report.values]

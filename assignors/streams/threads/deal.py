@@ -144,10 +144,8 @@ def _return(back: list[tuple[int, int]], taken: list[list[int]], waiting: list[i
 
 
 def _heap_order(tasks: list[int], kept: list[int], polled: int, returned: list[int]) -> list[int]:
-    """The array of a java.util.PriorityQueue made of these tasks after removals, polls and removals.
-
-    Python's heap operations leave the same arrays as Java's where all elements differ; only removal is missing.
-    """
+    """The array of a java.util.PriorityQueue made of these tasks after removals, polls and removals. Python's heap
+    operations leave the same arrays as Java's where all elements differ; only removal is missing."""
     heap = list(tasks)
     heapify(heap)
     for task in kept:

@@ -17,10 +17,8 @@ from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 
 
 def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray) -> IntArray:
-    """The thread of each active task: `dealt`, with tasks back on their threads and the others beside them.
-
-    Stateful tasks are even on their own and all together, as in Kafka. Where nothing would stay, nothing changes.
-    """
+    """The thread of each active task: `dealt`, with tasks back on their threads and the others beside them. Stateful
+    tasks are even on their own and all together, as in Kafka. Where nothing would stay, nothing changes."""
     process_of = np.repeat(np.arange(view.size), view.capacity)
     here = (look_up(process_of, view.running_on, NOBODY) == plan.active) & (plan.active != NOBODY)
     if (dealt[here] == view.running_on[here]).all():
