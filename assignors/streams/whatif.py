@@ -78,9 +78,8 @@ def rounds_of_tasks(
     assignors: Assignors = STOCK,
 ) -> tuple[StreamsRound, ...]:
     """The rounds that the change causes, the last one leaving nothing to do (or there are ROUNDS_MAX of them).
-
-    `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises WhatIfError.
-    """
+    `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises
+    WhatIfError."""
     if not present.plan.lags_known:
         raise shared.WhatIfError("The ends of changelogs cannot be read, so nobody knows what must be restored.")
     if change.topics:

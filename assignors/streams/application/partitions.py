@@ -26,11 +26,9 @@ class PartitionCounts:
 
 
 def required_counts(topology: Topology, existing: Mapping[str, int]) -> PartitionCounts:
-    """What every topic of the application needs, from the partition counts of those that exist.
-
-    The size of a repartition topic is derived from its writers, as the application itself would; only where nobody is
-    known to write it (learned topologies), the existing topic decides.
-    """
+    """What every topic of the application needs, from the partition counts of those that exist. The size of a
+    repartition topic is derived from its writers, as the application itself would; only where nobody is known to write
+    it (learned topologies), the existing topic decides."""
     internal = set(topology.repartition_topics)
     external = [t for t in topology.source_topics if t not in internal]
     counts = {t: existing[t] for t in external if existing.get(t, 0) > 0}

@@ -88,11 +88,9 @@ def check_topics(topology: application.Topology, cluster: ClusterView) -> None:
 
 
 def fatal_to_java(topology: application.Topology, cluster: ClusterView) -> str:
-    """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing.
-
-    A source topic that is gone, sources that are no longer copartitioned, internal topics of another size than the
-    sources now ask for (docs/reference/streams.md#repartition-topics). While nobody rebalances the application goes on.
-    """
+    """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing. A source
+    topic that is gone, sources that are no longer copartitioned, internal topics of another size than the sources now
+    ask for (docs/reference/streams.md#repartition-topics). While nobody rebalances the application goes on."""
     if cluster.unreadable:
         return ""
     existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}

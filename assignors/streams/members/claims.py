@@ -62,11 +62,8 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
 
 def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
     """Tasks that must not be sent yet: another member still owns one of their partitions
-    (docs/reference/streams.md#withholding).
-
-    `holder[task]` is the row of the member that gets it. Its own claim of a partition wins unless somebody else's is of
-    a later generation.
-    """
+    (docs/reference/streams.md#withholding). `holder[task]` is the row of the member that gets it. Its own claim of a
+    partition wins unless somebody else's is of a later generation."""
     result = np.zeros(tasks.table.size, dtype=np.bool_)
     task = claims.tasks(tasks)
     inside = task != NOBODY

@@ -322,11 +322,9 @@ def _keep_promises(view: StreamsView, promised: LongArray, acceptable_lag: int) 
 
 
 def _report_hidden(seen: TimestampedView, state: HiddenState, now_ms: int, acceptable_lag: int) -> TimestampedView:
-    """The view in which hidden state is reported, as almost nothing, and what is trusted as caught up.
-
-    State that would count as caught up is left out, except what is trusted: nobody may be given a running task for the
-    sake of a memory.
-    """
+    """The view in which hidden state is reported, as almost nothing, and what is trusted as caught up. State that would
+    count as caught up is left out, except what is trusted: nobody may be given a running task for the sake of a
+    memory."""
     if not len(state.hidden):
         return seen
     view, total = seen.view, seen.view.tasks.size  # not 0: there is hidden state of some

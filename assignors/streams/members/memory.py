@@ -95,11 +95,9 @@ class StreamsMemory:
         return record.joined_at_ms if record and record.digest == digest(metadata) else now_ms
 
     def odd_standbys(self, stateful: Collection[int], configured: int, max_warmups: int) -> str | None:
-        """Why the standbys of a plan that was not ours do not fit this configuration, None if they do.
-
-        `stateful` are subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has
-        fewer than configured has no such explanation.
-        """
+        """Why the standbys of a plan that was not ours do not fit this configuration, None if they do. `stateful` are
+        subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has fewer than
+        configured has no such explanation."""
         counts = sorted(n for task, n in self.standbys.items() if task.subtopology in stateful)
         if self.led or not counts or self.processes < 2:
             return None

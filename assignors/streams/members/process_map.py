@@ -47,10 +47,8 @@ class DecodedStreams:
 @dataclass(frozen=True, slots=True, eq=False)
 class ProcessMap:
     """Threads are numbered as in StreamsView: `member[thread]` is the row of its member, `process[thread]` its process.
-
     `thread[row]` is the thread of a member, -1 for an outsider. `version` and `common` are the lowest used and the
-    lowest latest version of the group; `future` says whether a member is newer than we are.
-    """
+    lowest latest version of the group; `future` says whether a member is newer than we are."""
 
     processes: tuple[ProcessView, ...]
     member: IntArray
@@ -64,11 +62,9 @@ class ProcessMap:
 
 
 def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
-    """Decodes every foreign member once.
-
-    `led` are the keys of threads that we lead already, so the application has no named topologies: a newcomer that
-    names one beside them is no thread of it, and a leader's step aside would only let it ruin the next leader.
-    """
+    """Decodes every foreign member once. `led` are the keys of threads that we lead already, so the application has no
+    named topologies: a newcomer that names one beside them is no thread of it, and a leader's step aside would only let
+    it ruin the next leader."""
     members = raw.others
     columns = read_subscriptions([m.metadata for m in members])
     infos = read_infos(columns.user_data)

@@ -17,11 +17,9 @@ Remote = Callable[[int, int], int]
 
 
 class Evener:
-    """`owner[t]` is the process of each of `tasks`, and is changed in place.
-
-    `others[p]` counts active tasks of process p that stay where they are but weigh in its load. `remote(task, process)`
-    is what the racks say against a place, for those that take them into account.
-    """
+    """`owner[t]` is the process of each of `tasks`, and is changed in place. `others[p]` counts active tasks of process
+    p that stay where they are but weigh in its load. `remote(task, process)` is what the racks say against a place, for
+    those that take them into account."""
 
     def __init__(
         self,

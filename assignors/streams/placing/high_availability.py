@@ -98,11 +98,9 @@ class HighAvailability:
 
 
 def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
-    """The owners of `tasks` tasks dealt one by one to the process with the least (count / capacity, index).
-
-    Process p asks for its next task at (counts + 0) / capacity, then (counts + 1) / capacity and so on; dealing serves
-    these requests in sorted order, so the smallest ones are selected at once.
-    """
+    """The owners of `tasks` tasks dealt one by one to the process with the least (count / capacity, index). Process p
+    asks for its next task at (counts + 0) / capacity, then (counts + 1) / capacity and so on; dealing serves these
+    requests in sorted order, so the smallest ones are selected at once."""
     capacity = capacity.astype(np.int64)
     low, high = 0, int(counts.max()) + tasks + 1
     while low < high:

@@ -52,11 +52,9 @@ class Movements:
         return len(queue)
 
     def standbys(self, *, closer: bool = False, urgent: Collection[int] = ()) -> int:
-        """Does the same for standbys other than the warm-ups just made; returns how many moved.
-
-        Where nobody else has caught up, Java moves a standby to whoever comes first by lag, also one that lags as much
-        but has a smaller id. With `closer` only strictly less lag counts. Tasks in `urgent` get warm-ups before others.
-        """
+        """Does the same for standbys other than the warm-ups just made; returns how many moved. Where nobody else has
+        caught up, Java moves a standby to whoever comes first by lag, also one that lags as much but has a smaller id.
+        With `closer` only strictly less lag counts. Tasks in `urgent` get warm-ups before others."""
         place, lags = self._place, self._lags
         task, process = place.replicas()
         late = lags.behind(task, process)

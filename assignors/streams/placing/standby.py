@@ -32,10 +32,8 @@ class StandbyRule:
 
 class LabelRule(StandbyRule):
     """Replicas of a task on processes whose labels differ from those already used, then on the lightest ones.
-
     `labels[p]` are the (key, value) pairs of process p; only `keys` count for spreading. KIP-708 with client tags
-    (ClientTagAwareStandbyTaskAssignor); with one label per process, its rack, the spread that KIP-925 describes.
-    """
+    (ClientTagAwareStandbyTaskAssignor); with one label per process, its rack, the spread that KIP-925 describes."""
 
     def __init__(self, labels: Sequence[Labels], keys: Sequence[str], hashes: Sequence[int]) -> None:
         self._labels = [dict(pairs) for pairs in labels]

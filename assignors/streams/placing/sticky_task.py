@@ -23,11 +23,9 @@ _Room = tuple[float, int, int]
 
 
 class StickyTask:
-    """One assignment. With `preserve`, active tasks stay with their owner however loaded that is.
-
-    `legacy` is the internal class; the public one (KIP-924) calls a full process overloaded only if some process is
-    strictly less loaded, the internal one also if an equally loaded process has more threads.
-    """
+    """One assignment. With `preserve`, active tasks stay with their owner however loaded that is. `legacy` is the
+    internal class; the public one (KIP-924) calls a full process overloaded only if some process is strictly less
+    loaded, the internal one also if an equally loaded process has more threads."""
 
     def __init__(
         self,

@@ -38,10 +38,8 @@ def assign_streams(
     load: LoadAware = NO_LOAD,
 ) -> StreamsPlan:
     """The plan of a stock policy; `stages` are for `streams-ha`, `load` for `load-aware`. Raises UnknownPolicyError.
-
-    While lags are unknown every policy is FallbackPrior, as in Kafka (docs/reference/streams.md#lags).
-    Without processes nothing is placed.
-    """
+    While lags are unknown every policy is FallbackPrior, as in Kafka (docs/reference/streams.md#lags). Without
+    processes nothing is placed."""
     policies: dict[str, _Assign] = {
         KAFKA: placing.assign_high_availability,
         STREAMS_HA: partial(assign_streams_ha, stages=stages),

@@ -27,11 +27,9 @@ _NAMES_FROM = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outgoing:
-    """What every member is sent; rows are those of the decoded members.
-
-    `holder[task]` is the row that gets the active task now (NOBODY: withheld or without owner). Standbys are parallel
-    arrays sorted by row, then task. `next_rebalance_ms` is per row. Rows in `blind` get empty host maps.
-    """
+    """What every member is sent; rows are those of the decoded members. `holder[task]` is the row that gets the active
+    task now (NOBODY: withheld or without owner). Standbys are parallel arrays sorted by row, then task.
+    `next_rebalance_ms` is per row. Rows in `blind` get empty host maps."""
 
     rows: int
     holder: IntArray

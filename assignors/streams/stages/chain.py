@@ -20,8 +20,7 @@ from bellwether_kafka.assignors.streams.application import StreamsView, TaskLags
 class TaskProblem:
     """What a stage sees. `tasks` are those that it may touch, all stateful or all stateless; owners of others only tell
     where these are. `live[t]` is the process that runs task t and could go on with it, NOBODY where there is none.
-    `home[t]` is the process that shall have it back, NOBODY for none. `racks`: the rack optimisation is on.
-    """
+    `home[t]` is the process that shall have it back, NOBODY for none. `racks`: the rack optimisation is on."""
 
     view: StreamsView
     lags: TaskLags

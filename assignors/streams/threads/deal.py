@@ -65,11 +65,9 @@ def _alone(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
 def deal_process(
     stateful: Tasks, standbys: Tasks, stateless: Tasks, previous: Sequence[Tasks], hashed: Callable[[Tasks], list[int]]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """The active and the standby tasks of each thread of one process.
-
-    Tasks ascend. `previous` has one row per thread, in the order of the member ids: the stateful tasks that it reported
-    itself, least lag first. `hashed` puts tasks in the iteration order of a Java HashSet.
-    """
+    """The active and the standby tasks of each thread of one process. Tasks ascend. `previous` has one row per thread,
+    in the order of the member ids: the stateful tasks that it reported itself, least lag first. `hashed` puts tasks in
+    the iteration order of a Java HashSet."""
     load = [0] * len(previous)
     actives = _deal(stateful, previous, load, hashed)
     copies = _deal(standbys, previous, load, list)
