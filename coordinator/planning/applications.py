@@ -114,7 +114,6 @@ class PluginPolicy:
         self._health = streams.PluginHealth()
 
     def __call__(self, view: StreamsView, configs: AssignmentConfigs, _policy: str) -> StreamsPlan:
-        asked = self._assignor, view, configs, None, self._health
-        run = streams.run_plugin(*asked, now_ms=view.now_ms, cluster=view.cluster)
+        run = streams.run_plugin(self._assignor, view, configs, self._health, now_ms=view.now_ms, cluster=view.cluster)
         self._health = run.health
         return replace(run.plan, notes=(*run.plan.notes, *run.notes))
