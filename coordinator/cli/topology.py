@@ -21,10 +21,7 @@ from bellwether_kafka.assignors.streams.application import (
 from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
-from bellwether_kafka.coordinator.kafka import (
-    TransportError,
-    librdkafka_properties,
-)
+from bellwether_kafka.coordinator.kafka import TransportError, librdkafka_properties
 from bellwether_kafka.coordinator.topology import Learned, learn_live, load_topology, topic_counts, write_topology
 
 LIMIT_S = 10.0

@@ -257,11 +257,7 @@ def _beat(fields: Mapping[str, Any]) -> Beat:
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = MappingProxyType(
-    {
-        BEAT: _beat,
-        **{kind.value: _order for kind in OrderKind},
-        **{kind.value: _placement for kind in PlacementKind},
-    }
+    {BEAT: _beat, **{kind.value: _order for kind in OrderKind}, **{kind.value: _placement for kind in PlacementKind}}
 )
 
 

@@ -9,13 +9,7 @@ from prometheus_client import Counter as PrometheusCounter
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
 from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.telemetry import (
-    EventPublisher,
-    PublishConfig,
-    Sampler,
-    WeightConfig,
-    WeightReader,
-)
+from bellwether_kafka.coordinator.telemetry import EventPublisher, PublishConfig, Sampler, WeightConfig, WeightReader
 
 
 def events_counter(registry: CollectorRegistry) -> PrometheusCounter:
@@ -54,12 +48,7 @@ class EventsOut:
         events_waiting(registry).set_function(lambda: publisher.waiting)
         sampler = Sampler(publisher, interval_ms=events.sample_interval_ms)
         publisher.start()
-        return cls(
-            publisher,
-            (publisher.on_decision, sampler.on_decision),
-            (sampler.on_note,),
-            (sampler.run,),
-        )
+        return cls(publisher, (publisher.on_decision, sampler.on_decision), (sampler.on_note,), (sampler.run,))
 
     def close(self) -> None:
         if self.publisher is not None:

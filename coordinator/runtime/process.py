@@ -84,13 +84,7 @@ def _observers(
     by_task: bool,
 ) -> Observers:
     return Observers(
-        on_decision=(
-            metrics.on_decision,
-            log_decision,
-            rounds.on_decision,
-            *events.on_decision,
-            costs.on_decision,
-        ),
+        on_decision=(metrics.on_decision, log_decision, rounds.on_decision, *events.on_decision, costs.on_decision),
         on_consumer_decision=tuple(w.on_decision for w in watches),
         on_streams_decision=(StreamsMetrics(metrics, by_task=by_task).on_decision,),
         on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), costs.on_note),

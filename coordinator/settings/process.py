@@ -28,12 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
@@ -141,9 +136,7 @@ class Settings(BaseSettings):
 
 
 def load(
-    file: Path | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    environ: Mapping[str, str] | None = None,
+    file: Path | None = None, overrides: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
     """Settings from the file, the environment and the command line (the last wins). Raises SettingsError."""
     given: dict[str, Any] = {**(overrides or {}), FILE: file, ENVIRON: os.environ if environ is None else environ}

@@ -18,10 +18,7 @@ class HistoryUnreadError(Exception):
 
 
 def recorded(
-    properties: Mapping[str, str],
-    topic: str,
-    timeout_s: float,
-    ids: Mapping[int, EventSchema] = MappingProxyType({}),
+    properties: Mapping[str, str], topic: str, timeout_s: float, ids: Mapping[int, EventSchema] = MappingProxyType({})
 ) -> Iterator[bytes]:
     """The values of wanted events as single objects, partition by partition in order; `ids` are a schema registry's.
 

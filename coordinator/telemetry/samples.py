@@ -143,11 +143,7 @@ class Sampler:
     """All led groups. Give its `on_*` methods to the runtime as observers and `run` as what runs beside it."""
 
     def __init__(
-        self,
-        publisher: Publishes,
-        *,
-        interval_ms: int = 30_000,
-        wall_clock: Callable[[], float] = time.time,
+        self, publisher: Publishes, *, interval_ms: int = 30_000, wall_clock: Callable[[], float] = time.time
     ) -> None:
         self._publisher = publisher
         self._interval_s = interval_ms / 1000
