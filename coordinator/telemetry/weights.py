@@ -17,12 +17,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
-from bellwether_kafka.coordinator.kafka import (
-    IRRELEVANT_TO_READERS,
-    CertificateFiles,
-    librdkafka_properties,
-    with_remedy,
-)
+from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.telemetry.publish import create_topic
 from bellwether_kafka.pipeline.records import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition as Partition
@@ -51,7 +46,7 @@ class WeightReader:
     ) -> None:
         self.config = config
         self.refused: Counter[str] = Counter()
-        self._properties = librdkafka_properties(properties)
+        self._properties = kafka.librdkafka_properties(properties)
         self._wall_clock = wall_clock
         self._schemas = SchemaSet.load()
         self._estimates: dict[Partition, Weight] = {}
@@ -141,13 +136,13 @@ class WeightReader:
                 log.warning(
                     "weights_unread",
                     topic=self.config.topic,
-                    reason=with_remedy(error.args[0], "READ", self.config.topic),
+                    reason=kafka.with_remedy(error.args[0], "READ", self.config.topic),
                 )
             self._closing.wait(RETRY_S)
 
     def _consume(self) -> None:
         ours = {"group.id": "bellwether-weights", "enable.auto.commit": False, "enable.auto.offset.store": False}
-        files = CertificateFiles(self._properties)
+        files = kafka.CertificateFiles(self._properties)
         consumer = Consumer({"log_level": 2, **self._properties, **ours})
         try:
             found = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
@@ -163,7 +158,7 @@ class WeightReader:
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
-            if error.code() in IRRELEVANT_TO_READERS:
+            if error.code() in kafka.IRRELEVANT_TO_READERS:
                 return
             if error.fatal() or not error.retriable():
                 raise KafkaException(error)
