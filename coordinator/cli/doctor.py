@@ -71,7 +71,7 @@ def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:
 def _draw(checks: tuple[Check, ...]) -> None:
     console = Console(soft_wrap=True)
     for check in checks:
-        line = Text.assemble((f"{check.verdict.value:5}", COLOURS[check.verdict.value]), f"{check.name}: {check.said}")
-        console.print(line)
+        verdict = check.verdict.value
+        console.print(Text.assemble((f"{verdict:5}", COLOURS[verdict]), f"{check.name}: {check.said}"))
         if check.remedy:
             console.print(Text(f"     {check.remedy}", "dim"))

@@ -29,9 +29,8 @@ def history(
 ) -> None:
     try:
         ids = records.registered(registry_url, topic, records.SchemaSet.load()) if registry_url else {}
-        values = recorded(
-            librdkafka_properties(settings_without_group(bootstrap, config).properties), topic, TIMEOUT_S, ids
-        )
+        properties = settings_without_group(bootstrap, config).properties
+        values = recorded(librdkafka_properties(properties), topic, TIMEOUT_S, ids)
         count = (records.write_json_lines if file.suffix == ".jsonl" else records.write_history)(file, values)
     except (HistoryUnreadError, records.RegistryError) as error:
         fail(str(error))

@@ -40,7 +40,7 @@ Wait = Annotated[float, typer.Option(help="Seconds to wait for a sidecar to carr
 
 @dataclass(frozen=True, slots=True)
 class OrdersTopic:
-    """The topic that a command writes to, and how the command prints. An error of the topic ends the process."""
+    """The topic that a command writes to, and how the command prints. All methods raise ControlTopicError."""
 
     properties: Mapping[str, Any]
     name: str
@@ -58,23 +58,14 @@ class OrdersTopic:
         tell(self.output, sentence, order=_document(order))
 
     def withdraw(self, key: str) -> None:
-        try:
-            control.write_now(self.properties, self.name, key.encode(), None)
-        except control.ControlTopicError as error:
-            fail(str(error))
+        control.write_now(self.properties, self.name, key.encode(), None)
 
     def read(self) -> Mapping[str, object]:
-        try:
-            return control.read_all(self.properties, self.name, READ_S)
-        except control.ControlTopicError as error:
-            fail(str(error))
+        return control.read_all(self.properties, self.name, READ_S)
 
     def _write(self, order: control.Order | control.PlacementOrder) -> None:
-        try:
-            control.ensure_topic(self.properties, self.name)
-            control.write_now(self.properties, self.name, *control.encode(order))
-        except control.ControlTopicError as error:
-            fail(str(error))
+        control.ensure_topic(self.properties, self.name)
+        control.write_now(self.properties, self.name, *control.encode(order))
 
     def _is_heard(self, group: str) -> bool:
         """Whether a sidecar looks after the group. An order that nobody hears looks like one that is obeyed."""
@@ -102,7 +93,8 @@ class OrdersTopic:
 
 
 def with_topic(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name."""
+    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name. An
+    error of the topic ends the process."""
 
     def options(
         bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
@@ -117,7 +109,10 @@ def with_topic(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
         to = options(**{name: given.pop(name) for name in shared})
-        command(to, **given)
+        try:
+            command(to, **given)
+        except control.ControlTopicError as error:
+            fail(str(error))
 
     with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
     return with_options
@@ -179,11 +174,8 @@ def evacuate(to: OrdersTopic, group: Group, where: Where, for_: For = "1h", reas
 
 @with_topic
 def unpin(to: OrdersTopic, group: Group, item: ItemName) -> None:
-    found = [
-        record
-        for record in to.read().values()
-        if isinstance(record, control.PlacementOrder) and (record.target, record.item) == (group, item)
-    ]
+    placed = [record for record in to.read().values() if isinstance(record, control.PlacementOrder)]
+    found = [order for order in placed if (order.target, order.item) == (group, item)]
     if not found:
         fail(f"There is no pin, ban or evacuation of {item} in {group}; see 'bellwether orders'.")
     for order in found:

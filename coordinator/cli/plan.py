@@ -62,9 +62,6 @@ def explain(
         _draw_explanation(explanation, alternatives=what is not None)
 
 
-# ---- planning --------------------------------------------------------------------------------------------
-
-
 def before_and_after(shadow: Shadow) -> dict[str, dict[str, int]]:
     """What is without an owner, read from another rack and uneven, now and by the plan."""
     return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
@@ -77,9 +74,6 @@ def _explanations(decision: Decision[GroupPlan], what: str | None) -> list[Expla
     except UnknownItemError as error:
         fail(str(error))
     return [explain_item(decision, item) for item in chosen]
-
-
-# ---- drawing ---------------------------------------------------------------------------------------------------------
 
 
 def _draw_plan(picture: Picture, cost: Mapping[str, Mapping[str, int]]) -> None:

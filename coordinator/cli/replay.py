@@ -146,8 +146,7 @@ def _replayed(one: EventRecord, recorded: Placed, policy: str, weights: shared.W
     head = (one["group"], one["generation"], one["decided_at_ms"], policy, one["policy"])
     count = len(recorded.active)
     try:
-        asked = planning.unpack(one["inputs"])
-        decision = _decided(asked, policy, weights)
+        decision = _decided(asked := planning.unpack(one["inputs"]), policy, weights)
     except (planning.UnreadableRoundError, shared.RefusalError) as error:
         return records.Replayed(*head, 0, count, count, failed=str(error))
     now, table = Placed.of(assignment_entries(decision.plan)), decision.plan.view.tasks

@@ -9,7 +9,7 @@ from prometheus_client import Counter as PrometheusCounter
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
 from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.telemetry import EventPublisher, PublishConfig, Sampler, WeightConfig, WeightReader
+from bellwether_kafka.coordinator.telemetry import EventPublisher, Sampler, WeightReader
 
 
 def events_counter(registry: CollectorRegistry) -> PrometheusCounter:
@@ -40,11 +40,7 @@ class EventsOut:
         if events is None:
             return cls()
         counter = events_counter(registry)
-        publisher = EventPublisher(
-            settings.properties,
-            PublishConfig(events.topic, events.create_topic, events.registry_url, events.queue_max),
-            counted=lambda event, outcome, n: counter.labels(event, outcome).inc(n),
-        )
+        publisher = EventPublisher(settings.properties, events, lambda *labels: counter.labels(*labels).inc())
         events_waiting(registry).set_function(lambda: publisher.waiting)
         sampler = Sampler(publisher, interval_ms=events.sample_interval_ms)
         publisher.start()
@@ -57,9 +53,8 @@ class EventsOut:
 
 def weight_reader(settings: Settings) -> WeightReader | None:
     """Starts reading weights if a topic is named."""
-    weights = settings.weights
-    if weights is None:
+    if settings.weights is None:
         return None
-    reader = WeightReader(settings.properties, WeightConfig(weights.topic, weights.age_ms_max, weights.create_topic))
+    reader = WeightReader(settings.properties, settings.weights)
     reader.start()
     return reader

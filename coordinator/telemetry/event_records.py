@@ -5,6 +5,7 @@ Large plans are cut into parts, so that no event outgrows a broker's limit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -35,13 +36,7 @@ def decision_events(planned: PlannedRound[GroupPlan]) -> Iterator[Event]:
 
 
 def decision_record(planned: PlannedRound[GroupPlan]) -> dict[str, Any]:
-    decision, why, moves, timings = (
-        planned.chosen.decision,
-        planned.cause,
-        planned.chosen.decision.moves,
-        planned.timings,
-    )
-    cost = decision.cost
+    decision, why, timings = planned.chosen.decision, planned.cause, planned.timings
     return {
         "group": decision.raw.group_id,
         "kind": decision.plan.words.kind,
@@ -54,14 +49,9 @@ def decision_record(planned: PlannedRound[GroupPlan]) -> dict[str, Any]:
         "cause": why.sentence,
         "members": len(decision.raw.others),
         "owned": int(np.count_nonzero(decision.plan.owner != NOBODY)),
-        "unowned": cost.unowned,
-        "kept": moves.kept,
-        "moved": moves.moved,
-        "new": moves.new,
-        "lost": moves.lost,
         "withheld": int(decision.plan.withheld.sum()),
-        "cross_rack": cost.cross_rack,
-        "spread": cost.spread,
+        **asdict(decision.moves),
+        **asdict(decision.cost),
         "metadata_ms": timings.metadata_s * 1000,
         "plan_ms": timings.plan_s * 1000,
         "sync_ms": timings.sync_s * 1000,

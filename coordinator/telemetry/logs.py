@@ -8,7 +8,7 @@ import hashlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -107,8 +107,3 @@ def configure_logs(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-
-
-def get(name: str) -> Any:
-    """The logger of a module."""
-    return structlog.get_logger(name)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import structlog
-from prometheus_client import Gauge
 
 from bellwether_kafka.assignors.explain import Pair, Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
@@ -35,10 +34,7 @@ class CostMetrics:
     """All groups of a process; give its `on_*` methods and `beside` to the service as observers."""
 
     def __init__(self, common: Metrics, cost: CostSettings | None, weights: Callable[[], Weights] | None) -> None:
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"bellwether_{name}", text, ["group", *labels], registry=common.registry)
-
-        pair = "from_rack", "to_rack"
+        gauge, pair = common.gauge, ("from_rack", "to_rack")
         text = "Partitions read in another rack: from leaders, unless consumers may fetch from followers."
         self._partitions = Changing(gauge("cross_rack_read_partitions", text, *pair))
         text = "Read by members in another rack; only with weights."

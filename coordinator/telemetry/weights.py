@@ -10,7 +10,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -18,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
 from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.publish import create_topic
 from bellwether_kafka.pipeline.records import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition as Partition
@@ -31,18 +31,11 @@ METADATA_TIMEOUT_S = 10.0
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightConfig:
-    topic: str
-    age_ms_max: int = 7_200_000
-    create_topic: bool = True
-
-
 class WeightReader:
     """Start it, ask it with `usable`, close it. Any thread may ask."""
 
     def __init__(
-        self, properties: Mapping[str, str], config: WeightConfig, *, wall_clock: Callable[[], float] = time.time
+        self, properties: Mapping[str, str], config: WeightSettings, *, wall_clock: Callable[[], float] = time.time
     ) -> None:
         self.config = config
         self.refused: Counter[str] = Counter()

@@ -94,9 +94,7 @@ class Web:
             return Answer(HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"Only GET and HEAD.\n")
         if path in PAGE:
             name, kind = PAGE[path]
-            return Answer(
-                HTTPStatus.OK, kind, files("bellwether_kafka.coordinator.web").joinpath("page", name).read_bytes()
-            )
+            return Answer(HTTPStatus.OK, kind, files(__package__).joinpath("page", name).read_bytes())
         if path.startswith(GROUP_PATH):
             return self._group(unquote(path.removeprefix(GROUP_PATH)))
         match path:

@@ -12,7 +12,7 @@ import structlog
 
 from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.telemetry import Followed
-from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Picture
+from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Item, Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -49,16 +49,12 @@ def lags_of_items(followed: Followed, committed: Offsets, ends: Offsets) -> dict
 def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
     """Copies of tasks have lags of their own, told by their threads. Pure."""
     age_ms = max(0, int((now_s - lags.at_s) * 1000))
-    holders = []
-    for holder in picture.holders:
-        items = tuple(
-            replace(item, lag=lags.of[item.name], lag_age_ms=age_ms)
-            if item.state not in (STANDBY, WARMUP) and item.name in lags.of
-            else item
-            for item in holder.items
-        )
-        holders.append(replace(holder, items=items))
-    return replace(picture, holders=tuple(holders))
+
+    def told(item: Item) -> Item:
+        known = item.state not in (STANDBY, WARMUP) and item.name in lags.of
+        return replace(item, lag=lags.of[item.name], lag_age_ms=age_ms) if known else item
+
+    return replace(picture, holders=tuple(replace(h, items=tuple(map(told, h.items))) for h in picture.holders))
 
 
 class LagWatch:

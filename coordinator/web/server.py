@@ -41,9 +41,8 @@ class HttpServer:
             raise HttpAddressError(
                 f"The HTTP server cannot listen on {address} ({error.strerror}); change http_address."
             ) from None
-        found = f"{host}:{listening.getsockname()[1]}"
         self._task = asyncio.create_task(self._serve(listening))
-        return found
+        return f"{host}:{listening.getsockname()[1]}"
 
     async def stop(self) -> None:
         self._stop.set()
