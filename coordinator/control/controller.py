@@ -18,7 +18,6 @@ from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import records
 from bellwether_kafka.coordinator.control.active_role import Sidecars
 from bellwether_kafka.coordinator.control.topic import ControlTopic
-from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import (
     ActiveRoleChanged,
     Event,
@@ -98,18 +97,6 @@ class Controller:
         self._groups = {group: _GroupState(runner, active=not settings.standby) for group, runner in runners.items()}
         self._caught_up = asyncio.Event()
         self._stopping = False
-
-    @classmethod
-    def open(
-        cls,
-        properties: Mapping[str, str],
-        settings: records.ControlSettings,
-        runners: Mapping[str, Runner],
-        on_control: Sequence[OnControl] = (),
-    ) -> "Controller":
-        """With a topic of its own, from the property map of both Kafka clients."""
-        topic = ControlTopic(librdkafka_properties(properties), settings.topic)
-        return cls(topic, settings, runners, on_control=on_control)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -332,6 +319,5 @@ def given_up(runner: Runner) -> bool:
 def leads(runner: Runner) -> bool:
     """It is a member of its group, which it stays only while it leads."""
     member = runner.membership
-    return (
-        not given_up(runner) and bool(member.member_id) and member.generation >= 0 and member.state is not State.LEAVING
-    )
+    joined = bool(member.member_id) and member.generation >= 0 and member.state is not State.LEAVING
+    return joined and not given_up(runner)

@@ -42,12 +42,10 @@ class GroupRunner(Generic[P]):
         config: membership.MembershipConfig,
         transport: Transport,
         planner: Planner[P],
-        watch: MetadataWatch | None = None,
-        *,
-        on_decision: Sequence[Callable[[PlannedRound[P]], None]] = (),
-        on_note: Sequence[NoteObserver] = (),
-        relieve: Relieve | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        watch: MetadataWatch,
+        on_decision: Sequence[Callable[[PlannedRound[P]], None]],
+        on_note: Sequence[NoteObserver],
+        relieve: Relieve,
     ) -> None:
         self.group_id = config.group_id
         self.membership = membership.GroupMembership(config)
@@ -59,7 +57,6 @@ class GroupRunner(Generic[P]):
         self._on_decision = on_decision
         self._on_note = on_note
         self._relieve = relieve
-        self._clock = clock
         self._events: asyncio.Queue[membership.Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._parked: dict[int, asyncio.Task[None]] = {}
@@ -81,12 +78,12 @@ class GroupRunner(Generic[P]):
     async def run(self) -> int:
         """Returns the exit code: 0, or the one of the fatal command."""
         try:
-            self._execute(self.membership.start(self._clock()))
+            self._execute(self.membership.start(time.monotonic()))
             while not self._stopped:
                 event = await self._next_event()
                 if isinstance(event, membership.DescribeAnswer) and self.membership.state is membership.State.WATCHING:
                     self._observing = self._start(self._observe(event))
-                self._execute(self.membership.handle(event, self._clock()))
+                self._execute(self.membership.handle(event, time.monotonic()))
                 self._unfollow_unless_leading()
         except Exception:
             log.exception("group_crashed", group=self.group_id)
@@ -100,7 +97,7 @@ class GroupRunner(Generic[P]):
         deadline = self.membership.deadline()
         if deadline is None:
             return await self._events.get()
-        left = deadline - self._clock()
+        left = deadline - time.monotonic()
         # What has happened comes before what is due, but a flood of events must not starve the timers.
         if not self._events.empty() and not self._wake_next:
             self._wake_next = left <= 0
@@ -114,27 +111,26 @@ class GroupRunner(Generic[P]):
 
     def _execute(self, commands: Sequence[membership.Command]) -> None:
         for command in commands:
-            self._do(command)
-
-    def _do(self, command: membership.Command) -> None:
-        match command:
-            case membership.Abandon():
-                self._abandon(command)
-            case membership.Decide():
-                self._start(self._compare(command) if command.dry else self._plan(command))
-            case membership.RebuildMemory():
-                self._rebuilding = self._start(self._rebuild(command))
-            case membership.Delivered():
-                self._delivered(command)
-            case membership.Note():
-                self._noted(command)
-            case membership.Fatal():
-                self.fatal = command
-                log.error("group_given_up", group=self.group_id, reason=command.message, exit_code=command.exit_code)
-            case membership.Stopped():
-                self._stopped = True
-            case _:
-                self._send(command)
+            match command:
+                case membership.Abandon():
+                    self._abandon(command)
+                case membership.Decide():
+                    self._start(self._compare(command) if command.dry else self._plan(command))
+                case membership.RebuildMemory():
+                    self._rebuilding = self._start(self._rebuild(command))
+                case membership.Delivered():
+                    self._delivered(command)
+                case membership.Note():
+                    self._noted(command)
+                case membership.Fatal():
+                    self.fatal = command
+                    log.error(
+                        "group_given_up", group=self.group_id, reason=command.message, exit_code=command.exit_code
+                    )
+                case membership.Stopped():
+                    self._stopped = True
+                case _:
+                    self._send(command)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -147,9 +143,9 @@ class GroupRunner(Generic[P]):
     def _send(self, command: membership.Request) -> None:
         task = self._start(self._request(command))
         if isinstance(command, membership.Join):
-            self._joined_from = self._clock()
+            self._joined_from = time.monotonic()
         if isinstance(command, membership.Sync):
-            self._synced_from = self._clock()
+            self._synced_from = time.monotonic()
         if isinstance(command, (membership.Join, membership.Sync)):
             self._parked[command.request_id] = task
             task.add_done_callback(lambda _: self._parked.pop(command.request_id, None))
@@ -182,7 +178,7 @@ class GroupRunner(Generic[P]):
         before = [task for task in (self._rebuilding, self._observing) if task is not None]
         if before:
             await asyncio.wait(before)
-        deadline = max(command.deadline, self._clock() + self.membership.config.decision_deadline_ms / 1000)
+        deadline = max(command.deadline, time.monotonic() + self.membership.config.decision_deadline_ms / 1000)
         try:
             comparison = await self._planner.compare(replace(command, deadline=deadline))
         except RefusalError as error:
@@ -194,11 +190,8 @@ class GroupRunner(Generic[P]):
             return
         if self._rests_in(command.generation):
             self._follow(comparison.topics, comparison.decision.cluster)  # a plan of ours may be a long time off
-        self.post(
-            membership.ComparisonReady(
-                command.generation, bool(comparison.reason), comparison.reason, comparison.topics.subscribed
-            )
-        )
+        reason, subscribed = comparison.reason, comparison.topics.subscribed
+        self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
 
     def _rests_in(self, generation: int) -> bool:
         return self.membership.state is membership.State.STABLE and self.membership.generation == generation
@@ -222,7 +215,7 @@ class GroupRunner(Generic[P]):
         if planned is None:
             return
         timings = planned.timings
-        join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), self._clock() - self._synced_from
+        join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), time.monotonic() - self._synced_from
         planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
         self.last = planned
         self._follow(planned.topics, planned.chosen.decision.cluster)
@@ -230,21 +223,12 @@ class GroupRunner(Generic[P]):
             _told(observer, planned)
 
     def _follow(self, topics: WatchedTopics, cluster: ClusterView) -> None:
-        if self._watch is not None:
-            self._watch.follow(
-                self.group_id,
-                topics.subscribed,
-                cluster,
-                rack_aware=topics.rack_aware,
-                kept=topics.kept,
-                objection=topics.objection,
-            )
+        racks, kept, objection = topics.rack_aware, topics.kept, topics.objection
+        self._watch.follow(self.group_id, topics.subscribed, cluster, rack_aware=racks, kept=kept, objection=objection)
 
     def _unfollow_unless_leading(self) -> None:
         state = self.membership.state
-        if self._watch is not None and (
-            state in (membership.State.WATCHING, membership.State.STOPPED) or self.membership.alone
-        ):
+        if state in (membership.State.WATCHING, membership.State.STOPPED) or self.membership.alone:
             self._watch.forget(self.group_id)
         if state is membership.State.WATCHING and self._takes_part:
             self._planner.forget()
@@ -260,7 +244,7 @@ class GroupRunner(Generic[P]):
         """After a bug: to a standby, for which no member stops; or members would wait for our session to expire."""
         relieved = False
         try:
-            relieved = self._relieve is not None and await self._relieve(self.group_id, reason)
+            relieved = await self._relieve(self.group_id, reason)
         except Exception:
             log.exception("not_relieved", group=self.group_id)
         command = self.membership.farewell(reason)
@@ -268,8 +252,7 @@ class GroupRunner(Generic[P]):
             await self._transport.request(command)
 
     def _cleanup(self) -> None:
-        if self._watch is not None:
-            self._watch.forget(self.group_id)
+        self._watch.forget(self.group_id)
         for task in self._tasks:
             task.cancel()
         self._transport.abandon(self.group_id)
