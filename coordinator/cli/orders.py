@@ -54,7 +54,14 @@ class OrdersTopic:
     def order_once(self, order: control.Order, sentence: str, wait_s: float) -> None:
         """Writes an order that is carried out once, and waits until a sidecar has taken it."""
         self._write(order)
-        self._await_taken(control.order_key(order.kind, order.target), wait_s)
+        limit = time.monotonic() + wait_s
+        while order.key in self.read():  # the sidecar that carries it out withdraws it
+            if time.monotonic() >= limit:
+                fail(
+                    f"No sidecar has taken the order within {wait_s:.0f} s; it is void after {ONCE_MS // 1000} s. See"
+                    f" 'bellwether orders' for who listens to the control topic '{self.name}'."
+                )
+            time.sleep(POLL_S)
         tell(self.output, sentence, order=_document(order))
 
     def withdraw(self, key: str) -> None:
@@ -79,17 +86,6 @@ class OrdersTopic:
             err=True,
         )
         return False
-
-    def _await_taken(self, key: str, wait_s: float) -> None:
-        """The sidecar that carries a single order out withdraws it."""
-        limit = time.monotonic() + wait_s
-        while key in self.read():
-            if time.monotonic() >= limit:
-                fail(
-                    f"No sidecar has taken the order within {wait_s:.0f} s; it is void after {ONCE_MS // 1000} s. See"
-                    f" 'bellwether orders' for who listens to the control topic '{self.name}'."
-                )
-            time.sleep(POLL_S)
 
 
 def with_topic(command: Callable[..., None]) -> Callable[..., None]:

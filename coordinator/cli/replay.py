@@ -53,14 +53,13 @@ def replay(
     if left_out:
         typer.echo(f"Left out, as their rounds were not recorded whole: {', '.join(left_out)}.", err=True)
     found: list[records.Replayed] = []
+    weights = recorded.weights()
     for name in sorted(group or groups):
         rounds, plans = recorded.snapshots.get(name, []), recorded.assignments.get(name, [])
         if policies or not policy:
-            found += records.replay_rounds(
-                records.rounds_of(rounds, plans, recorded.sources), policies, recorded.weights()
-            )
+            found += records.replay_rounds(records.rounds_of(rounds, plans, recorded.sources), policies, weights)
         if of_tasks or not policy:
-            found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, recorded.weights())
+            found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, weights)
     if not found:
         fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether history`.")
     if output is Output.JSON:
@@ -77,9 +76,8 @@ def _draw_replayed(found: Sequence[records.Replayed]) -> None:
             continue
         what = one.failed or f"{one.differs} of {one.partitions} would be placed otherwise"
         doubt = f" ({one.doubt})" if one.doubt else ""
-        typer.echo(
-            f"{one.group}, generation {one.generation}: {one.recorded_policy} then, {one.policy} now: {what}{doubt}"
-        )
+        policies = f"{one.recorded_policy} then, {one.policy} now"
+        typer.echo(f"{one.group}, generation {one.generation}: {policies}: {what}{doubt}")
         for name in ("moved", "unowned", "cross_rack", "spread") if one.now and one.recorded else ():
             then, now = getattr(one.recorded, name), getattr(one.now, name)
             if then != now:
@@ -153,9 +151,8 @@ def _replayed(one: EventRecord, recorded: Placed, policy: str, weights: shared.W
     names = [str(process.process_id) for process in decision.plan.view.processes]
     tasks = [str(table.task_id(task)) for task in range(table.size)]
     different = [task for task in tasks if recorded.of_task(task) != now.of_task(task)]
-    listed = tuple(
-        records.Difference(t, recorded.of_task(t), now.of_task(t)) for t in different[: records.DIFFERENCES_MAX]
-    )
+    shown = different[: records.DIFFERENCES_MAX]
+    listed = tuple(records.Difference(task, recorded.of_task(task), now.of_task(task)) for task in shown)
     return records.Replayed(
         *head,
         members=len(asked.world.raw.others),

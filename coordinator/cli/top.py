@@ -112,7 +112,7 @@ async def _top(
                         observers[name] = observer_for(found, name, sources)
                 rows = await _look(list(observers.values()), urls, instance_ids)
                 if output is Output.JSON:
-                    _print(rows, one=interval_s is None)
+                    typer.echo(json.dumps([asdict(row) for row in rows], indent=2 if interval_s is None else None))
                 elif screen is not None:
                     screen.update(_table(rows), refresh=True)
                 else:
@@ -160,10 +160,6 @@ def _reports(urls: Sequence[str]) -> SidecarReports:
 def _fetched(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=PAGE_TIMEOUT_S) as answer:  # noqa: S310 - http(s) only, checked
         return json.loads(answer.read(PAGE_BYTES_MAX))
-
-
-def _print(rows: Sequence[Row], *, one: bool) -> None:
-    typer.echo(json.dumps([asdict(row) for row in rows], indent=2 if one else None))
 
 
 def _table(rows: Sequence[Row]) -> Table:

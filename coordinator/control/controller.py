@@ -143,16 +143,12 @@ class Controller:
 
     def _report(self) -> None:
         orders = self._orders.all_standing(int(self._wall_clock() * 1000))
-        found = ControlReport(
-            tuple(o for o in orders if isinstance(o, records.Order | records.PlacementOrder) and self._concerns_us(o)),
-            len(self._sidecars.living()),
-            self._clock() - self._heard_at,
-        )
+        ours = {*self._groups, self.sidecar_id, records.EVERYBODY}
+        given = [order for order in orders if isinstance(order, records.Order | records.PlacementOrder)]
+        concern_us = tuple(order for order in given if order.target in ours)
+        found = ControlReport(concern_us, len(self._sidecars.living()), self._clock() - self._heard_at)
         for observer in self._on_control:
             observer(found)
-
-    def _concerns_us(self, order: records.Order | records.PlacementOrder) -> bool:
-        return order.target in self._groups or order.target in (self.sidecar_id, records.EVERYBODY)
 
     # ---- what comes from the topic -------------------------------------------------------------------------------
 
@@ -192,9 +188,8 @@ class Controller:
         self._obey_drains(now_ms)
 
     def _update_orders(self, group: str, state: _GroupState, now_ms: int) -> None:
-        leave, pause = (
-            self._orders.standing(kind, group, now_ms) for kind in (records.OrderKind.LEAVE, records.OrderKind.PAUSE)
-        )
+        leave = self._orders.standing(records.OrderKind.LEAVE, group, now_ms)
+        pause = self._orders.standing(records.OrderKind.PAUSE, group, now_ms)
         standing = OrdersStand(leave.sentence if leave else "", pause.sentence if pause else "")
         if standing != state.orders:
             state.orders = standing

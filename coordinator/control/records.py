@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from bellwether_kafka.assignors.shared import Rule
@@ -227,9 +226,11 @@ def _beat(fields: Mapping[str, Any]) -> Beat:
     )
 
 
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = MappingProxyType(
-    {BEAT: _beat, **{kind.value: _order for kind in OrderKind}, **{kind.value: _placement for kind in PlacementKind}}
-)
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
+    **{kind.value: _order for kind in OrderKind},
+    **{kind.value: _placement for kind in PlacementKind},
+    BEAT: _beat,
+}
 
 
 def _text(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Gauge
-from prometheus_client import Counter as PrometheusCounter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
 from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver
@@ -12,11 +11,9 @@ from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.telemetry import EventPublisher, Sampler, WeightReader
 
 
-def events_counter(registry: CollectorRegistry) -> PrometheusCounter:
+def events_counter(registry: CollectorRegistry) -> Counter:
     """Counts what became of events: sent, dropped, failed."""
-    return PrometheusCounter(
-        "bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry
-    )
+    return Counter("bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry)
 
 
 def events_waiting(registry: CollectorRegistry) -> Gauge:

@@ -124,9 +124,8 @@ class GroupRunner(Generic[P]):
                     self._noted(command)
                 case membership.Fatal():
                     self.fatal = command
-                    log.error(
-                        "group_given_up", group=self.group_id, reason=command.message, exit_code=command.exit_code
-                    )
+                    told = {"reason": command.message, "exit_code": command.exit_code}
+                    log.error("group_given_up", group=self.group_id, **told)
                 case membership.Stopped():
                     self._stopped = True
                 case _:
@@ -168,11 +167,8 @@ class GroupRunner(Generic[P]):
             self.post(membership.DecisionFailed(command.generation, str(error)))
             return
         decision = planned.chosen.decision
-        self.post(
-            membership.DecisionReady(
-                command.generation, decision.assignments, decision.followup, planned.topics.subscribed
-            )
-        )
+        topics = planned.topics.subscribed
+        self.post(membership.DecisionReady(command.generation, decision.assignments, decision.followup, topics))
 
     async def _compare(self, command: membership.Decide) -> None:
         before = [task for task in (self._rebuilding, self._observing) if task is not None]

@@ -148,7 +148,7 @@ class Service:
             elif application is None:
                 self._add_group(config, sources, watch)
             else:
-                watching.append(self._add_application(application, config, sources, watch))
+                watching.append(self._add_application(config, sources, watch))
         led = {group_id: runner.membership for group_id, runner in self.runners.items()}
         self._watches = ghost_watches(self._ghosts, transport, led, self._observers)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
@@ -185,14 +185,10 @@ class Service:
         self.runners[config.group_id] = runner
 
     def _add_application(
-        self,
-        application: planning.Application,
-        config: membership.MembershipConfig,
-        sources: Sources,
-        watch: kafka.MetadataWatch,
+        self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch
     ) -> "asyncio.Task[None]":
         """Adds its runner; returns the task that looks after it between rounds."""
-        reader, offsets = sources.reader, sources.offsets
+        application, reader, offsets = self._applications[config.group_id], sources.reader, sources.offsets
         solver = self._solvers.make(application.assignors, always=application.foreign)
         planner, kind = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
         between, config = StreamsWatch(kind, offsets), application.membership(config)

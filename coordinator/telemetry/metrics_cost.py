@@ -5,9 +5,9 @@ set; money per hour once [cost] has a price too. Weights change between rounds, 
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
 
 import structlog
+from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.explain import Pair, Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
@@ -18,9 +18,6 @@ from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.telemetry.metrics import OTHER, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import Changing
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
 
 INTERVAL_S = 30.0
 LIMIT_S = 10.0
@@ -60,7 +57,7 @@ class CostMetrics:
             self._last.pop(group, None)
             self._show(group, {}, {})
 
-    async def beside(self, _offsets: object, _transport: object, admin: "AdminClient") -> None:
+    async def beside(self, _offsets: object, _transport: object, admin: AdminClient) -> None:
         """Until cancelled; errors of ours are log lines and not the end."""
         asked_at = float("-inf")
         while True:

@@ -98,8 +98,9 @@ def lag_entries(followed: Followed, look: Look) -> list[dict[str, Any]]:
 
 def traffic_entries(followed: Followed, before: Look, now: Look) -> list[dict[str, Any]]:
     """One entry per partition that somebody has; both looks are in the coordinates of `followed.cluster`."""
-    cluster = followed.cluster
-    recreated = np.repeat([_other(before.ids, now.ids, topic) for topic in cluster.topics], cluster.counts)
+    cluster, was, ids = followed.cluster, before.ids, now.ids
+    other = [was.get(topic, ids.get(topic)) != ids.get(topic, was.get(topic)) for topic in cluster.topics]
+    recreated = np.repeat(other, cluster.counts)
     records, written = (np.where(recreated, UNKNOWN, amounts) for amounts in traffic(before, now))
     places, found = Places(cluster), []
     for flat, member in enumerate(followed.holder):
@@ -107,10 +108,6 @@ def traffic_entries(followed: Followed, before: Look, now: Look) -> list[dict[st
             more = {"member": member, "rack": followed.rack[flat]}
             found.append(places(flat) | more | {"records": int(records[flat]), "bytes": int(written[flat])})
     return found
-
-
-def _other(before: Mapping[str, str], now: Mapping[str, str], topic: str) -> bool:
-    return before.get(topic, now.get(topic)) != now.get(topic, before.get(topic))
 
 
 def traffic(before: Look, now: Look) -> tuple[LongArray, LongArray]:

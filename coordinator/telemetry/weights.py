@@ -64,7 +64,8 @@ class WeightReader:
         told = json.dumps(refused, sort_keys=True)
         if told != self._told:
             self._told = told
-            log.warning("weights_refused", topic=self.config.topic, used=len(weights.of), **_words(refused))
+            words = {reason.replace(" ", "_"): n for reason, n in refused.items()}
+            log.warning("weights_refused", topic=self.config.topic, used=len(weights.of), **words)
         return weights
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
@@ -162,7 +163,3 @@ class WeightReader:
 def key_of(partition: Partition) -> bytes:
     """The key of a partition's weight."""
     return f"{partition.topic}-{partition.partition}".encode()
-
-
-def _words(refused: Mapping[str, int]) -> dict[str, int]:
-    return {reason.replace(" ", "_"): n for reason, n in refused.items()}

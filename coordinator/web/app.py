@@ -103,7 +103,9 @@ class Web:
             case "/livez":
                 return Answer(HTTPStatus.OK, PLAIN, b"ok\n")
             case "/readyz":
-                return self._readiness()
+                reason = self._ready()
+                status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
+                return Answer(status, PLAIN, f"{reason or 'ok'}\n".encode())
             case "/decisions":
                 return _json([asdict(line) for line in self._rounds.lines()])
             case "/api/groups":
@@ -117,12 +119,6 @@ class Web:
         except (TypeError, ValueError):  # a version that is no version: as for those who accept anything
             encode, kind = choose_encoder("")
         return Answer(HTTPStatus.OK, kind, encode(self._registry))
-
-    def _readiness(self) -> Answer:
-        reason = self._ready()
-        if reason is None:
-            return Answer(HTTPStatus.OK, PLAIN, b"ok\n")
-        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, f"{reason}\n".encode())
 
     def _group(self, name: str) -> Answer:
         picture = self._picture(name)

@@ -6,17 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import structlog
+from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.telemetry import Followed
 from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Item, Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
 
 LIMIT_S = 10.0
 AGAIN_S = 3.0  # a page that is left open asks as often
@@ -79,7 +76,7 @@ class LagWatch:
             self._asked.set()
         return found if known is None or now_s - known.at_s > OLD_S else with_lags(found, known, now_s)
 
-    async def beside(self, _offsets: object, groups: GroupOffsets, admin: "AdminClient") -> None:
+    async def beside(self, _offsets: object, groups: GroupOffsets, admin: AdminClient) -> None:
         """Until cancelled; errors of ours are log lines and not the end. It has a reader of its own: plans wait for
         the other one."""
         reader = OffsetReader(admin, groups)

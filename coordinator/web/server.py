@@ -38,9 +38,8 @@ class HttpServer:
         try:
             listening = await asyncio.to_thread(_listen, host.strip("[]"), int(port))
         except OSError as error:
-            raise HttpAddressError(
-                f"The HTTP server cannot listen on {address} ({error.strerror}); change http_address."
-            ) from None
+            text = f"The HTTP server cannot listen on {address} ({error.strerror}); change http_address."
+            raise HttpAddressError(text) from None
         self._task = asyncio.create_task(self._serve(listening))
         return f"{host}:{listening.getsockname()[1]}"
 
