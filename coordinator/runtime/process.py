@@ -58,7 +58,13 @@ async def serve(settings: Settings, version: str) -> Outcome:
         watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
     )
-    web = Web(metrics.registry, lambda: not_ready(service), lambda: statuses(settings, service), rounds, lags.picture)
+    web = Web(
+        metrics.registry,
+        lambda: not_ready(service),
+        lambda: [_status(group, service) for group in settings.groups],
+        rounds,
+        lags.picture,
+    )
     server = HttpServer(web)
     try:
         if settings.http_address:
@@ -84,13 +90,7 @@ def _observers(
     by_task: bool,
 ) -> Observers:
     return Observers(
-        on_decision=(
-            metrics.on_decision,
-            log_decision,
-            rounds.on_decision,
-            *events.on_decision,
-            costs.on_decision,
-        ),
+        on_decision=(metrics.on_decision, log_decision, rounds.on_decision, *events.on_decision, costs.on_decision),
         on_consumer_decision=tuple(w.on_decision for w in watches),
         on_streams_decision=(StreamsMetrics(metrics, by_task=by_task).on_decision,),
         on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), costs.on_note),
@@ -124,19 +124,13 @@ def _policies(groups: list[GroupSettings]) -> Mapping[str, Policy]:
     return policies
 
 
-def statuses(settings: Settings, service: Service) -> list[GroupStatus]:
-    """Every configured group, as the page lists it."""
-    return [_status(group, service) for group in settings.groups]
-
-
 def _status(group: GroupSettings, service: Service) -> GroupStatus:
+    """A configured group, as the page lists it."""
     runner = service.runners.get(group.name)
     if runner is not None:
-        membership = runner.membership
-        leading = membership.state is not State.WATCHING and membership.generation >= 0
-        others = max(0, len(membership.members) - 1)
-        state = membership.state.name.lower()
-        return GroupStatus(group.name, group.mode, state, leading, membership.generation, others)
+        member = runner.membership
+        leading, others = member.state is not State.WATCHING and member.generation >= 0, max(0, len(member.members) - 1)
+        return GroupStatus(group.name, group.mode, member.state.name.lower(), leading, member.generation, others)
     observer = service.observed.get(group.name)
     seen = observer.last if observer else None
     state = "not seen yet" if seen is None else seen.state.lower() or "does not exist"

@@ -12,7 +12,8 @@ from bellwether_kafka.assignors.stateful.translate import read_member
 from bellwether_kafka.assignors.streams.application.topology import TopologyError
 from bellwether_kafka.assignors.streams.application.topology_text import parse_description
 from bellwether_kafka.coordinator.control import records as orders
-from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader
+from bellwether_kafka.coordinator.settings import WeightSettings
+from bellwether_kafka.coordinator.telemetry.weights import WeightReader
 from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.pipeline.records.codec import EventError, SchemaSet
 from bellwether_kafka.protocol.bulk.consumer import read_assignments, read_claims, read_subscriptions
@@ -182,7 +183,9 @@ def _events() -> SchemaSet:
 
 @cache
 def _weight_reader() -> WeightReader:
-    return WeightReader({"bootstrap.servers": "127.0.0.1:1"}, WeightConfig("weights"), wall_clock=lambda: 1_000.0)
+    return WeightReader(
+        {"bootstrap.servers": "127.0.0.1:1"}, WeightSettings(topic="weights"), wall_clock=lambda: 1_000.0
+    )
 
 
 def _weights(data: bytes) -> None:
