@@ -1,7 +1,7 @@
 """Events as bytes: Avro schemas from `schemas/`, single-object encoding, and Confluent's framing as an alternative.
 
-A schema is a file `<event>.v<n>.avsc`; old versions stay, because records written with them stay in topics. What a new
-version may change is checked by `evolution_findings`. Single-object encoding (Avro specification) is C3 01, the 8 bytes
+A schema is a file `<event>.v<n>.avsc`; old versions stay, because records written with them stay in topics; tests check
+what a new version may change. Single-object encoding (Avro specification) is C3 01, the 8 bytes
 of the schema's CRC-64-AVRO fingerprint, little endian, and the body, so that a reader finds the writer's schema by
 itself; Confluent's framing is 00, a 4 byte id of a registry, big endian, and the body.
 """
@@ -150,37 +150,3 @@ def single_object(value: bytes, ids: Mapping[int, EventSchema]) -> bytes:
     schema = ids.get(int.from_bytes(value[1:CONFLUENT_BYTES], "big"))
     head = schema.header if schema is not None else MARKER + bytes(3) + value[:CONFLUENT_BYTES]
     return head + value[CONFLUENT_BYTES:]
-
-
-def evolution_findings(old: EventSchema, new: EventSchema) -> tuple[str, ...]:
-    """What makes `new` unfit to follow `old`; empty if nothing.
-
-    Readers of either must read what the other wrote: a field may be added with a default or, if it has a default,
-    removed; types stay, records inside records too; names and the namespace stay.
-    """
-    return tuple(_findings(json.loads(old.text), json.loads(new.text), old.event))
-
-
-def _findings(old: Any, new: Any, at: str) -> list[str]:
-    if isinstance(old, dict) and old.get("type") == "array":
-        same = isinstance(new, dict) and new.get("type") == "array"
-        return _findings(old["items"], new["items"], f"{at}[]") if same else [f"{at}: an array became something else"]
-    if not (isinstance(old, dict) and old.get("type") == "record"):
-        return [] if old == new else [f"{at}: the type changed from {old} to {new}"]
-    if not (isinstance(new, dict) and new.get("type") == "record"):
-        return [f"{at}: a record became something else"]
-    found = []
-    if (old["name"], old.get("namespace")) != (new["name"], new.get("namespace")):
-        found.append(f"{at}: the name changed")
-    before, after = ({field["name"]: field for field in record["fields"]} for record in (old, new))
-    found += [
-        f"{at}.{name}: added without a default" for name in after if name not in before and "default" not in after[name]
-    ]
-    found += [
-        f"{at}.{name}: removed though it had no default"
-        for name in before
-        if name not in after and "default" not in before[name]
-    ]
-    for name in before.keys() & after.keys():
-        found += _findings(before[name]["type"], after[name]["type"], f"{at}.{name}")
-    return sorted(found)
