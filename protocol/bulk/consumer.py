@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from bellwether_kafka.protocol.bulk.columns import BoolArray, IntArray, LongArray, Packed, Pieces, read_topics
+from bellwether_kafka.protocol.bulk.columns import BoolArray, IntArray, LongArray, Packed, read_topics
 from bellwether_kafka.protocol.bulk.layout import header, lay_out
 from bellwether_kafka.protocol.bulk.lists import TopicLists, read_lists
 from bellwether_kafka.protocol.messages import (
@@ -179,7 +179,7 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
         topic_lists=topic_lists,
         topic_list=topic_list,
         version=version.astype(np.int16),
-        user_data=Pieces(packed.raw, np.where(bad, _NONE, data_at), data_end),
+        user_data=packed.cut(np.where(bad, _NONE, data_at), data_end),
         generation=generation,
         rack=tuple(rack),
         owned_member=member,
@@ -227,7 +227,7 @@ def read_assignments(blobs: Sequence[bytes]) -> AssignmentColumns:
     return AssignmentColumns(
         topic_names=names,
         version=version.astype(np.int16),
-        user_data=Pieces(packed.raw, np.where(bad, _NONE, data_at), data_end),
+        user_data=packed.cut(np.where(bad, _NONE, data_at), data_end),
         member=member,
         topic=topic,
         partition=partition,

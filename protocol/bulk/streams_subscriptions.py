@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bellwether_kafka.protocol.bulk.columns import IntArray, LongArray
 from bellwether_kafka.protocol.messages import STREAMS_VERSION_MAX, SubscriptionInfo
-from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError
+from bellwether_kafka.protocol.primitives import ProcessId, Reader, RemoteProtocolError
 
 Tags = tuple[tuple[str, str], ...]
 
@@ -65,7 +65,7 @@ class InfoColumns:
             latest=np.where(gone, 0, self.latest).astype(np.int32),
             process=tuple([None if m in reasons else process for m, process in enumerate(self.process)]),
             error_code=np.where(gone, 0, self.error_code).astype(np.int32),
-            sum_first=np.concatenate([[0], np.cumsum(np.where(gone, 0, sizes))]).astype(np.int64),
+            sum_first=_starts(np.where(gone, 0, sizes)),
             sum_subtopology=self.sum_subtopology[kept],
             sum_partition=self.sum_partition[kept],
             sum_value=self.sum_value[kept],
@@ -136,7 +136,7 @@ def _quick(blob: bytes | None, known: dict[bytes, Tags]) -> _Info | None:
         if version >= 11:
             raw = blob[at + 4 :]
             info.tags = () if raw == b"\0\0\0\0" else known.get(raw) or known.setdefault(raw, _tags(raw))
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, RemoteProtocolError):
         return None
     return info
 
@@ -165,19 +165,8 @@ def _grouped(info: _Info, blob: bytes, at: int, count: int) -> int:
 
 
 def _tags(raw: bytes) -> Tags:
-    (count,) = _INT32.unpack_from(raw)
-    if count < 0 or 8 * count > len(raw):
-        raise ValueError(count)
-    texts: list[str] = []
-    at = 4
-    for _ in range(2 * count):
-        (size,) = _INT32.unpack_from(raw, at)
-        end = at + 4 + size
-        if size < 0 or end > len(raw):
-            raise ValueError(size)
-        texts.append(raw[at + 4 : end].decode())
-        at = end
-    return tuple(zip(texts[::2], texts[1::2], strict=True))
+    reader = Reader(raw)
+    return reader.array(8, lambda: (reader.sized_text(), reader.sized_text()))
 
 
 def _slow(m: int, blob: bytes | None, errors: dict[int, str]) -> _Info:
