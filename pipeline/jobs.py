@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.streaming import StreamingQuery
 
+from bellwether_kafka.pipeline import PipelineError
 from bellwether_kafka.pipeline.records import EventSchema, SchemaSet
 from bellwether_kafka.pipeline.session import DELTA, PARQUET
 from bellwether_kafka.pipeline.source import dead_letters, kafka_options, read_stream, single_objects
@@ -29,10 +30,6 @@ CHECKPOINT_VERSION = 1
 DESCRIBE_S = 30
 WEIGHTS, DEAD_LETTERS = "weights", "dead_letters"
 JOBS = (*TABLES, DEAD_LETTERS, WEIGHTS)
-
-
-class PipelineError(Exception):
-    """What a user has to put right; one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
