@@ -88,7 +88,7 @@ def _backtest(asked: argparse.Namespace) -> int:
     from bellwether_kafka.pipeline.backtest import replay_on_spark
     from bellwether_kafka.pipeline.jobs import check_format, local_path, read_table
     from bellwether_kafka.pipeline.source import kafka_options, read_batch, single_objects
-    from bellwether_kafka.pipeline.tables import Options, weights
+    from bellwether_kafka.pipeline.tables import weights
     from bellwether_kafka.protocol.primitives import TopicPartition
 
     ids = _ids(asked)
@@ -96,7 +96,7 @@ def _backtest(asked: argparse.Namespace) -> int:
     known = {}
     if asked.rates:
         check_format(spark, asked.format)
-        rows = weights(read_table(spark, local_path(asked.rates), asked.format), Options()).collect()
+        rows = weights(read_table(spark, local_path(asked.rates), asked.format)).collect()
         known = {TopicPartition(row["topic"], row["partition"]): float(row["bytes_per_s"]) for row in rows}
     raw = single_objects(read_batch(spark, kafka_options(asked.bootstrap, asked.topic, _pairs(asked.kafka))), ids)
     began = time.perf_counter()

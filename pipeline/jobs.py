@@ -93,12 +93,8 @@ def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet
         writer = rows.writeStream.format(pipeline.table_format).partitionBy(*columns)
         writer = writer.option("path", pipeline.table(job)).outputMode("append")
     writer = writer.queryName(job).option("checkpointLocation", pipeline.checkpoint(job))
-    writer = (
-        writer.trigger(availableNow=True)
-        if pipeline.available_now
-        else writer.trigger(processingTime=pipeline.interval)
-    )
-    return writer.start()
+    when = {"availableNow": True} if pipeline.available_now else {"processingTime": pipeline.interval}
+    return writer.trigger(**when).start()
 
 
 def _weigh(batch: DataFrame, number: int, pipeline: Pipeline, schemas: SchemaSet) -> None:
@@ -110,7 +106,7 @@ def _weigh(batch: DataFrame, number: int, pipeline: Pipeline, schemas: SchemaSet
     kept = spark.read.parquet(pipeline.table("rates_by_batch"))
     newest = kept.agg(F.max("window_start")).first()[0]
     recent = kept.where(F.col("window_start") > F.lit(newest) - F.expr("interval 8 days"))
-    write_weights(weights(recent, pipeline.options), pipeline, schemas)
+    write_weights(weights(recent), pipeline, schemas)
 
 
 def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> None:
@@ -121,9 +117,8 @@ def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> N
     key = F.concat_ws("-", "topic", F.col("partition").cast("string")).cast("binary")
     sink = {"kafka.bootstrap.servers": pipeline.bootstrap, "topic": str(pipeline.weights_topic)}
     sink |= {f"kafka.{name}": text for name, text in pipeline.kafka.items()}
-    whole = table.na.fill(0.0).select(
-        [F.col(name).cast(_SPARK_TYPES.get(name, "double")).alias(name) for name in names]
-    )
+    columns = [F.col(name).cast(_SPARK_TYPES.get(name, "double")).alias(name) for name in names]
+    whole = table.na.fill(0.0).select(columns)
     whole.select(key.alias("key"), value.alias("value")).write.format("kafka").options(**sink).save()
 
 

@@ -40,14 +40,12 @@ TIME_FIELDS: Mapping[str, str] = {
 _PLACE = ("topic", "partition", "offset", "timestamp")
 
 
-def kafka_options(
-    bootstrap: str, topic: str, more: Mapping[str, str] | None = None, *, start: str = "earliest"
-) -> dict[str, str]:
+def kafka_options(bootstrap: str, topic: str, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Options of Spark's Kafka source. `more` are Kafka properties such as security.protocol."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
-        "startingOffsets": start,
+        "startingOffsets": "earliest",
         "failOnDataLoss": "true",
         **{f"kafka.{name}": value for name, value in (more or {}).items()},
     }
@@ -67,9 +65,8 @@ def single_objects(raw: DataFrame, ids: Mapping[int, EventSchema]) -> DataFrame:
     """Values in Confluent's framing as single objects (see `codec.single_object`); other values as they are."""
     if not ids:
         return raw
-    framed = (F.expr("substring(value, 1, 1)") == F.lit(bytearray(CONFLUENT_MARKER))) & (
-        F.length("value") >= CONFLUENT_BYTES
-    )
+    marked = F.expr("substring(value, 1, 1)") == F.lit(bytearray(CONFLUENT_MARKER))
+    framed = marked & (F.length("value") >= CONFLUENT_BYTES)
     this, rest = F.expr(f"substring(value, 1, {CONFLUENT_BYTES})"), F.expr(f"substring(value, {CONFLUENT_BYTES + 1})")
     head: Any = F
     for number, schema in ids.items():
@@ -80,10 +77,6 @@ def single_objects(raw: DataFrame, ids: Mapping[int, EventSchema]) -> DataFrame:
 
 def header() -> Column:
     return F.expr(f"substring(value, 1, {HEADER_BYTES})")
-
-
-def body() -> Column:
-    return F.expr(f"substring(value, {HEADER_BYTES + 1})")
 
 
 def decoded(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
@@ -97,9 +90,10 @@ def decoded(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
 def _parsed(chain: Any, event: str, schemas: SchemaSet, use: Callable[[Column], Column]) -> Column:
     """Goes on with a chain of `when` by the versions of one event."""
     options = {"mode": "PERMISSIVE", "avroSchema": schemas.latest(event).text}
+    body = F.expr(f"substring(value, {HEADER_BYTES + 1})")
     for schema in schemas.versions(event):
         this = header() == F.lit(bytearray(schema.header))
-        chain = chain.when(this, use(from_avro(body(), schema.text, options)))
+        chain = chain.when(this, use(from_avro(body, schema.text, options)))
     return chain
 
 

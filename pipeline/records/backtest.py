@@ -9,7 +9,7 @@ groups.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from bellwether_kafka.assignors.shared import (
     NOBODY,
     ClusterView,
     Decision,
-    IntArray,
     Memory,
     RawGroup,
     RawMember,
@@ -100,7 +99,9 @@ class Replay:
         rounds, withheld = 0, 0
         generation = max(snapshot["generation"], self._memory.generation + 1)
         while True:
-            raw = self._imagined(replace(recorded, generation=generation + rounds))
+            # The members as they would have joined under this policy. Bytes that cannot be read stay as they are.
+            members = tuple(self._member(m, recorded) for m in recorded.members)
+            raw = replace(recorded, generation=generation + rounds, members=members)
             decision = decide(raw, cluster, self._memory, self._policy, snapshot["decided_at_ms"], snapshot["seed"])
             if isinstance(decision, Refusal):
                 return _failed(snapshot, self._policy.name, decision.reason)
@@ -110,10 +111,6 @@ class Replay:
             if not decision.followup or rounds > FOLLOWUPS_MAX:
                 break
         return self._outcome(snapshot, decision, held, rounds, withheld)
-
-    def _imagined(self, raw: RawGroup) -> RawGroup:
-        """The members as they would have joined under this policy. Bytes that cannot be read stay as they are."""
-        return replace(raw, members=tuple(self._member(m, raw) for m in raw.members))
 
     def _member(self, member: RawMember, raw: RawGroup) -> RawMember:
         if member.member_id in raw.own_member_ids:
@@ -152,7 +149,7 @@ class Replay:
             partitions=int((owner != NOBODY).sum()),
             rounds=rounds,
             moved=changed.moved,
-            paused=_held(before) if eager else withheld,
+            paused=int((before != NOBODY).sum()) if eager else withheld,
             cross_rack=decision.plan.score_after.cross_rack,
             cross_share=load.crossing(owner),
             cross_bytes_per_s=self._crossed(decision),
@@ -171,7 +168,7 @@ def replay(
 ) -> Iterator[BacktestOutcome]:
     """Every policy through the snapshots of one group, which are taken in the order of their generations."""
     ordered = sorted(snapshots, key=lambda s: (s["decided_at_ms"], s["generation"]))
-    asked = [s for n, s in enumerate(ordered) if n == 0 or not _same_round(ordered[n - 1], s)]
+    asked = [s for n, s in enumerate(ordered) if n == 0 or _world(ordered[n - 1]) != _world(s)]
     for name in policies:
         one = Replay(Policy(name), weights)
         for snapshot in asked:
@@ -240,16 +237,8 @@ def rank(row: Mapping[str, Any]) -> tuple[float, ...]:
     return row["failed"], round(max(0.0, row["imbalance"] - 1.1) + row["cross_share"], 3), row["moved"]
 
 
-def rows_of(outcomes: Iterable[BacktestOutcome]) -> list[dict[str, Any]]:
-    return [asdict(outcome) for outcome in outcomes]
-
-
-def _same_round(before: Record, after: Record) -> bool:
-    """Whether nothing but claims differs, so that it is a follow-up or a repetition."""
-    return _world(before) == _world(after)
-
-
 def _world(snapshot: Record) -> tuple[Any, ...]:
+    """Everything but claims: where it is the same as before, the round is a follow-up or a repetition."""
     return (snapshot["protocol"], snapshot["topics"], snapshot["placements"], _subscriptions(snapshot["members"]))
 
 
@@ -268,10 +257,6 @@ def _subscriptions(members: Sequence[Record]) -> list[tuple[Any, ...]]:
 def _failed(snapshot: Record, policy: str, reason: str) -> BacktestOutcome:
     head = snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy
     return BacktestOutcome(*head, len(snapshot["members"]), 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, reason)
-
-
-def _held(owner: IntArray) -> int:
-    return int(np.count_nonzero(owner != NOBODY))
 
 
 def _mean(values: Sequence[float]) -> float:

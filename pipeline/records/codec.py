@@ -89,31 +89,29 @@ class SchemaSet:
                 raise ValueError(f"the versions of {event} are {versions}; they must be 1 to {len(versions)}")
         return cls(MappingProxyType(found))
 
+    @cached_property
+    def _by_event(self) -> dict[str, tuple[EventSchema, ...]]:
+        ordered = sorted(self.schemas.items())
+        return {event: tuple(s for (e, _), s in ordered if e == event) for event, _ in sorted(self.schemas)}
+
     def versions(self, event: str) -> tuple[EventSchema, ...]:
         """Every version, oldest first. Raises KeyError for an unknown event."""
-        found = tuple(s for (e, _), s in sorted(self.schemas.items()) if e == event)
-        if not found:
-            raise KeyError(event)
-        return found
+        return self._by_event[event]
 
     def latest(self, event: str) -> EventSchema:
         return self.versions(event)[-1]
 
     @property
     def events(self) -> tuple[str, ...]:
-        return tuple(sorted({event for event, _ in self.schemas}))
+        return tuple(self._by_event)
 
     @cached_property
     def _by_header(self) -> dict[bytes, EventSchema]:
         return {schema.header: schema for schema in self.schemas.values()}
 
-    @cached_property
-    def _latest(self) -> dict[str, EventSchema]:
-        return {event: self.latest(event) for event in self.events}
-
     def encode(self, event: str, record: Record) -> bytes:
         """Single-object bytes under the latest version. Raises what fastavro raises for a record that does not fit."""
-        schema = self._latest[event]
+        schema = self.latest(event)
         return schema.header + schema.body(record)
 
     def decode(self, data: bytes) -> tuple[str, dict[str, Any]]:
@@ -125,7 +123,7 @@ class SchemaSet:
             raise EventError("unknown schema", f"no schema has the fingerprint {data[2:HEADER_BYTES].hex()}")
         source = io.BytesIO(data[HEADER_BYTES:])
         try:
-            record = schemaless_reader(source, schema.parsed, self._latest[schema.event].parsed)
+            record = schemaless_reader(source, schema.parsed, self.latest(schema.event).parsed)
         except Exception as error:
             raise EventError("malformed", f"{schema.event} v{schema.version}: {error!r}") from error
         if source.read(1):
