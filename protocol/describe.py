@@ -3,17 +3,10 @@
 from dataclasses import fields
 from typing import Any
 
-from bellwether_kafka.protocol.messages import (
-    AssignmentInfo,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    SubscriptionInfo,
-)
+from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import LocalProtocolError, TaskId, java_hash_ordered, java_string_hash
 
-_CLASSES = (ConsumerProtocolSubscription, ConsumerProtocolAssignment, SubscriptionInfo, AssignmentInfo)
-_MESSAGES: dict[str, Any] = {message.__name__: message for message in _CLASSES}
-KINDS = tuple(_MESSAGES)
+KINDS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "SubscriptionInfo", "AssignmentInfo")
 # The version that added a field; fields that are not named here are always shown.
 _SINCE = {
     ("ConsumerProtocolSubscription", "generation_id"): 2,
@@ -31,9 +24,9 @@ def blob_to_json(kind: str, data: bytes) -> dict[str, Any]:
     """
     if kind not in KINDS:
         raise LocalProtocolError(f"unknown kind {kind!r}: use one of {', '.join(KINDS)}")
-    message = _MESSAGES[kind].decode(data)
+    message = getattr(messages, kind).decode(data)
     names = [field.name for field in fields(message) if message.version >= _SINCE.get((kind, field.name), 0)]
-    if isinstance(message, SubscriptionInfo) and message.future:
+    if kind == "SubscriptionInfo" and message.future:
         names = ["version", "latest_supported_version"]
     return {"kind": kind, **{name: _json(name, getattr(message, name)) for name in names}, "hex": data.hex()}
 

@@ -6,12 +6,7 @@ Only hints are in here, so reading never fails: bytes that fit no dialect mean "
 
 from collections.abc import Iterable
 
-from bellwether_kafka.protocol.messages.consumer import (
-    NO_GENERATION,
-    group_by_topic,
-    read_topic_partitions,
-    write_topic_partitions,
-)
+from bellwether_kafka.protocol.messages import consumer
 from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError, TopicPartition, Writer
 
 STICKY = "sticky"
@@ -25,26 +20,26 @@ def read_generation(data: bytes | None) -> int:
     end of a V1 list (franz-go, librdkafka) or of one behind an int16 1 (kafka-python 3), which cannot be taken for a
     plain one: it would announce 65,536 topics or more. Else NO_GENERATION."""
     if not data:
-        return NO_GENERATION
+        return consumer.NO_GENERATION
     if len(data) == _GENERATION_BYTES:
-        return max(Reader(data).int32(), NO_GENERATION)
+        return max(Reader(data).int32(), consumer.NO_GENERATION)
     for start in (0, len(_PREFIX)) if data.startswith(_PREFIX) else (0,):
         reader = Reader(data, start)
         try:
-            read_topic_partitions(reader)
+            consumer.read_topic_partitions(reader)
             generation = reader.int32()
         except RemoteProtocolError:
             continue
         if not reader.remaining:
-            return max(generation, NO_GENERATION)
-    return NO_GENERATION
+            return max(generation, consumer.NO_GENERATION)
+    return consumer.NO_GENERATION
 
 
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
     """V1, for the echo to sarama members (docs/reference/client-quirks.md#sarama): one entry per topic in the order in
     which they appear."""
     writer = Writer()
-    write_topic_partitions(writer, group_by_topic(partitions))
+    consumer.write_topic_partitions(writer, consumer.group_by_topic(partitions))
     writer.int32(generation)
     return writer.getvalue()
 
