@@ -57,12 +57,10 @@ def single_objects(raw: DataFrame, ids: Mapping[int, records.EventSchema]) -> Da
     """Values in Confluent's framing as single objects (see `codec.single_object`); other values as they are."""
     if not ids:
         return raw
+    size = records.CONFLUENT_BYTES
     marked = F.expr("substring(value, 1, 1)") == F.lit(bytearray(records.CONFLUENT_MARKER))
-    framed = marked & (F.length("value") >= records.CONFLUENT_BYTES)
-    this, rest = (
-        F.expr(f"substring(value, 1, {records.CONFLUENT_BYTES})"),
-        F.expr(f"substring(value, {records.CONFLUENT_BYTES + 1})"),
-    )
+    framed = marked & (F.length("value") >= size)
+    this, rest = F.expr(f"substring(value, 1, {size})"), F.expr(f"substring(value, {size + 1})")
     head: Any = F
     for number, schema in ids.items():
         head = head.when(this == F.lit(bytearray(records.confluent(number, b""))), F.lit(bytearray(schema.header)))

@@ -98,7 +98,8 @@ def read_infos(blobs: Sequence[bytes | None]) -> InfoColumns:
     if len(flat) and int(flat["name"].max()) >= 0:
         _reread_named(infos, flat, blobs, errors)
         flat = np.frombuffer(b"".join([info.flat for info in infos]), _FLAT_SUM)
-    named = frozenset(m for m, info in enumerate(infos) if info.plain and _names_topology(info.plain))
+    sums = [(m, info.plain.task_offset_sums) for m, info in enumerate(infos) if info.plain]
+    named = frozenset(m for m, rows in sums for task, _ in rows if task.topology is not None)
     first, subtopology, partition, value = _sums(infos, flat)
     return InfoColumns(
         version=np.array([info.version for info in infos], dtype=np.int32),
@@ -190,10 +191,6 @@ def _reread_named(
     end = np.cumsum([len(info.flat) // _FLAT_BYTES for info in infos])
     for m in np.unique(np.searchsorted(end, np.flatnonzero(flat["name"] >= 0), side="right")).tolist():
         infos[m] = _slow(m, blobs[m], errors)
-
-
-def _names_topology(info: SubscriptionInfo) -> bool:
-    return any(task.topology is not None for task, _ in info.task_offset_sums)
 
 
 def _sums(infos: Sequence[_Info], flat: npt.NDArray[np.void]) -> tuple[LongArray, IntArray, IntArray, LongArray]:

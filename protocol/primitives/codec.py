@@ -5,7 +5,7 @@ than a small multiple of its own size. A Reader raises RemoteProtocolError only,
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
@@ -178,6 +178,12 @@ class Writer:
 
     def sized_text(self, value: str) -> None:
         self.sized_bytes(_encoded(value, "utf-8", _MAX_BYTES))
+
+    def array(self, items: Collection[T], item: Callable[[T], None]) -> None:
+        """int32 count + what `item` writes of each."""
+        self.int32(len(items))
+        for one in items:
+            item(one)
 
     def int32_array(self, values: Iterable[int]) -> None:
         items = tuple(values)
