@@ -66,8 +66,7 @@ def start(
     """Starts the queries; they know `schemas`, by default those of this package. Raises PipelineError for an unknown
     job, a topic that cannot be described, a format without its jars, and a checkpoint of another version, another
     format or a topic that was deleted and created again."""
-    unknown = sorted(set(jobs) - set(JOBS))
-    if unknown:
+    if unknown := sorted(set(jobs) - set(JOBS)):
         raise PipelineError(f"There is no job {unknown[0]}; known are {', '.join(JOBS)}.")
     if WEIGHTS in jobs and pipeline.weights_topic is None:
         raise PipelineError("The job weights needs a topic; name it with --weights-topic.")
@@ -78,8 +77,7 @@ def start(
     identity = topic_id(spark, pipeline)
     for job in jobs:
         check_topic(spark, pipeline, job, identity)
-    known = schemas or SchemaSet.load()
-    return [_start(spark, pipeline, job, known) for job in jobs]
+    return [_start(spark, pipeline, job, schemas or SchemaSet.load()) for job in jobs]
 
 
 def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet) -> StreamingQuery:
@@ -139,8 +137,7 @@ def read_tables(spark: SparkSession, output: str, table_format: str = PARQUET) -
 def read_table(spark: SparkSession, path: str, table_format: str = PARQUET) -> DataFrame:
     """A table as the jobs wrote it. Raises PipelineError for one in the other format: read as plain Parquet, a Delta
     table would also have the rows of killed batches."""
-    other = _other_format(spark, path, table_format)
-    if other is not None:
+    if other := _other_format(spark, path, table_format):
         raise PipelineError(f"The table {path} is in the format {other}; ask for it with --format {other}.")
     return spark.read.format(table_format).load(path)
 
@@ -162,8 +159,7 @@ def check_format(spark: SparkSession, table_format: str) -> None:
 
 def check_tables(spark: SparkSession, pipeline: Pipeline, job: str) -> None:
     """Raises PipelineError where the job has written its table in another format: it would go on behind those rows."""
-    other = _other_format(spark, pipeline.table(job), pipeline.table_format)
-    if other is not None:
+    if other := _other_format(spark, pipeline.table(job), pipeline.table_format):
         raise PipelineError(
             f"The table {pipeline.table(job)} is in the format {other}; ask for it with --format {other}, or choose"
             " another --output."
