@@ -141,9 +141,8 @@ def _best(infos: Mapping[str, stateful.StatefulSubscription], load: Mapping[str,
 
 def _plain(partitions: list[Partition]) -> bytes:
     active = tuple(stateful.Task(GROUP, number) for number in sorted({tp.partition for tp in partitions}))
-    return ConsumerProtocolAssignment(
-        1, tuple(partitions), stateful.StatefulAssignment(active=active).encode()
-    ).encode()
+    data = stateful.StatefulAssignment(active=active).encode()
+    return ConsumerProtocolAssignment(1, tuple(partitions), data).encode()
 
 
 class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is not typed
@@ -175,10 +174,8 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
     def report(self) -> stateful.StatefulSubscription:
         with self._lock:
             tasks = tuple(
-                stateful.TaskState(
-                    stateful.Task(GROUP, p), position, max(position, self._ends.get(p, 0)), running=p in self._ready
-                )
-                for p, position in sorted(self._store.position.items())
+                stateful.TaskState(stateful.Task(GROUP, p), at, max(at, self._ends.get(p, 0)), running=p in self._ready)
+                for p, at in sorted(self._store.position.items())
             )
         return stateful.StatefulSubscription(self._store.process_id, self.rack, self._options.capacity, (), tasks)
 

@@ -77,7 +77,8 @@ def start(
     identity = topic_id(spark, pipeline)
     for job in jobs:
         check_topic(spark, pipeline, job, identity)
-    return [_start(spark, pipeline, job, schemas or SchemaSet.load()) for job in jobs]
+    known = schemas or SchemaSet.load()
+    return [_start(spark, pipeline, job, known) for job in jobs]
 
 
 def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet) -> StreamingQuery:
