@@ -92,9 +92,8 @@ def _end_within(limit_s: float, jvm: Any, code: int) -> None:
     """Whatever then still waits for Spark is cut off."""
 
     def end() -> None:
-        _say(
-            f"Spark did not stop within {limit_s:.0f} s and is killed; its last batch is done again at the next start."
-        )
+        late = f"Spark did not stop within {limit_s:.0f} s"
+        _say(f"{late} and is killed; its last batch is done again at the next start.")
         if jvm is not None:
             jvm.kill()
         sys.stdout.flush()

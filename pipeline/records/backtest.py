@@ -152,11 +152,7 @@ class Replay:
         return sum((self._weights.of.get(decision.cluster.name(flat), 0.0) for flat in across), 0.0)
 
 
-def replay(
-    snapshots: Iterable[Record],
-    policies: Sequence[str],
-    weights: shared.Weights = shared.Weights(),  # noqa: B008 - frozen
-) -> Iterator[BacktestOutcome]:
+def replay(snapshots: Iterable[Record], policies: Sequence[str], weights: shared.Weights) -> Iterator[BacktestOutcome]:
     """Every policy through the snapshots of one group, which are taken in the order of their generations."""
     ordered = sorted(snapshots, key=lambda s: (s["decided_at_ms"], s["generation"]))
     asked = [s for n, s in enumerate(ordered) if n == 0 or _world(ordered[n - 1]) != _world(s)]

@@ -28,9 +28,8 @@ def register(url: str, topic: str, schema: EventSchema) -> int:
     """The id of a schema, registered where it is new. Raises RegistryError."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https"):
-        raise RegistryError(
-            f"The schema registry's address {parts.hostname or url} must begin with http:// or https://."
-        )
+        host = parts.hostname or url
+        raise RegistryError(f"The schema registry's address {host} must begin with http:// or https://.")
     headers = {"Content-Type": _CONTENT}
     if parts.username:
         login = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
@@ -45,9 +44,8 @@ def register(url: str, topic: str, schema: EventSchema) -> int:
             return int(json.load(answer)["id"])
     except urllib.error.HTTPError as error:
         error.close()
-        raise RegistryError(
-            f"The schema registry at {where} refused {schema.event}: {error.code} {error.reason}."
-        ) from None
+        said = f"{error.code} {error.reason}"
+        raise RegistryError(f"The schema registry at {where} refused {schema.event}: {said}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RegistryError(f"The schema registry at {where} gave no id for {schema.event}: {error}.") from None
 

@@ -8,7 +8,6 @@ which no plan depends. Pure.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from bellwether_kafka.pipeline.records.backtest import Record, cluster_of, raw_o
 DIFFERENCES_MAX = 100
 COPY_ROLE = "active"
 PLANNED = "plan"  # other answers are sent when it is late
-NO_SOURCES: Mapping[tuple[str, int, int], str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +67,22 @@ class Round:
     which answer that was."""
 
     snapshot: Record
-    source: str = PLANNED
+    source: str
     plan: dict[tuple[str, int], tuple[str, str | None, bool]] = field(default_factory=dict)
 
 
 def rounds_of(
-    snapshots: Iterable[Record], assignments: Iterable[Record], sources: Mapping[tuple[str, int, int], str] = NO_SOURCES
+    snapshots: Iterable[Record], assignments: Iterable[Record], sources: Mapping[tuple[str, int, int], str]
 ) -> list[Round]:
     """Snapshots with their plans, in order; those whose plan was not recorded are left out. `sources`: by group,
     generation and time which answer was sent, the plan where nothing is said."""
-    found = {}
-    for snapshot in snapshots:
-        found[_key(snapshot)] = Round(snapshot, sources.get(_key(snapshot), PLANNED))
+    found = {_key(snapshot): Round(snapshot, sources.get(_key(snapshot), PLANNED)) for snapshot in snapshots}
     for part in assignments:
-        one = found.get(_key(part))
-        for entry in part["entries"] if one is not None else ():
-            if one is not None and entry["role"] == COPY_ROLE and entry["task"] is None:
-                plan = entry["member"], entry["previous"], entry["withheld"]
-                one.plan[entry["topic"], entry["partition"]] = plan
+        if one := found.get(_key(part)):
+            for entry in part["entries"]:
+                if entry["role"] == COPY_ROLE and entry["task"] is None:
+                    plan = entry["member"], entry["previous"], entry["withheld"]
+                    one.plan[entry["topic"], entry["partition"]] = plan
     kept = [one for one in found.values() if one.plan]
     return sorted(kept, key=lambda r: (r.snapshot["decided_at_ms"], r.snapshot["generation"]))
 

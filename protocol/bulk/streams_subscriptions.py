@@ -76,7 +76,7 @@ class InfoColumns:
 
 @dataclass(slots=True)
 class _Info:
-    """One member while it is read. `sums` are rows of the 18-byte layout, or (subtopology, rows of 12 bytes) parts."""
+    """One member while it is read: its sums are rows of 18 bytes (`flat`), of 12 bytes by subtopology, or `plain`."""
 
     version: int = 0
     latest: int = 0
