@@ -183,7 +183,7 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
 
 
 def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
-    """What every member claims under the protocol that the broker chose: `sticky.read_claims` in bulk.
+    """What every member claims under the protocol that the broker chose.
 
     Rules 1 and 2 of docs/reference/wire-formats.md#claims-of-a-member. The caller knows which topics exist; it drops
     negative, unknown and unsubscribed partitions and duplicates while it turns them into its own coordinates.
