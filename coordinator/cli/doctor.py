@@ -59,7 +59,7 @@ async def _heartbeat(transport: Transport, group: str) -> int:
         return Code.UNKNOWN_SERVER_ERROR
     if found.node is None:
         return found.error
-    answer = await transport.request(Heartbeat(0, found.node, group, NOBODY, None, -1, int(LIMIT_S * 1000)))
+    answer = await transport.request(Heartbeat(0, found.node, group, int(LIMIT_S * 1000), NOBODY, None, -1))
     return answer.error if isinstance(answer, HeartbeatAnswer) else Code.UNKNOWN_SERVER_ERROR
 
 

@@ -39,7 +39,6 @@ from bellwether_kafka.coordinator.kafka.sasl_tokens import Tokens
 from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
 from bellwether_kafka.coordinator.membership import (
     Answer,
-    Connection,
     CoordinatorAnswer,
     Describe,
     DescribeAnswer,
@@ -50,6 +49,7 @@ from bellwether_kafka.coordinator.membership import (
     Node,
     Request,
     RequestFailed,
+    Sync,
 )
 
 T = TypeVar("T")
@@ -260,11 +260,13 @@ class Transport:
         return await outcome
 
     def _key(self, command: Request) -> str:
-        lane = command.lane if isinstance(command, (Join, Evict)) else 0
-        if lane is not None and (command.connection is Connection.JOIN or isinstance(command, Evict)):
-            return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
-        if isinstance(command, FindCoordinator):
-            return ""
+        match command:
+            case FindCoordinator():
+                return ""
+            case Join(lane=int(lane)) | Evict(lane=int(lane)):
+                return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
+            case Sync():
+                return _join_key(command.group_id, self._round.get(command.group_id, 0), 0)
         return _control_key(command.node)
 
     def _unreachable(self, why: str, failure: Failure = Failure.DISCONNECTED) -> str:
