@@ -64,9 +64,9 @@ class Recovery:
                 core.requests.abandon(Kind.JOIN, Kind.SYNC)
                 self._sync_is_void()
             self.proceed()
-        elif action_for(answer.error) is Action.FATAL:
+        elif action_for(answer.error) is Action.FATAL and answer.error != Code.FENCED_INSTANCE_ID:
             self._leaving.fail_code(answer.error)
-        else:
+        else:  # FindCoordinator names no instance, so that no broker answers it as one that has been fenced
             core.back_off()
 
     def left(self, answer: LeaveAnswer) -> None:
