@@ -17,7 +17,8 @@ from bellwether_kafka.coordinator.membership.commands import Command, Note, Note
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import JoinedMember
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
-from bellwether_kafka.coordinator.membership.rules import backed_off_ms, spread
+from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission, backed_off_ms, spread
+from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import MEMBERSHIP, OnEdge, Position, State
 
 
@@ -55,6 +56,9 @@ class Core:
 
     def __init__(self, config: MembershipConfig, on_edge: OnEdge) -> None:
         self.config = config
+        self.policy = JoinPolicy(config)
+        self.permission = Permission(config)
+        self.takeovers = TakeoverPolicy(config)
         self.now = 0.0
         self.requests = Requests(config)
         self.timers = Timers()
