@@ -2,28 +2,15 @@
 
 from dataclasses import dataclass, field
 
+from bellwether_kafka.coordinator.membership import events, rules
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, Action, action_for
-from bellwether_kafka.coordinator.membership.events import (
-    Answer,
-    ComparisonFailed,
-    ComparisonReady,
-    DescribeAnswer,
-    JoinedMember,
-    RequestFailed,
-)
 from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
-from bellwether_kafka.coordinator.membership.rules import (
-    holds_instance,
-    is_missing,
-    subscription,
-    unfit,
-)
 from bellwether_kafka.coordinator.membership.takeover import Failed, Led, Outcome, Takeover
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt, offered
 from bellwether_kafka.coordinator.membership.transitions import State
@@ -48,19 +35,19 @@ class Approach:
         core.timers.clear(Timer.WATCH)
         self.joining.slot_taken = False
         self.core.takeovers.begins(attempt, core.now)
-        metadata = subscription(config.topics, streams=config.streams)
+        metadata = rules.subscription(config.topics, streams=config.streams)
         self._takeover = Takeover(core.requests, config, attempt, metadata, core.position.on_edge)
         core.go(State.APPROACHING)
         self._takeover.begin(core.now)
 
-    def answered(self, kind: Kind, event: Answer) -> None:
+    def answered(self, kind: Kind, event: events.Answer) -> None:
         self._conclude(self._takeover.answered(kind, event, self.core.now))
 
     def wake(self) -> None:
         self._takeover.wake(self.core.now)
         self._conclude(None)
 
-    def request_failed(self, event: RequestFailed) -> None:
+    def request_failed(self, event: events.RequestFailed) -> None:
         self.give_up(f"a request got no answer: {event.reason}")
 
     def stop(self) -> None:
@@ -125,13 +112,13 @@ class Adoption:
     _rehearsed: TakeoverAttempt | None = None
     _reported: str = ""
 
-    def described(self, answer: DescribeAnswer) -> None:
-        if answer.error and not is_missing(answer):
+    def described(self, answer: events.DescribeAnswer) -> None:
+        if answer.error and not rules.is_missing(answer):
             self.recovery.failed(Kind.DESCRIBE, answer.error)
             return
         core, config = self.core, self.core.config
         core.trouble_is_over()
-        obstacle = unfit(answer, config)
+        obstacle = rules.unfit(answer, config)
         if obstacle:
             self.leaving.fail(obstacle, EXIT_CONFIG)
             return
@@ -139,7 +126,7 @@ class Adoption:
             core.requests.protocols = offered(config.protocols, answer.protocol)
         reason = self.core.policy.may_join(answer, core.now)
         if reason and self.core.permission.may_lead:
-            self.joining.slot_taken = holds_instance(answer, config)
+            self.joining.slot_taken = rules.holds_instance(answer, config)
             self.joining.begin(reason)
             return
         core.set_timer(Timer.WATCH, self._next_watch_ms())
@@ -156,7 +143,7 @@ class Adoption:
         left_ms = self.core.policy.may_try_in(self.core.now) * 1000
         return min(interval_ms, left_ms) if config.standby and self.core.permission.ours and left_ms else interval_ms
 
-    def _consider(self, answer: DescribeAnswer) -> None:
+    def _consider(self, answer: events.DescribeAnswer) -> None:
         attempt = self.core.takeovers.attempt(answer, self.core.now)
         self._report(self.core.takeovers.obstacle)
         if attempt is None or self.core.policy.may_try_in(self.core.now):
@@ -174,19 +161,19 @@ class Adoption:
 
     # ---- no leader is removed before a plan of ours for its group has been made and found valid --------------------
 
-    def _rehearse(self, attempt: TakeoverAttempt, answer: DescribeAnswer) -> None:
+    def _rehearse(self, attempt: TakeoverAttempt, answer: events.DescribeAnswer) -> None:
         self._rehearsed = attempt
-        members = tuple(JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
+        members = tuple(events.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         deadline = self.core.now + self.core.config.decision_deadline_ms / 1000
         self.core.send(Decide(REHEARSAL, answer.protocol, members, "", deadline, dry=True))
 
-    def rehearsed(self, event: ComparisonReady | ComparisonFailed) -> None:
+    def rehearsed(self, event: events.ComparisonReady | events.ComparisonFailed) -> None:
         attempt, self._rehearsed = self._rehearsed, None
         if attempt is None or event.generation != REHEARSAL:
             return
         if not self.core.requests.ready:
             return  # the coordinator node was lost meanwhile; the next description begins again
-        if isinstance(event, ComparisonReady):
+        if isinstance(event, events.ComparisonReady):
             self.approach.begin(attempt)
         else:
             self.core.policy.set_back(self.core.now)

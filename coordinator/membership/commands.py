@@ -22,7 +22,7 @@ class FindCoordinator:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRequest:
+class GroupRequest:
     """What all requests to a coordinator node begin with."""
 
     request_id: int
@@ -32,14 +32,14 @@ class NodeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRequest(NodeRequest):
+class MemberRequest(GroupRequest):
     """What all requests of our own member begin with."""
 
     member_id: str
     instance_id: str | None
 
 
-class Describe(NodeRequest):
+class Describe(GroupRequest):
     __slots__ = ()
 
 
@@ -72,7 +72,7 @@ class Leave(MemberRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class Evict(NodeRequest):
+class Evict(GroupRequest):
     """LeaveGroup for other members, by member id: they find out by their next request. With a lane it waits behind the
     JoinGroup that is parked there: brokers read the next request of a connection when they have answered the last."""
 

@@ -126,7 +126,7 @@ class Core:
         """Nothing is awaited any more, no timer runs, no back-off holds."""
         self.requests.abandon(*Kind)
         self.requests.paused = False
-        self.timers.clear_all()
+        self.timers.clear(*Timer)
 
     def forget(self) -> None:
         """Not a member any more."""

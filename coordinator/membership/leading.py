@@ -6,19 +6,10 @@ partitions.
 
 from dataclasses import dataclass
 
+from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.commands import Decide, Delivered, NoteKind, RebuildMemory
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Action, action_for
-from bellwether_kafka.coordinator.membership.events import (
-    ComparisonReady,
-    DecisionFailed,
-    DecisionReady,
-    JoinAnswer,
-    RebalanceWanted,
-    RoundOrdered,
-    StepAsideWanted,
-    SyncAnswer,
-)
 from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
@@ -53,14 +44,14 @@ class Rebalances:
         else:
             core.timers.set(Timer.REBALANCE, due)
 
-    def wanted(self, event: RebalanceWanted) -> None:
+    def wanted(self, event: events.RebalanceWanted) -> None:
         self.want(event.reason)
 
     def want_what_is_wanted(self) -> None:
         if self.core.leadership.wanted:
             self.want(self.core.leadership.wanted)
 
-    def want_later(self, event: RebalanceWanted | RoundOrdered) -> None:
+    def want_later(self, event: events.RebalanceWanted | events.RoundOrdered) -> None:
         """While a plan is on its way: kept until it has been delivered."""
         self.core.leadership.wanted = event.reason
 
@@ -68,7 +59,7 @@ class Rebalances:
         self._began_at = self.core.now
         self.recovery.rejoin(self.core.leadership.wanted)
 
-    def ordered(self, event: RoundOrdered) -> None:
+    def ordered(self, event: events.RoundOrdered) -> None:
         if not self.core.alone:
             self.recovery.rejoin(event.reason)
 
@@ -98,7 +89,7 @@ class Leading:
 
     # ---- the answer to our JoinGroup -------------------------------------------------------------------------------
 
-    def joined(self, answer: JoinAnswer) -> None:
+    def joined(self, answer: events.JoinAnswer) -> None:
         if action_for(answer.error) is Action.USE_MEMBER_ID:
             self.core.requests.member_id = answer.member_id
             self.joining.send()
@@ -121,7 +112,7 @@ class Leading:
         else:
             self.leaving.leave(f"{answer.leader} leads the group", setback=True)
 
-    def _admitted(self, answer: JoinAnswer) -> None:
+    def _admitted(self, answer: events.JoinAnswer) -> None:
         core = self.core
         core.requests.admitted(answer)
         core.leadership.members = answer.members
@@ -165,7 +156,7 @@ class Leading:
             Decide(requests.generation, requests.protocol, members, requests.member_id, deadline, dry, removed),
         )
 
-    def decision_ready(self, event: DecisionReady) -> None:
+    def decision_ready(self, event: events.DecisionReady) -> None:
         core = self.core
         if event.generation != core.requests.generation:
             return
@@ -177,14 +168,14 @@ class Leading:
         core.leadership.withheld = event.withheld
         self.joining.sync(event.assignments)
 
-    def decision_failed(self, event: DecisionFailed) -> None:
+    def decision_failed(self, event: events.DecisionFailed) -> None:
         if event.generation == self.core.requests.generation:
             self._refuse(event.reason)
 
     def decision_overdue(self) -> None:
         self._refuse("no plan before the decision deadline")
 
-    def step_aside(self, event: StepAsideWanted) -> None:
+    def step_aside(self, event: events.StepAsideWanted) -> None:
         if not self.core.alone:
             self._refuse(event.reason)
 
@@ -192,7 +183,7 @@ class Leading:
         self.core.note(NoteKind.REFUSED, reason)
         self.leaving.leave(reason, setback=True)
 
-    def compared(self, event: ComparisonReady) -> None:
+    def compared(self, event: events.ComparisonReady) -> None:
         if event.generation != self.core.requests.generation:
             return
         self.joining.plan_topics(event.topics)
@@ -201,7 +192,7 @@ class Leading:
 
     # ---- the answer to our SyncGroup -------------------------------------------------------------------------------
 
-    def synced(self, answer: SyncAnswer) -> None:
+    def synced(self, answer: events.SyncAnswer) -> None:
         core, leadership = self.core, self.core.leadership
         if answer.error:
             self.recovery.failed(Kind.SYNC, answer.error)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.commands import Fatal, NoteKind, Stopped
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import Code, exit_code_for, fatal_sentence
+from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, EXIT_FENCED, Code, fatal_sentence
 from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.requests import Timer
 from bellwether_kafka.coordinator.membership.transitions import State
@@ -90,14 +90,7 @@ class Leaving:
             if config.standby:
                 self._fenced()
                 return
-        sentence = fatal_sentence(
-            code,
-            group=config.group_id,
-            instance=config.instance_id,
-            protocols=config.protocols,
-            session_timeout_ms=config.session_timeout_ms,
-        )
-        self.fail(sentence, exit_code_for(code))
+        self.fail(fatal_sentence(code, config), EXIT_FENCED if code == Code.FENCED_INSTANCE_ID else EXIT_CONFIG)
 
     def fail(self, message: str, exit_code: int) -> None:
         """The end for this group. A member leaves first, so that nobody waits for our session to expire."""

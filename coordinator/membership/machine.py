@@ -61,20 +61,13 @@ class GroupMembership:
     def _event_handlers(self) -> dict[type[events.Event], Handlers]:
         """An event that has no handler in the present state is ignored."""
         adoption, leading, rebalances = self._adoption, self._leading, self._rebalances
+        later: Handlers = dict.fromkeys((State.DECIDING, State.SYNCING), rebalances.want_later)
         return {
             events.StopRequested: anywhere(self._stop),
             events.OrdersStand: anywhere(self._orders_stand),
             events.ActiveRoleChanged: anywhere(self._active_role_changed),
-            events.RebalanceWanted: {
-                State.DECIDING: rebalances.want_later,
-                State.SYNCING: rebalances.want_later,
-                State.STABLE: rebalances.wanted,
-            },
-            events.RoundOrdered: {
-                State.DECIDING: rebalances.want_later,
-                State.SYNCING: rebalances.want_later,
-                State.STABLE: rebalances.ordered,
-            },
+            events.RebalanceWanted: {**later, State.STABLE: rebalances.wanted},
+            events.RoundOrdered: {**later, State.STABLE: rebalances.ordered},
             events.StepAsideWanted: {State.STABLE: leading.step_aside},
             events.DecisionReady: {State.DECIDING: leading.decision_ready},
             events.DecisionFailed: {State.DECIDING: leading.decision_failed},

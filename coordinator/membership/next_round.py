@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, HeartbeatAnswer
@@ -28,10 +27,6 @@ class HeadCount:
     grown_at: float
     members: int | None = None
 
-    @classmethod
-    def begin(cls, now: float, config: MembershipConfig) -> "HeadCount":
-        return cls(quiet_s=config.coalesce_ms / 1000, limit=now + config.coalesce_ms_max / 1000, grown_at=now)
-
     def counted(self, members: int, now: float) -> bool:
         """Takes a head count; True when the round should be closed now."""
         if self.members is not None and members > self.members:
@@ -40,8 +35,7 @@ class HeadCount:
         return now >= min(self.grown_at + self.quiet_s, self.limit)
 
     def next_at(self, now: float) -> float:
-        step = now + self.quiet_s / COALESCE_STEPS
-        return min(step, self.limit)
+        return min(now + self.quiet_s / COALESCE_STEPS, self.limit)
 
 
 @dataclass(slots=True)
@@ -86,7 +80,7 @@ class NextRound:
         core.go(State.COALESCING)
         core.reason = "a rebalance has begun"
         if core.alone:
-            self._count = HeadCount.begin(core.now, config)
+            self._count = HeadCount(window_ms / 1000, core.now + config.coalesce_ms_max / 1000, core.now)
             self.look()
         else:
             self._count = None

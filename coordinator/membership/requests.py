@@ -62,9 +62,6 @@ class Timers:
         for timer in timers:
             self._at.pop(timer, None)
 
-    def clear_all(self) -> None:
-        self._at.clear()
-
     def earliest(self) -> float | None:
         return min(self._at.values(), default=None)
 

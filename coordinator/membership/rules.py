@@ -157,12 +157,10 @@ def was_ours(leader: str, config: MembershipConfig) -> bool:
 
     Such ids are the instance id, a dash and a UUID.
     """
+    if config.instance_id is None:
+        return False
     prefix = f"{config.instance_id}-"
-    return (
-        config.instance_id is not None
-        and leader.startswith(prefix)
-        and len(leader) == len(prefix) + MEMBER_ID_UUID_LENGTH
-    )
+    return leader.startswith(prefix) and len(leader) == len(prefix) + MEMBER_ID_UUID_LENGTH
 
 
 def spread(group_id: str) -> float:
@@ -172,6 +170,11 @@ def spread(group_id: str) -> float:
 
 def backed_off_ms(base_ms: float, failures: int, max_ms: float) -> float:
     return min(base_ms * 2.0 ** min(failures, 20), max_ms)
+
+
+def _readopt_s(config: MembershipConfig, failures: int) -> float:
+    """How long to stay away from a group after so many failures in a row."""
+    return backed_off_ms(config.readopt_ms, failures, config.readopt_ms_max) * spread(config.group_id) / 1000
 
 
 class JoinPolicy:
@@ -185,10 +188,8 @@ class JoinPolicy:
         self.seen_members = True
 
     def set_back(self, now: float) -> None:
-        config = self._config
-        delay_ms = backed_off_ms(config.readopt_ms, self._failures, config.readopt_ms_max)
+        self._after = now + _readopt_s(self._config, self._failures)
         self._failures += 1
-        self._after = now + delay_ms * spread(config.group_id) / 1000
 
     def wait_until(self, at: float) -> None:
         self._after = max(self._after, at)
@@ -241,9 +242,7 @@ class Permission:
         """Another sidecar has our seat: seconds to stay away, where nobody told us that it would take it."""
         delay_s = 0.0
         if self.ours and not expected:
-            config = self._config
-            delay_ms = backed_off_ms(config.readopt_ms, self._fences, config.readopt_ms_max)
+            delay_s = _readopt_s(self._config, self._fences)
             self._fences += 1
-            delay_s = delay_ms * spread(config.group_id) / 1000
         self.ours = False
         return delay_s

@@ -9,7 +9,7 @@ does whenever it is in doubt, so that a member leads; it never raises.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from bellwether_kafka.coordinator.membership import events
@@ -29,53 +29,32 @@ Transitions = Mapping[S, Mapping[Trigger, Mapping[S, str]]]
 
 
 class State(Enum):
-    WATCHING = auto()
-    APPROACHING = auto()
-    JOINING = auto()
-    DECIDING = auto()
-    SYNCING = auto()
-    STABLE = auto()
-    COALESCING = auto()
-    LEAVING = auto()
-    STOPPED = auto()
+    """Of a membership; the values say what each means."""
+
+    WATCHING = "not a member; the group is described from time to time and joined only when that disturbs nobody"
+    APPROACHING = "on the way into a group that somebody else leads, to lead it: the steps of a take-over"
+    JOINING = "wants to be in the next generation; JoinGroup is under way, or about to be"
+    DECIDING = "leads a generation that has no assignment yet"
+    SYNCING = "the assignment is on its way to the broker"
+    STABLE = "leads"
+    COALESCING = "the broker calls everybody back, and we hold the round open for a moment so that more fit in"
+    LEAVING = "LeaveGroup is on its way"
+    STOPPED = "the end"
 
 
 class Step(Enum):
-    """Of a take-over."""
+    """Of a take-over; the values say what each means."""
 
-    ROLLING = auto()
-    CLEARING = auto()
-    BARRING = auto()
-    PARKING = auto()
-    REPLACING = auto()
-    PARKED = auto()
-    WORKING = auto()
-    REOPENING = auto()
-    HOLDING = auto()
-    RETURNING = auto()
-
-
-MEANINGS: Mapping[Enum, str] = {
-    State.WATCHING: "not a member; the group is described from time to time and joined only when that disturbs nobody",
-    State.APPROACHING: "on the way into a group that somebody else leads, to lead it: the steps of a take-over",
-    State.JOINING: "wants to be in the next generation; JoinGroup is under way, or about to be",
-    State.DECIDING: "leads a generation that has no assignment yet",
-    State.SYNCING: "the assignment is on its way to the broker",
-    State.STABLE: "leads",
-    State.COALESCING: "the broker calls everybody back, and we hold the round open for a moment so that more fit in",
-    State.LEAVING: "LeaveGroup is on its way",
-    State.STOPPED: "the end",
-    Step.ROLLING: "asks for member ids until one sorts first",
-    Step.CLEARING: "gives ids back that are not needed",
-    Step.BARRING: "reserves the barrier, a pending id that holds the round open",
-    Step.PARKING: "in the round; our own id has not been seen yet",
-    Step.REPLACING: "in the round, and on the way to another id under the same instance id",
-    Step.PARKED: "in the round with a good id; waits for its end",
-    Step.WORKING: "has synced as a follower: the leader's assignment is to stand first",
-    Step.REOPENING: "in a second round with a barrier, into which the others are coming",
-    Step.HOLDING: "the leader has been removed, and we keep the round open until it is back",
-    Step.RETURNING: "waits for the answer after that",
-}
+    ROLLING = "asks for member ids until one sorts first"
+    CLEARING = "gives ids back that are not needed"
+    BARRING = "reserves the barrier, a pending id that holds the round open"
+    PARKING = "in the round; our own id has not been seen yet"
+    REPLACING = "in the round, and on the way to another id under the same instance id"
+    PARKED = "in the round with a good id; waits for its end"
+    WORKING = "has synced as a follower: the leader's assignment is to stand first"
+    REOPENING = "in a second round with a barrier, into which the others are coming"
+    HOLDING = "the leader has been removed, and we keep the round open until it is back"
+    RETURNING = "waits for the answer after that"
 
 
 @dataclass(frozen=True, slots=True)
