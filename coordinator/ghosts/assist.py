@@ -45,11 +45,22 @@ RemovalObserver = Callable[[str, Proof], None]
 log = structlog.get_logger(__name__)
 
 
+class GhostObservers(Protocol):
+    """Who hears of what the watches see and do."""
+
+    @property
+    def on_note(self) -> Sequence[Callable[[str, Note], None]]: ...
+    @property
+    def on_ghost(self) -> Sequence[RemovalObserver]: ...
+    @property
+    def on_seen(self) -> Sequence[Callable[[str, DescribeAnswer], None]]: ...
+
+
 class GhostWatch:
     """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of ours.
 
     A leader's `membership` spares looks: while it is Stable in the generation of the last look, nobody has come or
-    gone. It also knows whether its own requests fail without an explanation. `clock` must be its clock.
+    gone. It also knows whether its own requests fail without an explanation.
     """
 
     def __init__(
@@ -57,12 +68,8 @@ class GhostWatch:
         group_id: str,
         transport: Transport,
         options: GhostOptions,
-        *,
-        membership: GroupMembership | None = None,
-        on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = (),
-        on_note: Sequence[Callable[[str, Note], None]] = (),
-        on_removal: Sequence[RemovalObserver] = (),
-        clock: Callable[[], float] = time.monotonic,
+        membership: GroupMembership | None,
+        observers: GhostObservers,
     ) -> None:
         self.group_id = group_id
         self._options = options
@@ -71,10 +78,8 @@ class GhostWatch:
         self._wedged = False
         self._transport = transport
         self._membership = membership
-        self._on_seen = on_seen
-        self._on_note = on_note
-        self._on_removal = on_removal
-        self._clock = clock
+        self._observers = observers
+        self._clock = time.monotonic
         self._node: Node | None = None
         self._generation_seen: int | None = None
         self._stirring = asyncio.Event()
@@ -124,13 +129,12 @@ class GhostWatch:
 
     def _settled(self) -> int | None:
         """The generation of a group at rest that we lead: our heartbeats tell when that ends."""
-        membership = self._membership
-        stable = membership is not None and membership.state is State.STABLE
-        return membership.generation if membership is not None and stable else None
+        led = self._membership
+        return led.generation if led is not None and led.state is State.STABLE else None
 
     async def _act(self, seen: DescribeAnswer) -> None:
         ghosts = self._finder.look(seen, self._clock())
-        for observer in self._on_seen:
+        for observer in self._observers.on_seen:
             observer(self.group_id, seen)
         if self._options.remove:
             for warning in self._finder.warnings():
@@ -171,7 +175,7 @@ class GhostWatch:
         self._finder.removed(gone, self._clock())
         for ghost in gone:
             self._tell(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
-            for observer in self._on_removal:
+            for observer in self._observers.on_ghost:
                 observer(self.group_id, ghost.proof)
 
     async def _describe(self) -> DescribeAnswer | None:
@@ -202,19 +206,8 @@ class GhostWatch:
     def _tell(self, note: Note) -> None:
         level = log.warning if note.kind is NoteKind.ALERT else log.info
         level("ghosts", group=self.group_id, what=note.kind.name, reason=note.reason)
-        for observer in self._on_note:
+        for observer in self._observers.on_note:
             observer(self.group_id, note)
-
-
-class GhostObservers(Protocol):
-    """Who hears of what the watches see and do."""
-
-    @property
-    def on_note(self) -> Sequence[Callable[[str, Note], None]]: ...
-    @property
-    def on_ghost(self) -> Sequence[RemovalObserver]: ...
-    @property
-    def on_seen(self) -> Sequence[Callable[[str, DescribeAnswer], None]]: ...
 
 
 def ghost_watches(
@@ -225,15 +218,7 @@ def ghost_watches(
 ) -> dict[str, GhostWatch]:
     """A watch per group with options, beside our membership where there is one."""
     return {
-        group_id: GhostWatch(
-            group_id,
-            transport,
-            chosen,
-            membership=memberships.get(group_id),
-            on_note=observers.on_note,
-            on_removal=observers.on_ghost,
-            on_seen=observers.on_seen,
-        )
+        group_id: GhostWatch(group_id, transport, chosen, memberships.get(group_id), observers)
         for group_id, chosen in options.items()
     }
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
 from bellwether_kafka.coordinator.kafka.acls import grant
@@ -39,6 +39,7 @@ READER_THREADS = 4
 VIEWED_AT_ONCE = 10_000  # partitions of which a view takes less time than the way to a thread and back
 REQUEST_TIMEOUT_S = 10.0
 JITTER = 0.2
+SELECTOR, RACK_AWARE = "replica.selector.class", "RackAwareReplicaSelector"
 DEFAULT_RULES = WatchRules()
 UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
 # librdkafka's own errors are public names that begin with an underscore.
@@ -282,3 +283,20 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
     if codes & TLS:
         return f"No TLS connection to {bootstrap}; check security.protocol and ssl.ca.location ({text})."
     return f"No broker at {bootstrap} answered within {timeout_s:g} s; check bootstrap.servers and security.protocol."
+
+
+def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
+    """Whether consumers may fetch from the replica in their own rack (KIP-392): a broker is asked, where it may be.
+
+    None where it cannot be told: without DESCRIBE_CONFIGS on the cluster, or with a selector that we do not know.
+    """
+    try:
+        node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(node.id))
+        found = admin.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s + 1)
+    except (KafkaException, TimeoutError, IndexError):
+        return None
+    selector = found[SELECTOR].value if SELECTOR in found else None
+    if not selector:
+        return False
+    return True if selector.endswith(RACK_AWARE) else None

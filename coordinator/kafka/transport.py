@@ -24,11 +24,10 @@ from bellwether_kafka.coordinator.kafka.client_config import (
     check_tls_files,
     client_config,
 )
-from bellwether_kafka.coordinator.kafka.connections import Connections
+from bellwether_kafka.coordinator.kafka.connections import Connections, Tokens
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, ListedGroup
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
 from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets, RemovedMembers, RemoveMembers
-from bellwether_kafka.coordinator.kafka.sasl_tokens import Tokens
 from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
 from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 

@@ -188,18 +188,6 @@ class StopRequested:
     """SIGTERM."""
 
 
-Event = (
-    Answer
-    | RequestFailed
-    | Wake
-    | DecisionReady
-    | DecisionFailed
-    | ComparisonReady
-    | ComparisonFailed
-    | RebalanceWanted
-    | StepAsideWanted
-    | OrdersStand
-    | RoundOrdered
-    | ActiveRoleChanged
-    | StopRequested
-)
+Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
+Wanted = RebalanceWanted | RoundOrdered | StepAsideWanted | OrdersStand | ActiveRoleChanged | StopRequested
+Event = Answer | RequestFailed | Wake | Decided | Wanted

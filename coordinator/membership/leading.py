@@ -152,9 +152,7 @@ class Leading:
         core, requests, leadership = self.core, self.core.requests, self.core.leadership
         deadline = core.now + core.config.decision_deadline_ms / 1000
         members, removed = leadership.members, leadership.removed
-        core.send(
-            Decide(requests.generation, requests.protocol, members, requests.member_id, deadline, dry, removed),
-        )
+        core.send(Decide(requests.generation, requests.protocol, members, requests.member_id, deadline, dry, removed))
 
     def decision_ready(self, event: events.DecisionReady) -> None:
         core = self.core

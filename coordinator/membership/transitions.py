@@ -221,10 +221,7 @@ MEMBERSHIP: Transitions[State] = {
         events.RoundOrdered: {State.JOINING: "an operator wants a round"},
         events.OrdersStand: {State.JOINING: "a pause has ended, and a rebalance is wanted", State.LEAVING: ORDER},
         events.StepAsideWanted: {State.LEAVING: "a member should lead"},
-        events.StopRequested: {
-            State.LEAVING: STOP,
-            State.STOPPED: STOP_SILENTLY,
-        },
+        events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_SILENTLY},
     },
     State.COALESCING: {
         Timer.COALESCE: {State.JOINING: "the time is up"},
@@ -267,11 +264,9 @@ TAKEOVER: Transitions[Step] = {
             Step.CLEARING: "ids that are not needed are to be given back",
             Step.PARKED: "the id is good",
             **NOT_OUR_LEAD,
-        },
+        }
     },
-    Step.CLEARING: {
-        events.LeaveAnswer: {Step.PARKED: "we have a good id", Step.ROLLING: "we have none yet"},
-    },
+    Step.CLEARING: {events.LeaveAnswer: {Step.PARKED: "we have a good id", Step.ROLLING: "we have none yet"}},
     Step.BARRING: {events.JoinAnswer: {Step.PARKING: "the barrier is reserved"}},
     Step.PARKING: {
         events.DescribeAnswer: {
@@ -281,7 +276,7 @@ TAKEOVER: Transitions[Step] = {
         events.JoinAnswer: {**NOT_OUR_LEAD},
     },
     Step.REPLACING: {
-        events.JoinAnswer: {Step.PARKING: "the id before has gone, so the next one is there", **NOT_OUR_LEAD},
+        events.JoinAnswer: {Step.PARKING: "the id before has gone, so the next one is there", **NOT_OUR_LEAD}
     },
     Step.PARKED: {events.JoinAnswer: {**NOT_OUR_LEAD}},
     Step.WORKING: {
