@@ -11,24 +11,11 @@ from typing import Protocol
 
 import structlog
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
 from bellwether_kafka.coordinator.ghosts.proof import STABLE, Ghost, GhostFinder, GhostOptions, Proof
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, grant
-from bellwether_kafka.coordinator.membership import (
-    Code,
-    CoordinatorAnswer,
-    Describe,
-    DescribeAnswer,
-    FindCoordinator,
-    GroupMembership,
-    Node,
-    Note,
-    NoteKind,
-    RequestFailed,
-    State,
-    assigned_by_broker,
-    name_of,
-)
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
 
 # While the group waits every look may end the wait; at rest a look only has to see newcomers soon enough.
 WAITING_INTERVAL_S = 0.25
@@ -59,8 +46,8 @@ class GhostObservers(Protocol):
 class GhostWatch:
     """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of ours.
 
-    A leader's `membership` spares looks: while it is Stable in the generation of the last look, nobody has come or
-    gone. It also knows whether its own requests fail without an explanation.
+    A leader's membership (`led`) spares looks: while it is Stable in the generation of the last look, nobody has come
+    or gone. It also knows whether its own requests fail without an explanation.
     """
 
     def __init__(
@@ -68,7 +55,7 @@ class GhostWatch:
         group_id: str,
         transport: Transport,
         options: GhostOptions,
-        membership: GroupMembership | None,
+        led: membership.GroupMembership | None,
         observers: GhostObservers,
     ) -> None:
         self.group_id = group_id
@@ -77,10 +64,10 @@ class GhostWatch:
         self._wedges = WedgeFinder()
         self._wedged = False
         self._transport = transport
-        self._membership = membership
+        self._membership = led
         self._observers = observers
         self._clock = time.monotonic
-        self._node: Node | None = None
+        self._node: membership.Node | None = None
         self._generation_seen: int | None = None
         self._stirring = asyncio.Event()
         self._trouble = ""
@@ -109,7 +96,7 @@ class GhostWatch:
         seen = await self._describe()
         if seen is None:
             return TROUBLE_INTERVAL_S
-        if assigned_by_broker(seen):
+        if membership.assigned_by_broker(seen):
             self._told_once(
                 "its broker assigns by itself (KIP-848 or another new protocol): there is nothing to assist"
             )
@@ -130,7 +117,7 @@ class GhostWatch:
     def _settled(self) -> int | None:
         """The generation of a group at rest that we lead: our heartbeats tell when that ends."""
         led = self._membership
-        return led.generation if led is not None and led.state is State.STABLE else None
+        return led.generation if led is not None and led.state is membership.State.STABLE else None
 
     async def _act(self, seen: DescribeAnswer) -> None:
         ghosts = self._finder.look(seen, self._clock())
@@ -161,7 +148,7 @@ class GhostWatch:
         command = RemoveMembers(self._node, self.group_id, tuple(reasons.items()), REQUEST_TIMEOUT_MS)
         answer = await self._transport.remove_members(command)
         if isinstance(answer, RequestFailed) or answer.error:
-            why = answer.reason if isinstance(answer, RequestFailed) else name_of(answer.error)
+            why = answer.reason if isinstance(answer, RequestFailed) else membership.name_of(answer.error)
             self._lost(f"the broker did not remove {', '.join(reasons)}: {why}")
             return None
         return answer
@@ -181,16 +168,16 @@ class GhostWatch:
     async def _describe(self) -> DescribeAnswer | None:
         """None where nothing could be learnt; the next look begins with finding the coordinator node again."""
         if self._node is None:
-            found = await self._transport.request(FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS))
-            if not isinstance(found, CoordinatorAnswer) or found.node is None:
+            found = await self._transport.request(membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS))
+            if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
                 self._lost(_why(found, self.group_id))
                 return None
             self._node = found.node
-        answer = await self._transport.request(Describe(0, self._node, self.group_id, REQUEST_TIMEOUT_MS))
+        answer = await self._transport.request(membership.Describe(0, self._node, self.group_id, REQUEST_TIMEOUT_MS))
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
             self._lost(_why(answer, self.group_id))
             return None
-        if not assigned_by_broker(answer):
+        if not membership.assigned_by_broker(answer):
             self._trouble = ""
         return answer
 
@@ -213,7 +200,7 @@ class GhostWatch:
 def ghost_watches(
     options: Mapping[str, GhostOptions],
     transport: Transport,
-    memberships: Mapping[str, GroupMembership],
+    memberships: Mapping[str, membership.GroupMembership],
     observers: GhostObservers,
 ) -> dict[str, GhostWatch]:
     """A watch per group with options, beside our membership where there is one."""
@@ -229,7 +216,7 @@ def _why(answer: object, group_id: str) -> str:
     error = int(getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR))
     if error == Code.GROUP_AUTHORIZATION_FAILED:
         return f"we may neither see its members nor remove any; {grant('READ', 'Group', group_id)}"
-    return name_of(error)
+    return membership.name_of(error)
 
 
 def _interval_s(seen: DescribeAnswer) -> float:

@@ -77,8 +77,7 @@ class WedgeFinder:
     """One group; shown every answer of DescribeGroups, and since when our own requests fail without an explanation."""
 
     def __init__(self) -> None:
-        self._at_rest: frozenset[str] = frozenset()
-        self._rested = False
+        self._at_rest: frozenset[str] | None = None  # member ids when the group last rested, None before that
         self._evicted_at = float("-inf")
 
     def look(self, seen: DescribeAnswer, doubt_since: float | None, now: float) -> Wedged | None:
@@ -86,12 +85,12 @@ class WedgeFinder:
             return None
         if seen.state == STABLE:
             self._at_rest = frozenset(m.member_id for m in seen.members)
-            self._rested = True
             return None
         if doubt_since is None or now - doubt_since < WEDGED_S or seen.state != "PreparingRebalance":
             return None
-        new = tuple(m for m in seen.members if m.member_id not in self._at_rest)
-        return Wedged(now - doubt_since, new if self._rested else ())
+        known = self._at_rest
+        new = () if known is None else tuple(m for m in seen.members if m.member_id not in known)
+        return Wedged(now - doubt_since, new)
 
     def to_evict(self, wedged: Wedged, now: float) -> DescribedMember | None:
         """The suspect to remove next, where the operator allowed it: one at a time, so that no more go than must."""

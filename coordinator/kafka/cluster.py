@@ -19,18 +19,10 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
+from bellwether_kafka.coordinator.kafka import metadata
 from bellwether_kafka.coordinator.kafka.acls import grant
 from bellwether_kafka.coordinator.kafka.certificates import Delegate, Renewed
 from bellwether_kafka.coordinator.kafka.client_config import librdkafka_properties
-from bellwether_kafka.coordinator.kafka.metadata import (
-    ABSENT,
-    NO_CODES,
-    MetadataCache,
-    MetadataRead,
-    ReplicaSet,
-    cluster_view,
-    distinct_placements,
-)
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from bellwether_kafka.coordinator.membership import Node
 
@@ -48,7 +40,7 @@ LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FA
 TLS = frozenset({KafkaError._SSL})  # noqa: SLF001
 
 Answer = TypeVar("Answer")
-TopicAnswer = tuple[str, str | None, list[ReplicaSet], IntArray]
+TopicAnswer = tuple[str, str | None, list[metadata.ReplicaSet], IntArray]
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +57,7 @@ class ClusterReader:
 
     def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._cache = MetadataCache()
+        self._cache = metadata.MetadataCache()
         self._errors: list[KafkaError] = []
         self._bootstrap = properties.get("bootstrap.servers", "")
         ours: dict[str, Any] = {
@@ -78,20 +70,17 @@ class ClusterReader:
         self._renewed = Renewed(lambda: AdminClient(ours), ours)
         self.admin = cast("AdminClient", Delegate(self._renewed))  # with all its methods, and none of its C
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
-        self.last_read: MetadataRead | None = None
+        self.last_read: metadata.MetadataRead | None = None
 
     async def nodes(self) -> tuple[Node, ...]:
         """All brokers, with the addresses that they advertise. Raises ClusterUnreachableError."""
-
-        def ask() -> tuple[Node, ...]:
-            return tuple(Node(int(node.id), node.host, node.port) for node in self._brokers())
-
         try:
-            return await self._in_thread(ask)
+            brokers = await self._in_thread(self._brokers)
         except KafkaException as error:
             raise ClusterUnreachableError(self._why_unreachable(error)) from error
+        return tuple(Node(int(node.id), node.host, node.port) for node in brokers)
 
-    async def read(self, topics: Iterable[str], age_ms_max: int = 0) -> MetadataRead:
+    async def read(self, topics: Iterable[str], age_ms_max: int = 0) -> metadata.MetadataRead:
         """What is known of the topics, asking for those whose last read is older than `age_ms_max`.
 
         Where no broker answers, older reads serve (`read_at` says how old). Raises ClusterUnreachableError where a
@@ -112,8 +101,8 @@ class ClusterReader:
         """
         read = await self.read(topics, age_ms_max)
         if len(read.codes) <= VIEWED_AT_ONCE:
-            return cluster_view(read)
-        return await self._in_thread(cluster_view, read)
+            return metadata.cluster_view(read)
+        return await self._in_thread(metadata.cluster_view, read)
 
     def close(self) -> None:
         """Gives the threads up. Requests under way end by their own timeout."""
@@ -136,7 +125,7 @@ class ClusterReader:
                 self._cache.see_topic(topic, read_at, distinct, codes)
                 continue
             self._cache.see_trouble(topic, read_at, trouble)
-            if trouble != ABSENT:
+            if trouble != metadata.ABSENT:
                 reason = f"{trouble}; if it exists, {grant('DESCRIBE', 'Topic', topic)}"
                 log.warning("topic_unreadable", topic=topic, reason=reason)
 
@@ -158,9 +147,9 @@ class ClusterReader:
         except KafkaException as error:
             if error.args[0].code() in SILENCE:
                 raise
-            return (topic, error.args[0].str(), [], NO_CODES)
+            return (topic, error.args[0].str(), [], metadata.NO_CODES)
         except RuntimeError as error:  # librdkafka does not even ask for a name that is too long
-            return (topic, str(error), [], NO_CODES)
+            return (topic, str(error), [], metadata.NO_CODES)
 
     def _all_topics(self, topics: frozenset[str]) -> list[TopicAnswer]:
         listed = self.admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
@@ -255,7 +244,7 @@ class MetadataWatch:
             reason, self._groups[group_id] = material_change(state, read, self._clock(), self._rules)
             if not reason:
                 continue
-            objection = state.objection(cluster_view(read)) if state.objection is not None else ""
+            objection = state.objection(metadata.cluster_view(read)) if state.objection is not None else ""
             if objection:
                 log.warning("change_not_followed", group=group_id, change=reason, reason=objection)
             else:
@@ -264,10 +253,10 @@ class MetadataWatch:
 
 def _outcome(topic: Any) -> TopicAnswer:
     if topic.error is not None:
-        trouble = ABSENT if topic.error.code() in UNKNOWN else topic.error.str()
-        return (topic.topic, trouble, [], NO_CODES)
+        trouble = metadata.ABSENT if topic.error.code() in UNKNOWN else topic.error.str()
+        return (topic.topic, trouble, [], metadata.NO_CODES)
     partitions = topic.partitions
-    distinct, codes = distinct_placements(
+    distinct, codes = metadata.distinct_placements(
         (partitions[p].leader, tuple(partitions[p].replicas)) for p in range(len(partitions)) if p in partitions
     )
     return (topic.topic, None, distinct, codes)

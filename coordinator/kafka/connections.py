@@ -7,10 +7,9 @@ from kafka import errors as kafka_errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from bellwether_kafka.coordinator.kafka.group_messages import GROUP_KEY_TYPE
 from bellwether_kafka.coordinator.kafka.tokens import TokenKeeper
 from bellwether_kafka.coordinator.membership import Node
-
-GROUP_KEY_TYPE = 0
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types

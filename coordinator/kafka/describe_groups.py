@@ -138,7 +138,7 @@ class ListGroups:
         )
 
 
-def _who(member: Any) -> tuple[Any, ...]:
+def _who(member: Any) -> tuple[str, str | None, str | None, str, str]:
     """What members of both protocols begin with."""
     return member.member_id, member.instance_id, member.rack_id or None, member.client_id, member.client_host
 

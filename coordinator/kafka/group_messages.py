@@ -54,26 +54,23 @@ def message(command: membership.Request) -> Any:
         case membership.Sync():
             return _sync_message(command)
         case membership.Heartbeat():
-            return HeartbeatRequest(
-                group_id=command.group_id,
-                generation_id=command.generation,
-                member_id=command.member_id,
-                group_instance_id=command.instance_id,
-            )
+            return HeartbeatRequest(**_as_member(command), generation_id=command.generation)
         case membership.Leave():
             return _leave_message(command, [(command.member_id, command.instance_id)])
         case membership.Evict():
             return _leave_message(command, [(member_id, None) for member_id in command.member_ids])
 
 
+def _as_member(command: membership.Join | membership.Sync | membership.Heartbeat) -> dict[str, Any]:
+    return {"group_id": command.group_id, "member_id": command.member_id, "group_instance_id": command.instance_id}
+
+
 def _join_message(command: membership.Join) -> Any:
     entry = JoinGroupRequest.JoinGroupRequestProtocol
     return JoinGroupRequest(
-        group_id=command.group_id,
+        **_as_member(command),
         session_timeout_ms=command.session_timeout_ms,
         rebalance_timeout_ms=command.rebalance_timeout_ms,
-        member_id=command.member_id,
-        group_instance_id=command.instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocols=[entry(name=name, metadata=metadata) for name, metadata in command.protocols],
         reason=command.reason or None,
@@ -83,10 +80,8 @@ def _join_message(command: membership.Join) -> Any:
 def _sync_message(command: membership.Sync) -> Any:
     entry = SyncGroupRequest.SyncGroupRequestAssignment
     return SyncGroupRequest(
-        group_id=command.group_id,
+        **_as_member(command),
         generation_id=command.generation,
-        member_id=command.member_id,
-        group_instance_id=command.instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocol_name=command.protocol,
         assignments=[entry(member_id=member_id, assignment=blob) for member_id, blob in command.assignments],

@@ -50,15 +50,9 @@ class LogSizes:
 
     def answer(self, response: Any) -> dict[tuple[str, int], int]:
         """Bytes of the replicas that this broker has; directories with an error are left out."""
-        found: dict[tuple[str, int], int] = {}
-        for directory in response.results:
-            if directory.error_code:
-                continue
-            for topic in directory.topics:
-                for partition in topic.partitions:
-                    if not partition.is_future_key:
-                        found[topic.name, partition.partition_index] = int(partition.partition_size)
-        return found
+        readable = (directory for directory in response.results if not directory.error_code)
+        replicas = ((topic.name, p) for directory in readable for topic in directory.topics for p in topic.partitions)
+        return {(topic, p.partition_index): int(p.partition_size) for topic, p in replicas if not p.is_future_key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +113,12 @@ class FetchOffsets:
 
     def message(self) -> Any:
         plain, group = OffsetFetchRequest.OffsetFetchRequestTopic, OffsetFetchRequest.OffsetFetchRequestGroup
-        wanted = [(topic, list(range(count))) for topic, count in self.topics.items()]
+        wanted = [{"name": topic, "partition_indexes": list(range(count))} for topic, count in self.topics.items()]
+        of_group = [group.OffsetFetchRequestTopics(**topic) for topic in wanted]
         return OffsetFetchRequest(
             group_id=self.group_id,
-            topics=[plain(name=topic, partition_indexes=partitions) for topic, partitions in wanted],
-            groups=[
-                group(
-                    group_id=self.group_id,
-                    topics=[
-                        group.OffsetFetchRequestTopics(name=topic, partition_indexes=partitions)
-                        for topic, partitions in wanted
-                    ],
-                )
-            ],
+            topics=[plain(**topic) for topic in wanted],
+            groups=[group(group_id=self.group_id, topics=of_group)],
             require_stable=False,
             max_version=NAMES_UP_TO,
         )

@@ -38,8 +38,7 @@ class GroupOffsets(Protocol):
 
 
 class OffsetReader:
-    """For one event loop; requests run in threads. `clock` is in seconds,
-    monotonic; `wall_clock` in seconds, epoch."""
+    """For one event loop; requests run in threads. `clock` is in seconds, monotonic; `wall_clock` in seconds, epoch."""
 
     def __init__(
         self,

@@ -151,10 +151,7 @@ def _before(other: int, mine: int, table: Table) -> bool:
 
 def _ascends(hashes: Sequence[int], order: HashOrder, buckets: int) -> bool:
     mask = buckets - 1
-    if order is HashOrder.JAVA:
-        keys = [(value & mask, 0) for value in hashes]
-    else:
-        keys = [(value & mask, _signed(value)) for value in hashes]
+    keys = [(value & mask, 0 if order is HashOrder.JAVA else _signed(value)) for value in hashes]
     return all(before <= after for before, after in pairwise(keys))
 
 

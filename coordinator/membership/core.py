@@ -45,10 +45,6 @@ class Session:
     heartbeat_sent_at: float = 0.0
     heartbeat_generation: int = NO_GENERATION
 
-    def confirmed(self) -> None:
-        """The last heartbeat has been answered as one of a member."""
-        self.alive_at = max(self.alive_at, self.heartbeat_sent_at)
-
 
 class Core:
     """`reason` is that of the JoinGroup or LeaveGroup under way; `doubt_since` since when requests have been answered

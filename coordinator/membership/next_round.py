@@ -49,7 +49,7 @@ class NextRound:
     def heartbeat_answered(self, answer: HeartbeatAnswer) -> None:
         session = self.core.session
         if answer.error in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
-            session.confirmed()
+            session.alive_at = max(session.alive_at, session.heartbeat_sent_at)
         current = session.heartbeat_generation == self.core.requests.generation
         if action_for(answer.error) is Action.REJOIN and not current:
             return  # of the generation before: the broker's answer to our JoinGroup has overtaken it

@@ -275,7 +275,7 @@ class Takeover:
         self._position.go(Step.REOPENING)
         self._awaited, self._opens_next = self._opens_next, False
         if not self._awaited:
-            self._joins.come_back_changed()
+            self._joins.come_back(changed=True)
             if not self._pending.barrier:
                 self._joins.reserve()
         self.due = self._now + min(self._now - self._parked_at, self._config.roll_ms_max / 1000)
