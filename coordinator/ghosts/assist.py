@@ -7,6 +7,7 @@ nothing before its round ends, and that is what the ghost holds up; DescribeGrou
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import structlog
@@ -108,11 +109,8 @@ class GhostWatch:
     async def _stirred(self) -> None:
         """Until our membership says anything; now and then in any case."""
         self._stirring.clear()
-        try:
-            async with asyncio.timeout(INTERVAL_S_MAX):
-                await self._stirring.wait()
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stirring.wait(), INTERVAL_S_MAX)
 
     def _settled(self) -> int | None:
         """The generation of a group at rest that we lead: our heartbeats tell when that ends."""

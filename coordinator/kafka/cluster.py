@@ -50,10 +50,8 @@ class ClusterUnreachableError(Exception):
 
 
 class ClusterReader:
-    """Cached, dated reads of the cluster. Methods are for one event loop; requests run in threads.
-
-    `properties` are librdkafka's. Racks of brokers that are down are remembered.
-    """
+    """Cached, dated reads of the cluster. Methods are for one event loop; requests run in threads. `properties` are
+    librdkafka's. Racks of brokers that are down are remembered."""
 
     def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -95,10 +93,8 @@ class ClusterReader:
         return self.last_read
 
     async def snapshot(self, topics: Iterable[str], age_ms_max: int) -> ClusterView:
-        """The assignors' view of exactly these topics, at most `age_ms_max` old where brokers answer.
-
-        Topics that do not exist are left out; topics that cannot be read are named in `unreadable`.
-        """
+        """The assignors' view of exactly these topics, at most `age_ms_max` old where brokers answer. Topics that do
+        not exist are left out; topics that cannot be read are named in `unreadable`."""
         read = await self.read(topics, age_ms_max)
         if len(read.codes) <= VIEWED_AT_ONCE:
             return metadata.cluster_view(read)
@@ -276,9 +272,7 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
 
 def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
     """Whether consumers may fetch from the replica in their own rack (KIP-392): a broker is asked, where it may be.
-
-    None where it cannot be told: without DESCRIBE_CONFIGS on the cluster, or with a selector that we do not know.
-    """
+    None where it cannot be told: without DESCRIBE_CONFIGS on the cluster, or with a selector that we do not know."""
     try:
         node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
         resource = ConfigResource(ConfigResource.Type.BROKER, str(node.id))

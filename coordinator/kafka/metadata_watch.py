@@ -112,10 +112,8 @@ def _covered(here: MetadataRead, mine: tuple[int, ...], there: MetadataRead, the
 
 
 def topics_with_new_racks(old: MetadataRead, new: MetadataRead) -> tuple[str, ...]:
-    """The topics, present in both reads, with a partition whose replica racks are no longer equivalent.
-
-    Few pairs of placements are distinct, so the rule is asked per pair and not per partition.
-    """
+    """The topics, present in both reads, with a partition whose replica racks are no longer equivalent. Few pairs of
+    placements are distinct, so the rule is asked per pair and not per partition."""
     before, after = old.codes_of, new.codes_of
     verdict: dict[tuple[int, int], bool] = {}
     changed: list[str] = []

@@ -59,10 +59,8 @@ class UnreachableError(TransportError):
 
 
 class Transport:
-    """All groups' requests. `request` may be called from one event loop only; start and close once.
-
-    Properties are librdkafka's plus "bellwether.api.version" (pin the broker version instead of asking for it).
-    """
+    """All groups' requests. `request` may be called from one event loop only; start and close once. Properties are
+    librdkafka's plus "bellwether.api.version" (pin the broker version instead of asking for it)."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         config = client_config(properties)
@@ -113,9 +111,7 @@ class Transport:
 
     async def request(self, command: membership.Request) -> membership.Answer | RequestFailed:
         """Sends one request on the connection that it names; never raises for what a broker or the network does.
-
-        Cancelling it does not free the connection of a parked JoinGroup: `abandon` does.
-        """
+        Cancelling it does not free the connection of a parked JoinGroup: `abandon` does."""
         key = self._key(command)
         reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
         if error is None:
@@ -125,9 +121,7 @@ class Transport:
 
     def abandon(self, group_id: str) -> None:
         """Drops the group's join connection, and with it what the broker parks there; the next request gets a new one.
-
-        Also for a group that has stopped.
-        """
+        Also for a group that has stopped."""
         number = self._round.get(group_id, 0)
         self._round[group_id] = number + 1
         for lane in LANES:
@@ -147,10 +141,8 @@ class Transport:
     async def committed(
         self, group_id: str, topics: Mapping[str, int], timeout_ms: int = REQUEST_TIMEOUT_MS
     ) -> FetchedOffsets:
-        """The committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node.
-
-        Raises TransportError; an error code of the broker is in the answer.
-        """
+        """The committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node. Raises
+        TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, timeout_ms)
         if node is None:
             return FetchedOffsets({}, error)
@@ -176,9 +168,7 @@ class Transport:
 
     async def log_sizes(self, node: Node, topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
         """Bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises TransportError.
-
-        Empty without the ACL DESCRIBE on the cluster.
-        """
+        Empty without the ACL DESCRIBE on the cluster."""
         return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
 
     async def _coordinator_of(self, group_id: str, timeout_ms: int) -> tuple[Node | None, int]:

@@ -91,9 +91,7 @@ class Abandon:
 @dataclass(frozen=True, slots=True)
 class Decide:
     """Plan for this generation until `deadline` (seconds, monotonic). A dry one is only compared with what is.
-
-    `removed` are members that we have removed to lead: they are back under other ids, and have not restarted.
-    """
+    `removed` are members that we have removed to lead: they are back under other ids, and have not restarted."""
 
     generation: int
     protocol: str

@@ -17,10 +17,8 @@ COALESCE_STEPS = 4
 
 @dataclass(slots=True)
 class HeadCount:
-    """Members that have come while the join round is held open. Times in seconds.
-
-    The round ends when nobody has come for `quiet_s`, at the latest at `limit`.
-    """
+    """Members that have come while the join round is held open. Times in seconds. The round ends when nobody has come
+    for `quiet_s`, at the latest at `limit`."""
 
     quiet_s: float
     limit: float

@@ -76,10 +76,8 @@ class Timers:
 
 
 class Requests:
-    """Commands on their way out. `node` is the coordinator node, None while it has to be found.
-
-    `paused` is a back-off: nothing but a LeaveGroup that begins afresh is sent until it ends.
-    """
+    """Commands on their way out. `node` is the coordinator node, None while it has to be found. `paused` is a back-off:
+    nothing but a LeaveGroup that begins afresh is sent until it ends."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self.config = config

@@ -49,10 +49,8 @@ def with_own(
 
 
 def without_sidecars(answer: DescribeAnswer) -> DescribeAnswer:
-    """An application's threads alone: a sidecar that leads it is a member, but no process that could get tasks.
-
-    Known by its process id, zero, which Java never draws. What cannot be read stays: it may be a thread.
-    """
+    """An application's threads alone: a sidecar that leads it is a member, but no process that could get tasks. Known
+    by its process id, zero, which Java never draws. What cannot be read stays: it may be a thread."""
     return replace(answer, members=tuple(m for m in answer.members if not _is_sidecar(m.metadata)))
 
 
@@ -121,10 +119,8 @@ def _works(member: DescribedMember) -> bool:
 
 
 def _is_foreign(member: DescribedMember, config: MembershipConfig) -> bool:
-    """Whether a member that has no work, and the instance id that we are to use, has come from another program.
-
-    Brokers show subscriptions of groups at rest only. An earlier process of ours may have listed other topics.
-    """
+    """Whether a member that has no work, and the instance id that we are to use, has come from another program. Brokers
+    show subscriptions of groups at rest only. An earlier process of ours may have listed other topics."""
     if not member.metadata:
         return not _same_client(member, config)
     if member.metadata == subscription(config.topics, streams=config.streams):
@@ -153,10 +149,7 @@ def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
 
 def was_ours(leader: str, config: MembershipConfig) -> bool:
     """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader
-    (docs/reference/broker-behaviour.md#static-membership).
-
-    Such ids are the instance id, a dash and a UUID.
-    """
+    (docs/reference/broker-behaviour.md#static-membership). Such ids are the instance id, a dash and a UUID."""
     if config.instance_id is None:
         return False
     prefix = f"{config.instance_id}-"
@@ -215,10 +208,8 @@ class JoinPolicy:
 
 
 class Permission:
-    """Whether it is for us to lead: among sidecars with one instance id, and by operators' orders.
-
-    `ours` is False while another sidecar is to lead; `kept_out` is an operator's order, "" for none.
-    """
+    """Whether it is for us to lead: among sidecars with one instance id, and by operators' orders. `ours` is False
+    while another sidecar is to lead; `kept_out` is an operator's order, "" for none."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
