@@ -67,7 +67,6 @@ class GhostWatch:
         self._transport = transport
         self._membership = led
         self._observers = observers
-        self._clock = time.monotonic
         self._node: membership.Node | None = None
         self._generation_seen: int | None = None
         self._stirring = asyncio.Event()
@@ -93,7 +92,7 @@ class GhostWatch:
             await self._stirred()
             return 0.0
         self._generation_seen = None
-        began = self._clock()
+        began = time.monotonic()
         seen = await self._describe()
         if seen is None:
             return TROUBLE_INTERVAL_S
@@ -104,7 +103,7 @@ class GhostWatch:
             return INTERVAL_S_MAX
         await self._act(seen)
         self._generation_seen = settled if seen.state == STABLE else None
-        return max(0.0, _interval_s(seen) - (self._clock() - began))
+        return max(0.0, _interval_s(seen) - (time.monotonic() - began))
 
     async def _stirred(self) -> None:
         """Until our membership says anything; now and then in any case."""
@@ -118,7 +117,7 @@ class GhostWatch:
         return led.generation if led is not None and led.state is membership.State.STABLE else None
 
     async def _act(self, seen: DescribeAnswer) -> None:
-        ghosts = self._finder.look(seen, self._clock())
+        ghosts = self._finder.look(seen, time.monotonic())
         for observer in self._observers.on_seen:
             observer(self.group_id, seen)
         if self._options.remove:
@@ -130,13 +129,13 @@ class GhostWatch:
 
     async def _unwedge(self, seen: DescribeAnswer) -> None:
         doubt_since = self._membership.doubt_since if self._membership is not None else None
-        wedged = self._wedges.look(seen, doubt_since, self._clock())
+        wedged = self._wedges.look(seen, doubt_since, time.monotonic())
         if wedged is not None and not self._wedged:
             self._tell(Note(NoteKind.ALERT, wedged.reason))
         self._wedged = wedged is not None
         if wedged is None or not self._options.evict_malformed:
             return
-        suspect = self._wedges.to_evict(wedged, self._clock())
+        suspect = self._wedges.to_evict(wedged, time.monotonic())
         if suspect is not None and await self._remove({suspect.member_id: "its subscription does not parse"}):
             self._tell(Note(NoteKind.ALERT, f"removed {suspect.member_id} ({suspect.client_host}) to end the wedge"))
 
@@ -157,7 +156,7 @@ class GhostWatch:
             return
         gone = [ghost for ghost in ghosts if answer.errors.get(ghost.member_id) == Code.NONE]
         # Whose session has just ended is gone as well, but not by us.
-        self._finder.removed(gone, self._clock())
+        self._finder.removed(gone, time.monotonic())
         for ghost in gone:
             self._tell(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
             for observer in self._observers.on_ghost:

@@ -206,9 +206,8 @@ class MetadataWatch:
         """
         last = self._reader.last_read
         read = last if last is not None and last.read_at == view.read_at and last.topics == view.topics else None
-        self._groups[group_id] = planned_with(
-            view, topics, rack_aware=rack_aware, read=read, kept=kept, objection=objection
-        )
+        state = planned_with(view, topics, rack_aware=rack_aware, read=read, kept=kept, objection=objection)
+        self._groups[group_id] = state
 
     def forget(self, group_id: str) -> None:
         """Call when the group is no longer led."""

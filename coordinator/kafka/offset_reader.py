@@ -104,14 +104,13 @@ class OffsetReader:
 
     def _list(self, topics: dict[str, int], spec: OffsetSpec, limit_s: float) -> Offsets:
         wanted = {TopicPartition(t, p): spec for t, n in topics.items() for p in range(n)}
-        if not wanted:
-            return {t: np.zeros(0, dtype=np.int64) for t in topics}
         found = {t: np.full(n, MISSING, dtype=np.int64) for t, n in topics.items()}
+        if not wanted:
+            return found
         deadline = self._clock() + limit_s + RESULT_SLACK_S
         try:
-            asked = self._admin.list_offsets(
-                wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=limit_s
-            )
+            level = IsolationLevel.READ_UNCOMMITTED
+            asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=limit_s)
             for partition, answer in asked.items():
                 at = f"end offset of {partition.topic}-{partition.partition}"
                 found[partition.topic][partition.partition] = self._result(answer, deadline, at).offset

@@ -88,7 +88,5 @@ def name_of(code: int) -> str:
 
 def fatal_sentence(code: int, config: MembershipConfig) -> str:
     """One sentence with the remedy; `code` must be one whose action is FATAL."""
-    group, instance, protocols = config.group_id, config.instance_id, ", ".join(config.protocols)
-    return _SENTENCES[code].format(
-        group=group, instance=instance, protocols=protocols, session=config.session_timeout_ms
-    )
+    group, protocols, session = config.group_id, ", ".join(config.protocols), config.session_timeout_ms
+    return _SENTENCES[code].format(group=group, instance=config.instance_id, protocols=protocols, session=session)

@@ -32,9 +32,6 @@ class HeadCount:
         self.members = max(members, self.members or 0)
         return now >= min(self.grown_at + self.quiet_s, self.limit)
 
-    def next_at(self, now: float) -> float:
-        return min(now + self.quiet_s / COALESCE_STEPS, self.limit)
-
 
 @dataclass(slots=True)
 class NextRound:
@@ -92,7 +89,7 @@ class NextRound:
             self.recovery.rejoin(core.reason)
             return
         core.requests.describe()
-        core.timers.set(Timer.COALESCE, self._count.next_at(core.now))
+        core.timers.set(Timer.COALESCE, min(core.now + self._count.quiet_s / COALESCE_STEPS, self._count.limit))
 
     def counted(self, answer: DescribeAnswer) -> None:
         core, count = self.core, self._count

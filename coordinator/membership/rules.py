@@ -231,9 +231,8 @@ class Permission:
 
     def fenced(self, *, expected: bool) -> float:
         """Another sidecar has our seat: seconds to stay away, where nobody told us that it would take it."""
-        delay_s = 0.0
-        if self.ours and not expected:
-            delay_s = _readopt_s(self._config, self._fences)
-            self._fences += 1
-        self.ours = False
-        return delay_s
+        surprised, self.ours = self.ours and not expected, False
+        if not surprised:
+            return 0.0
+        self._fences += 1
+        return _readopt_s(self._config, self._fences - 1)

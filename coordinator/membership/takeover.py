@@ -250,15 +250,12 @@ class Takeover:
         elif answer.protocol == COOPERATIVE:
             self._reopen()
         else:
-            self._work()
+            self._position.go(Step.WORKING)
+            self._requests.sync(())
+            self.due = self._now + self._config.hold_ms_max / 1000
         return None
 
     # ---- removing the leader ---------------------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        self._position.go(Step.WORKING)
-        self._requests.sync(())
-        self.due = self._now + self._config.hold_ms_max / 1000
 
     def _synced(self, answer: events.SyncAnswer) -> Outcome:
         self._alive_at = self._now
