@@ -8,20 +8,18 @@ import json
 import time
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.look import all_groups, connected, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Output, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, fail
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 
@@ -87,7 +85,8 @@ def top(
     for address in url or []:
         if not address.startswith(("http://", "https://")):
             fail(f"--url {address} cannot be used; write http://host:port.")
-    run_to_end(_top(group or [], bootstrap, config, url or [], None if once else interval, output))
+    with suppress(KeyboardInterrupt):
+        run_to_end(_top(group or [], bootstrap, config, url or [], None if once else interval, output))
 
 
 async def _top(

@@ -9,8 +9,9 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from bellwether_kafka.coordinator.cli.lazy import EPILOG, EXIT_CODES, Exit
 from bellwether_kafka.coordinator.cli.main import app
-from bellwether_kafka.coordinator.cli.output import EPILOG, EXIT_CODES, Exit, Output
+from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.paths import DOCS
 from tests.unit.coordinator.cli.in_process import bellwether
