@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
-from bellwether_kafka.coordinator.cli.look import all_groups, connected, look, observer_of, run_to_end
+from bellwether_kafka.coordinator.cli.look import all_groups, connected, look, observer_of, of_a_group, run_to_end
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, ranges
 from bellwether_kafka.coordinator.cli.weights import weights_in_words
@@ -65,9 +65,10 @@ async def _list(settings: Settings) -> list[ListedGroup]:
 
 async def _observe(settings: Settings, group: str, interval_s: float, show: Callable[[Observation], None]) -> None:
     async with observer_of(settings, group) as observer:
+        show(of_a_group(await observer.look()))
         while True:
-            show(await observer.look())
             await asyncio.sleep(interval_s)
+            show(await observer.look())
 
 
 def as_document(seen: Observation) -> dict[str, Any]:

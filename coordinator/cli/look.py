@@ -71,9 +71,16 @@ def look(settings: Settings, group: str) -> Observation:
 
     async def once() -> Observation:
         async with observer_of(settings, group) as observer:
-            return await observer.look()
+            return of_a_group(await observer.look())
 
     return run_to_end(once())
+
+
+def of_a_group(seen: Observation) -> Observation:
+    """The same, or the end with a sentence where no such group is, or none that we may see."""
+    if seen.kind == "missing":
+        fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. See 'bellwether groups'.")
+    return seen
 
 
 def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:

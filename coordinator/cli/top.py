@@ -110,6 +110,8 @@ async def _top(
                         found, _ = settings_for(bootstrap, config, name)
                         observers[name] = observer_for(found, name, sources)
                 rows = await _look(list(observers.values()), urls, instance_ids)
+                if names and all(row.kind == "missing" for row in rows):
+                    fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
                 if output is Output.JSON:
                     typer.echo(json.dumps([asdict(row) for row in rows], indent=2 if interval_s is None else None))
                 elif screen is not None:
