@@ -16,11 +16,13 @@ from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import (
     JoinPolicy,
     Permission,
     holds_instance,
     is_missing,
+    is_ours,
     subscription,
     unfit,
 )
@@ -83,7 +85,7 @@ class Approach:
         if failed.code and action_for(failed.code) is Action.FATAL:
             self._leaving.fail_code(failed.code)
         elif takeover.joined:
-            self._leaving.leave(failed.reason, setback=True)
+            self._leaving.leave(failed.reason, setback=NotLeading.SET_BACK)
         else:
             self._leaving.lost(failed.reason)
 
@@ -148,8 +150,11 @@ class Adoption:
             return
         core, config = self._core, self._core.config
         core.trouble_is_over()
+        core.sighting.seen(
+            "Dead" if is_missing(answer) else answer.state, others=any(not is_ours(m, config) for m in answer.members)
+        )
         obstacle = unfit(answer, config)
-        if obstacle:
+        if obstacle is not None:
             self._leaving.fail(obstacle, EXIT_CONFIG)
             return
         if answer.protocol:  # remembered when the group is empty: first in with a wrong list would lock its members out
@@ -175,7 +180,8 @@ class Adoption:
 
     def _consider(self, answer: DescribeAnswer) -> None:
         attempt = self._takeovers.attempt(answer, self._core.now)
-        self._report(self._takeovers.obstacle)
+        obstacle = self._takeovers.obstacle
+        self._report(obstacle.sentence if obstacle is not None else "")
         if attempt is None or self._policy.may_try_in(self._core.now):
             return
         if attempt.evictions:
@@ -206,5 +212,5 @@ class Adoption:
         if isinstance(event, ComparisonReady):
             self._approach.begin(attempt)
         else:
-            self._policy.set_back(self._core.now)
+            self._policy.set_back(self._core.now, Obstacle(NotLeading.NO_PLAN, event.reason))
             self._report(event.reason)

@@ -37,6 +37,20 @@ class Leadership:
 
 
 @dataclass(slots=True)
+class Sighting:
+    """What descriptions of the group have shown."""
+
+    state: str = ""  # the broker's word, "" before the first
+    others: bool = False  # somebody but us is in it
+    known: bool = False  # somebody but us is or was in it
+
+    def seen(self, state: str, *, others: bool) -> None:
+        self.state = state
+        self.others = others
+        self.known = self.known or others or state == "Empty"
+
+
+@dataclass(slots=True)
 class Session:
     """When the broker has last heard of us, as far as its answers say."""
 
@@ -47,6 +61,9 @@ class Session:
     def confirmed(self) -> None:
         """The last heartbeat has been answered as one of a member."""
         self.alive_at = max(self.alive_at, self.heartbeat_sent_at)
+
+
+UNREACHABLE_AFTER = 2  # attempts that failed in a row: one is an ordinary change of the coordinator node
 
 
 class Core:
@@ -61,6 +78,7 @@ class Core:
         self.position = Position[State](MEMBERSHIP, State.WATCHING, on_edge)
         self.leadership = Leadership()
         self.session = Session()
+        self.sighting = Sighting()
         self.reason = ""
         self.attempts = 0  # that failed in a row, for the back-off
         self.doubt_since: float | None = None
@@ -83,6 +101,10 @@ class Core:
     def session_expired(self) -> bool:
         """The broker may have expelled us: it has not heard of us for a session timeout (pauses, sleeping machines)."""
         return self.is_member and self.now - self.session.alive_at > self.config.session_timeout_ms / 1000
+
+    @property
+    def unreachable(self) -> bool:
+        return self.requests.node is None and self.attempts >= UNREACHABLE_AFTER
 
     def go(self, to: State) -> None:
         self.position.go(to)

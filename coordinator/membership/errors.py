@@ -2,6 +2,8 @@
 
 from enum import Enum, IntEnum, auto
 
+from bellwether_kafka.coordinator.membership.role import NotLeading
+
 EXIT_CONFIG = 2
 EXIT_FENCED = 3
 
@@ -90,6 +92,14 @@ def fatal_sentence(
     """One sentence with the remedy; `code` must be one whose action is FATAL."""
     text = _SENTENCES[code]
     return text.format(group=group, instance=instance, protocols=", ".join(protocols), session=session_timeout_ms)
+
+
+def not_leading_for(code: int) -> NotLeading:
+    """What a fatal code says of our role."""
+    if code == Code.FENCED_INSTANCE_ID:
+        return NotLeading.FENCED
+    denied = code in (Code.GROUP_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED)
+    return NotLeading.DENIED if denied else NotLeading.UNFIT
 
 
 def exit_code_for(code: int) -> int:

@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.rules import JoinPolicy, backed_off_ms, empty_assignment, was_ours
 from bellwether_kafka.coordinator.membership.transitions import State
 
@@ -116,7 +117,7 @@ class Leading:
         self._admitted(answer)
         if answer.leader == "":
             self._core.alert("the group has been converted to the KIP-848 protocol: its broker assigns now")
-            self._leaving.leave("the group has been converted to the KIP-848 protocol", setback=True)
+            self._leaving.leave("the group has been converted to the KIP-848 protocol", setback=NotLeading.CONVERTED)
         elif answer.skip_assignment:
             self._returned_as_leader()
         elif answer.leader == answer.member_id:
@@ -126,12 +127,13 @@ class Leading:
             self._core.leadership.must_lead = True
             self._sync_nothing()
         else:
-            self._leaving.leave(f"{answer.leader} leads the group", setback=True)
+            self._leaving.leave(f"{answer.leader} leads the group", setback=NotLeading.SET_BACK)
 
     def _admitted(self, answer: JoinAnswer) -> None:
         core = self._core
         core.requests.admitted(answer)
         core.leadership.members = answer.members
+        core.sighting.known = core.sighting.known or not core.alone
         core.leadership.returned = core.leadership.must_lead = False
         core.attempts = 0
         core.session.alive_at = core.now
@@ -197,7 +199,7 @@ class Leading:
 
     def _refuse(self, reason: str) -> None:
         self._core.note(NoteKind.REFUSED, reason)
-        self._leaving.leave(reason, setback=True)
+        self._leaving.leave(reason, setback=NotLeading.NO_PLAN)
 
     def compared(self, event: ComparisonReady) -> None:
         if event.generation != self._core.requests.generation:

@@ -2,9 +2,10 @@
 
 from bellwether_kafka.coordinator.membership.commands import Fatal, NoteKind, Stopped
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import Code, exit_code_for, fatal_sentence
+from bellwether_kafka.coordinator.membership.errors import Code, exit_code_for, fatal_sentence, not_leading_for
 from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.requests import Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission
 from bellwether_kafka.coordinator.membership.transitions import State
 
@@ -19,13 +20,14 @@ class Leaving:
         self._permission = permission
         self.stopping = False
         self._fatal: Fatal | None = None
+        self.ended: Obstacle | None = None  # why we can never lead this group
 
-    def leave(self, reason: str, *, setback: bool = False) -> None:
+    def leave(self, reason: str, *, setback: NotLeading | None = None) -> None:
         """LeaveGroup, then watch (or stop). `setback` delays the next adoption, longer each time in a row."""
         core = self._core
         core.note(NoteKind.LEFT, reason)
-        if setback:
-            self._policy.set_back(core.now)
+        if setback is not None:
+            self._policy.set_back(core.now, Obstacle(setback, reason))
         core.clear()
         core.go(State.LEAVING)
         core.reason = reason
@@ -41,7 +43,7 @@ class Leaving:
 
     def lost(self, reason: str) -> None:
         """Expelled, or the broker forgot the group: leadership is lost. Joining at once would make us a worker."""
-        self._policy.set_back(self._core.now)
+        self._policy.set_back(self._core.now, Obstacle(NotLeading.SET_BACK, reason))
         self._core.note(NoteKind.WATCHING, reason)
         self.left()
 
@@ -55,7 +57,7 @@ class Leaving:
 
     def give_up(self, reason: str) -> None:
         if self._core.requests.member_id:
-            self.leave(reason, setback=True)
+            self.leave(reason, setback=NotLeading.SET_BACK)
         else:
             self.lost(reason)
 
@@ -98,10 +100,12 @@ class Leaving:
             protocols=config.protocols,
             session_timeout_ms=config.session_timeout_ms,
         )
-        self.fail(sentence, exit_code_for(code))
+        self.fail(Obstacle(not_leading_for(code), sentence), exit_code_for(code))
 
-    def fail(self, message: str, exit_code: int) -> None:
+    def fail(self, why: Obstacle, exit_code: int) -> None:
         """The end for this group. A member leaves first, so that nobody waits for our session to expire."""
+        message = why.sentence
+        self.ended = self.ended or why
         self._fatal = self._fatal or Fatal(message, exit_code)
         self.stopping = True
         if self._core.requests.member_id and self._core.state is not State.LEAVING:

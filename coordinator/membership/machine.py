@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.membership.adoption import Adoption, Approach
 from bellwether_kafka.coordinator.membership.commands import Command, Leave
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
+from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.events import (
     ActiveRoleChanged,
     Answer,
@@ -37,6 +38,7 @@ from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.next_round import NextRound
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.role import Role
 from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import (
@@ -77,6 +79,7 @@ class GroupMembership:
         self._adoption = Adoption(
             core, joining, self._leaving, self._recovery, self._approach, policy, self._takeovers, self._permission
         )
+        self._role = CurrentRole(core, self._leaving, policy, self._takeovers, self._permission)
         self._by_event = self._event_handlers()
         self._by_answer = self._answer_handlers()
         self._by_timer = self._timer_handlers()
@@ -156,6 +159,11 @@ class GroupMembership:
         return self._permission.ours
 
     @property
+    def role(self) -> Role:
+        """Whether we lead, as the last event left it."""
+        return self._role.role
+
+    @property
     def alone(self) -> bool:
         """Nobody but us was in the last generation that we led."""
         return self._core.alone
@@ -172,6 +180,7 @@ class GroupMembership:
     def start(self, now: float) -> tuple[Command, ...]:
         self._core.now = now
         self._recovery.proceed()
+        self._role.look()
         return self._core.requests.drain()
 
     def handle(self, event: Event, now: float) -> tuple[Command, ...]:
@@ -181,6 +190,7 @@ class GroupMembership:
                 self._dispatch(event)
             except UndeclaredEdgeError as error:
                 self._broken(str(error))
+            self._role.look()
         return self._core.requests.drain()
 
     def deadline(self) -> float | None:

@@ -7,6 +7,7 @@ from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Fa
 from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.transitions import State
 
 
@@ -96,11 +97,11 @@ class Recovery:
         if event.failure is Failure.UNSUPPORTED:
             self._leaving.fail_code(Code.UNSUPPORTED_VERSION)
         elif event.failure is Failure.AUTHENTICATION and not self._answered:
-            self._leaving.fail(
+            sentence = (
                 f"Group '{self._core.config.group_id}': the broker refused our credentials ({event.reason}); check"
-                " security.protocol and the sasl.* or ssl.* properties.",
-                EXIT_CONFIG,
+                " security.protocol and the sasl.* or ssl.* properties."
             )
+            self._leaving.fail(Obstacle(NotLeading.DENIED, sentence), EXIT_CONFIG)
         elif event.failure is Failure.MALFORMED and kind is Kind.JOIN:
             self._leaving.give_up(f"the answer to our JoinGroup cannot be read: {event.reason}")
         else:

@@ -211,7 +211,8 @@ class GroupObserver:
             config = replace(config, protocols=(STREAMS_PROTOCOL,))
         elif config.streams and answer.protocol:
             config = replace(config, protocols=MembershipConfig("").protocols)
-        return unfit(answer, config)
+        obstacle = unfit(answer, config)
+        return obstacle.sentence if obstacle is not None else ""
 
     # ---- lags ----------------------------------------------------------------------------------------------------
 
