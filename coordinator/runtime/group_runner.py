@@ -27,8 +27,10 @@ from bellwether_kafka.coordinator.membership import (
     MembershipConfig,
     Note,
     NoteKind,
+    NotLeading,
     RebuildMemory,
     Request,
+    Role,
     State,
     Stopped,
     Sync,
@@ -40,6 +42,7 @@ EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
 
 NoteObserver = Callable[[str, Note], None]
+RoleObserver = Callable[[str, Role], None]
 Relieve = Callable[[str, str], Awaitable[bool]]  # hands a group over for a reason; whether a standby has taken it
 
 P = TypeVar("P", bound=GroupPlan)
@@ -69,18 +72,22 @@ class GroupRunner(Generic[P]):
         *,
         on_decision: Sequence[Callable[[PlannedRound[P]], None]] = (),
         on_note: Sequence[NoteObserver] = (),
+        on_role: Sequence[RoleObserver] = (),
         relieve: Relieve | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.group_id = config.group_id
         self.membership = GroupMembership(config)
         self.fatal: Fatal | None = None
+        self._crashed_at: float | None = None
         self.last: PlannedRound[P] | None = None
         self._transport = transport
         self._planner = planner
         self._watch = watch
         self._on_decision = on_decision
         self._on_note = on_note
+        self._on_role = on_role
+        self._role_told: tuple[NotLeading | None, str] | None = None
         self._relieve = relieve
         self._clock = clock
         self._events: asyncio.Queue[Event] = asyncio.Queue()
@@ -97,6 +104,13 @@ class GroupRunner(Generic[P]):
     def post(self, event: Event) -> None:
         self._events.put_nowait(event)
 
+    @property
+    def role(self) -> Role:
+        """Whether we lead. After an error of ours nobody asks the membership any more."""
+        if self._crashed_at is None or self.fatal is None:
+            return self.membership.role
+        return Role(NotLeading.FAILED, self.fatal.message, self._crashed_at)
+
     def rule(self, rules: tuple[Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
         self._planner.rule(rules)
@@ -105,16 +119,20 @@ class GroupRunner(Generic[P]):
         """Returns the exit code: 0, or the one of the fatal command."""
         try:
             self._execute(self.membership.start(self._clock()))
+            self._tell_role()
             while not self._stopped:
                 event = await self._next_event()
                 if isinstance(event, DescribeAnswer) and self.membership.state is State.WATCHING:
                     self._observing = self._start(self._observe(event))
                 self._execute(self.membership.handle(event, self._clock()))
                 self._unfollow_unless_leading()
+                self._tell_role()
         except Exception:
             log.exception("group_crashed", group=self.group_id)
             await self._hand_over("an error of ours")
             self.fatal = Fatal(f"Group '{self.group_id}': an error of ours ended it; see the log.", EXIT_BUG)
+            self._crashed_at = self._clock()
+            self._tell_role()
         finally:
             self._cleanup()
         return self.fatal.exit_code if self.fatal is not None else 0
@@ -266,6 +284,13 @@ class GroupRunner(Generic[P]):
         if state is State.WATCHING and self._takes_part:
             self._planner.forget()
         self._takes_part = state is not State.WATCHING
+
+    def _tell_role(self) -> None:
+        role = self.role
+        if (role.reason, role.detail) != self._role_told:
+            self._role_told = (role.reason, role.detail)
+            for observer in self._on_role:
+                _told(observer, self.group_id, role)
 
     def _noted(self, note: Note) -> None:
         level = log.warning if note.kind in (NoteKind.ALERT, NoteKind.REFUSED) else log.info

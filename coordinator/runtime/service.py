@@ -4,6 +4,7 @@ stops them.
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ from bellwether_kafka.coordinator.membership import (
     MembershipConfig,
     Note,
     RebalanceWanted,
+    Role,
     StopRequested,
     check_timing,
     proven,
@@ -44,7 +46,8 @@ from bellwether_kafka.coordinator.planning import (
     Solvers,
     foreign_code,
 )
-from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver
+from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
+from bellwether_kafka.coordinator.runtime.role_reports import remind
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 
 DecisionObserver = Callable[[PlannedRound[GroupPlan]], None]
@@ -61,6 +64,7 @@ class Observers:
 
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
+    on_role: Sequence[RoleObserver] = ()
     on_consumer_decision: Sequence[Callable[[PlannedRound[PartitionPlan]], None]] = ()
     on_streams_decision: Sequence[Callable[[PlannedRound[TaskPlan]], None]] = ()
     on_ghost: Sequence[RemovalObserver] = ()
@@ -185,6 +189,7 @@ class Service:
             observers = self._observers.on_control
             self._controller = Controller.open(self._properties, self._control, self.runners, observers)
             watching.append(asyncio.create_task(self._controller.run()))
+        watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         if handle_signals:
             self._listen()
         try:
@@ -217,6 +222,7 @@ class Service:
             watch,
             on_decision=(*self._observers.on_decision, *self._observers.on_consumer_decision),
             on_note=(*self._observers.on_note, self._on_note),
+            on_role=self._observers.on_role,
             relieve=self._relieve,
         )
 
@@ -241,6 +247,7 @@ class Service:
             watch,
             on_decision=(between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision),
             on_note=(*self._observers.on_note, self._on_note),
+            on_role=self._observers.on_role,
             relieve=self._relieve,
         )
         self.runners[config.group_id] = runner
@@ -254,6 +261,10 @@ class Service:
 
     async def _relieve(self, group_id: str, reason: str) -> bool:
         return self._controller is not None and await self._controller.relieve(group_id, reason)
+
+    def roles(self) -> dict[str, Role]:
+        """Of every group that is to be led; `since` and `next_attempt` by the monotonic clock."""
+        return {group: runner.role for group, runner in self.runners.items()}
 
     def rebalance_wanted(self, group_id: str, reason: str) -> None:
         """A group has reason to plan anew; whether it does is its membership's decision."""
