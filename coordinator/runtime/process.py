@@ -145,11 +145,12 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
         member = runner.membership
         others = max(0, len(member.members) - 1)
         role = role_status(runner.role, time.time() - time.monotonic())
-        return GroupStatus(group.name, group.mode, member.state.name.lower(), role, member.generation, others)
+        state, leading = member.state.name.lower(), runner.role.leading
+        return GroupStatus(group.name, group.mode, state, leading, role, member.generation, others)
     observer = service.observed.get(group.name)
     seen = observer.last if observer else None
     state = "not seen yet" if seen is None else seen.state.lower() or "does not exist"
-    return GroupStatus(group.name, group.mode, state, None, -1, len(seen.members) if seen else 0)
+    return GroupStatus(group.name, group.mode, state, False, None, -1, len(seen.members) if seen else 0)
 
 
 def not_ready(service: Service) -> str | None:

@@ -40,10 +40,9 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RoleStatus:
-    """Whether this process leads a group. While it does, `reason`, `detail` and `remedy` are empty. Times are
-    milliseconds since 1970; `next_attempt_ms` is None where no attempt is due."""
+    """Why this process does not lead a group that it is to lead; the texts are empty while it leads. `since_ms` is when
+    that began, in milliseconds since 1970; `next_attempt_ms` is None where no attempt is due."""
 
-    leading: bool
     reason: str
     detail: str
     remedy: str
@@ -55,7 +54,6 @@ def role_status(role: Role, epoch_s: float) -> RoleStatus:
     """`epoch_s` is when the role's clock stood at 0, in seconds since 1970."""
     due = role.next_attempt
     return RoleStatus(
-        role.leading,
         role.reason.value if role.reason is not None else "",
         role.detail,
         role.remedy,
@@ -71,6 +69,7 @@ class GroupStatus:
     group: str
     mode: str
     state: str
+    leading: bool
     role: RoleStatus | None
     generation: int
     members: int
