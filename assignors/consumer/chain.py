@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.api import ConsumerAssignor
 from bellwether_kafka.assignors.consumer.cost import crossing, imbalance
 from bellwether_kafka.assignors.consumer.locality import improve
 from bellwether_kafka.assignors.consumer.validate import misplaced
@@ -23,6 +22,21 @@ from bellwether_kafka.assignors.shared import (
     StageReport,
     no_clock,
 )
+
+
+class ConsumerAssignor(Protocol):
+    """The interface that built-in assignors and plug-ins share: frozen views in, an owner array out; no bytes, sockets
+    or clocks.
+
+    `assign` places every partition of every subscribed topic on one of its subscribers: it returns a member index for
+    each flat partition, or NOBODY where no member subscribes. `cooperative` asks for the step that withholds what
+    another member still owns.
+    """
+
+    name: str
+    cooperative: bool
+
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

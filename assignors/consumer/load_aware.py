@@ -9,7 +9,6 @@ partitions. Since the count-balanced plan is among the candidates, the winner is
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from bellwether_kafka.assignors.consumer.derived import (
     topic_classes,
 )
 from bellwether_kafka.assignors.consumer.sticky import place
-from bellwether_kafka.assignors.consumer.validate import misplaced
 from bellwether_kafka.assignors.shared import (
     NO_RACK,
     NOBODY,
@@ -34,7 +32,6 @@ from bellwether_kafka.assignors.shared import (
     GroupView,
     IntArray,
     LongArray,
-    Plan,
     Rules,
     Terms,
     Weights,
@@ -42,31 +39,22 @@ from bellwether_kafka.assignors.shared import (
     moves,
 )
 
-if TYPE_CHECKING:
-    from bellwether_kafka.assignors.consumer.chain import Problem
-
 _REPEATS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LoadAware:
-    """A hard stage that places everything. `capacity` is by instance id, or by client id, which begins a dynamic
-    member's id; members that are not named have capacity 1."""
+    """An assignor. `capacity` is by instance id, or by client id, which begins a dynamic member's id; members that are
+    not named have capacity 1."""
 
     weights: Weights = field(default_factory=Weights)
     capacity: Mapping[str, float] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
-    name: str = "placement by load"
-    hard: bool = True
 
-    def apply(self, problem: "Problem", plan: Plan) -> Plan:  # noqa: ARG002 - a placement starts from scratch
-        return Plan.of(self.place(problem.group, problem.cluster))
+    name = "load"
+    cooperative = False
 
-    def score(self, problem: "Problem", plan: Plan) -> float:
-        unowned, foreign = misplaced(problem.group, problem.cluster, plan.owner)
-        return float(unowned.sum() + foreign.sum())
-
-    def place(self, group: GroupView, cluster: ClusterView) -> IntArray:
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
         """An owner per flat partition, NOBODY where no member subscribes. Without usable weights: by counts."""
         load = Load.of(group, cluster, self.weights, self.capacity, self.rules)
         if load.reason or not group.size:

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.alternatives import alternatives
-from bellwether_kafka.assignors.consumer.cost import Score, crossing, score
+from bellwether_kafka.assignors.consumer.cost import crossing, score
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import static_digests
 from bellwether_kafka.assignors.shared import (
@@ -17,7 +17,6 @@ from bellwether_kafka.assignors.shared import (
     Alternative,
     BoolArray,
     ClusterView,
-    CopyLag,
     Cost,
     GroupView,
     IntArray,
@@ -35,8 +34,6 @@ from bellwether_kafka.protocol.bulk import owner_of
 from bellwether_kafka.protocol.messages import STICKY
 from bellwether_kafka.protocol.primitives import ProtocolError
 
-PARTITIONS = Words("consumer", "partition", "member", "members")
-
 
 @dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made when somebody asks for them
 class PartitionPlan:
@@ -50,14 +47,11 @@ class PartitionPlan:
     joined: tuple[RawMember, ...]
     echoes: Mapping[int, bytes]
 
-    words = PARTITIONS
+    words = Words("consumer", "partition", "member", "members")
     replayable = True
     shutdown = False
     application = ""
-
-    @property
-    def copies(self) -> tuple[CopyLag, ...]:
-        return ()
+    copies = ()
 
     @property
     def owner(self) -> IntArray:
@@ -79,12 +73,7 @@ class PartitionPlan:
         )
 
     @cached_property
-    def score_before(self) -> Score:
-        return score(self.group, self.cluster, self.before)
-
-    @cached_property
-    def score_after(self) -> Score:
-        """Of the target: what is withheld counts as if its new owner had it."""
+    def _cost(self) -> Cost:
         return score(self.group, self.cluster, self.owner)
 
     @cached_property
@@ -117,8 +106,7 @@ class PartitionPlan:
         return [f"{cluster.topics[t]}-{p}" for t, p in zip(topic.tolist(), numbers.tolist(), strict=True)]
 
     def cost(self, owner: IntArray) -> Cost:
-        found = self.score_after if owner is self.owner else score(self.group, self.cluster, owner)
-        return Cost(found.unowned, found.cross_rack, found.spread)
+        return self._cost if owner is self.owner else score(self.group, self.cluster, owner)
 
     def read_remotely(self) -> tuple[BoolArray, BoolArray]:
         cluster, owner = self.cluster, self.owner
@@ -140,13 +128,12 @@ class PartitionPlan:
         return found
 
     def summary(self) -> dict[str, object]:
-        after = self.score_after
         return {
             "protocol": self.group.protocol,
             "members": self.group.size,
-            "partitions": after.owned,
-            "unowned": after.unowned,
-            "spread": after.spread,
+            "partitions": int((self.owner != NOBODY).sum()),
+            "unowned": self._cost.unowned,
+            "spread": self._cost.spread,
         }
 
     def findings(self, raw: RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:

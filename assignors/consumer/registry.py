@@ -4,8 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from bellwether_kafka.assignors.consumer.api import ConsumerAssignor
-from bellwether_kafka.assignors.consumer.chain import Balance, PlacementStage, PolicyStage, RackLocality
+from bellwether_kafka.assignors.consumer.chain import (
+    Balance,
+    ConsumerAssignor,
+    PlacementStage,
+    PolicyStage,
+    RackLocality,
+)
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
@@ -49,7 +54,7 @@ class Policy:
         if self.name == KAFKA:
             return (PlacementStage(assignor(protocol, self.assignors)), *self.stages)
         if self.name == LOAD_AWARE:
-            return (self.load, *self.stages)
+            return (PlacementStage(self.load), *self.stages)
         calm = (PlacementStage(BUILT_IN["sticky"], racks=False), Balance())
         return (*calm, RackLocality(), *self.stages) if self.name == RACK_FIRST else (*calm, *self.stages)
 
@@ -77,11 +82,7 @@ def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({})) -> P
 
     Raises UnknownNameError for a policy that is neither stock nor a plug-in.
     """
-    assignors = {key: item for key, item in plugins.items() if _is_assignor(item)}
+    assignors = {key: item for key, item in plugins.items() if callable(getattr(item, "assign", None))}
     if name not in POLICIES and name not in assignors:
         raise UnknownNameError(f"unknown policy {name!r}; known are {_listed({*POLICIES, *assignors})}")
     return Policy(name, assignors)  # type: ignore[arg-type]  # structural
-
-
-def _is_assignor(item: object) -> bool:
-    return callable(getattr(item, "assign", None))

@@ -42,13 +42,9 @@ class Traffic:
     def crossing(self) -> float:
         return sum(self.between.values())
 
-    def cost_per_hour(self, price_per_gb: float) -> float:
-        """Of what crosses racks, in the currency of the price."""
-        return cost_per_hour(self.crossing, price_per_gb)
-
 
 def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float:
-    """A gigabyte is 10^9 bytes, as on bills."""
+    """In the currency of the price. A gigabyte is 10^9 bytes, as on bills."""
     return bytes_per_s * HOUR_S / GIGABYTE * price_per_gb
 
 

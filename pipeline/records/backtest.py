@@ -153,7 +153,7 @@ class Replay:
             rounds=rounds,
             moved=changed.moved,
             paused=_held(before) if eager else withheld,
-            cross_rack=decision.plan.score_after.cross_rack,
+            cross_rack=decision.cost.cross_rack,
             cross_share=load.crossing(owner),
             cross_bytes_per_s=self._crossed(decision),
             imbalance=load.imbalance(owner),

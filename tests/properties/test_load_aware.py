@@ -38,7 +38,7 @@ def problems(draw: st.DrawFn) -> tuple[GroupView, ClusterView, LoadAware]:
 @given(problems())
 def test_it_is_valid_bounded_and_no_worse_than_counts(problem: tuple[GroupView, ClusterView, LoadAware]) -> None:
     group, cluster, policy = problem
-    owner = policy.place(group, cluster)
+    owner = policy.assign(group, cluster)
     unowned, foreign = misplaced(group, cluster, owner)
     assert not unowned.any()
     assert not foreign.any()
@@ -50,7 +50,7 @@ def test_it_is_valid_bounded_and_no_worse_than_counts(problem: tuple[GroupView, 
     assert load.score(before, owner)[0] <= load.score(before, counted)[0] + 1e-9
     limit = policy.rules.limit(int((before != NOBODY).sum()))
     assert moves(before, owner).moved <= moves(before, counted).moved + limit
-    assert policy.place(group, cluster).tolist() == owner.tolist()
+    assert policy.assign(group, cluster).tolist() == owner.tolist()
 
 
 @settings(max_examples=40, deadline=None)
@@ -69,7 +69,7 @@ def test_ten_rounds_of_noise_move_nothing(seed: int, racked: bool) -> None:
         seen = loads * (1 + rng.uniform(-noise, noise, partitions))
         weights = Weights({cluster.name(flat): float(seen[flat]) for flat in range(partitions)})
         group = GroupView.of(cluster, views, remembered=held, remembered_generation=0)
-        return LoadAware(weights).place(group, cluster)
+        return LoadAware(weights).assign(group, cluster)
 
     owner = plan(np.full(partitions, NOBODY, dtype=np.int32), 0.0)
     for _ in range(6):
