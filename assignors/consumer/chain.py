@@ -8,20 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.cost import crossing, imbalance
 from bellwether_kafka.assignors.consumer.locality import improve
 from bellwether_kafka.assignors.consumer.validate import misplaced
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    NOBODY,
-    Clock,
-    ClusterView,
-    GroupView,
-    IntArray,
-    Plan,
-    StageReport,
-    no_clock,
-)
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, Plan, StageReport
 
 
 class ConsumerAssignor(Protocol):
@@ -65,7 +56,7 @@ class StageError(Exception):
 
 
 def run(
-    stages: Sequence[PolicyStage], problem: Problem, clock: Clock = no_clock
+    stages: Sequence[PolicyStage], problem: Problem, clock: shared.Clock = shared.no_clock
 ) -> tuple[Plan, tuple[StageReport, ...]]:
     """Runs the stages in order. Raises StageError or what a hard stage raises; a soft one that raises is skipped.
     `clock` gives seconds; it is only reported, nothing depends on it."""

@@ -2,16 +2,15 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.derived import components, mismatched, subscriptions
+from bellwether_kafka.assignors.consumer.derived import components, mismatched, wanted
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, Cost, GroupView, IntArray
 
 
 def score(group: GroupView, cluster: ClusterView, owner: IntArray) -> Cost:
     """Partitions without an owner cost nothing but `unowned`, if their topic is subscribed. Neither members without a
     rack nor partitions whose replica racks are unknown cross racks. `spread` is that of the worst component."""
-    wanted = np.logical_or.reduce(subscriptions(group, len(cluster.topics))[group.sets_in_use], axis=0)
     return Cost(
-        unowned=int((np.repeat(wanted, cluster.counts) & (owner == NOBODY)).sum()),
+        unowned=int((wanted(group, cluster) & (owner == NOBODY)).sum()),
         cross_rack=int(crossing(group, cluster, owner).sum()),
         spread=imbalance(group, cluster, owner)[0],
     )

@@ -11,19 +11,9 @@ from itertools import islice
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.derived import subscriptions, topic_classes
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    NOBODY,
-    BoolArray,
-    ClusterView,
-    GroupView,
-    IntArray,
-    LongArray,
-    loops,
-    ordinals,
-    relaxations,
-)
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 
 # Beyond this many (rack, subscription) nodes the plan stays as it is: cycles would be searched for too long.
 MAX_NODES = 96
@@ -132,12 +122,12 @@ def _negative_cycle(gain: LongArray) -> list[int]:
         via = reach.argmin(axis=0)
         return reach[via, np.arange(size)], via
 
-    rounds = islice(relaxations(relax, np.zeros(size, dtype=np.int64)), size - 1, None)
+    rounds = islice(shared.relaxations(relax, np.zeros(size, dtype=np.int64)), size - 1, None)
     for parent, cheaper in rounds:  # what still becomes cheaper after so many rounds is behind a negative cycle
         here = int(cheaper[0])
         for _ in range(size):
             here = int(parent[here])
-        return next(loop[::-1] for loop in loops(parent) if here in loop)
+        return next(loop[::-1] for loop in shared.loops(parent) if here in loop)
     return []
 
 
@@ -146,7 +136,7 @@ def _deal(collapsed: _Collapsed, owner: IntArray, flow: LongArray) -> IntArray:
     classes = np.arange(len(flow))
     order = np.argsort(collapsed.of, kind="stable")
     size = np.bincount(collapsed.of)
-    leaving = collapsed.held[order[ordinals(size) >= np.repeat(flow[classes, collapsed.origin], size)]]
+    leaving = collapsed.held[order[shared.ordinals(size) >= np.repeat(flow[classes, collapsed.origin], size)]]
     away = flow.copy()
     away[classes, collapsed.origin] = 0
     target = np.repeat(np.tile(np.arange(flow.shape[1]), len(flow)), away.reshape(-1))

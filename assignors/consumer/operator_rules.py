@@ -13,19 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.derived import mismatched, subscriptions
-from bellwether_kafka.assignors.shared import (
-    EVERYTHING,
-    NO_RACK,
-    NOBODY,
-    BoolArray,
-    IntArray,
-    LongArray,
-    MemberView,
-    Plan,
-    Rule,
-)
+from bellwether_kafka.assignors.shared import EVERYTHING, NO_RACK, NOBODY, BoolArray, IntArray, LongArray, Plan, Rule
 
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -59,7 +50,7 @@ class OperatorRules:
         return float(len(_Allowed(problem, self.rules).violations(plan.owner)))
 
 
-def matches(member: MemberView, where: str) -> bool:
+def matches(member: shared.MemberView, where: str) -> bool:
     """Whether a member is meant by `where`."""
     kind, _, name = where.partition(":")
     if kind == "rack":

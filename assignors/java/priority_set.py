@@ -32,23 +32,11 @@ class Loaded(Protocol):
 # What happened to the heap. (source, destination, gained, lost): loads changed by so much, then the source was offered,
 # then the destination. (process,): it was polled for. (): nobody qualified, everybody was popped and pushed back.
 _Event = tuple[int, ...]
+_Heap = JavaHeap[tuple[float, int]]
 
 
 class PrioritySet:
     """All processes, offered in order once; then polls and offers in the order in which Java makes them."""
-
-    __slots__ = (
-        "_ceiling",
-        "_events",
-        "_hashed",
-        "_hashes",
-        "_heap",
-        "_load",
-        "_place",
-        "_replayed",
-        "_steps",
-        "_weight",
-    )
 
     def __init__(self, place: Loaded, hashes: Callable[[], Sequence[int]], steps: int = STEPS) -> None:
         self._place = place
@@ -58,9 +46,9 @@ class PrioritySet:
         self._hashed = False
         self._events: list[_Event] = []
         self._replayed = 0
-        self._heap: JavaHeap | None = None
+        self._heap: _Heap | None = None
         self._load: list[int] = []
-        self._weight: list[float] = []
+        self._weight: list[tuple[float, int]] = []
 
     def poll(self, wanted: Sequence[int]) -> int | None:
         """The lightest of the wanted processes; None, after which all were pushed back anew, if there are none."""
@@ -126,7 +114,7 @@ class PrioritySet:
         self._replayed = len(self._events)
         return found
 
-    def _start(self) -> JavaHeap:
+    def _start(self) -> _Heap:
         """The heap at the start of the recorded events: offered in order, or pushed back after having been emptied."""
         load, capacity = list(self._place.load), self._place.capacity
         for event in self._events:
@@ -135,17 +123,17 @@ class PrioritySet:
                 load[source] -= gained
                 load[destination] += lost
         self._load = load
-        self._weight = [tasks / room for tasks, room in zip(load, capacity, strict=True)]
+        self._weight = [(tasks / room, p) for p, (tasks, room) in enumerate(zip(load, capacity, strict=True))]
         order: Sequence[int] = range(len(load))
         if self._hashed:
-            order = hash_order(sorted(order, key=lambda p: (self._weight[p], p)), self._hashes())
+            order = hash_order(sorted(order, key=self._weight.__getitem__), self._hashes())
         heap = self._heap = JavaHeap(self._weight)
         for process in order:
             heap.add(process)
         self._steps -= len(load)
         return heap
 
-    def _pop_until(self, heap: JavaHeap, wanted: Sequence[int]) -> int:
+    def _pop_until(self, heap: _Heap, wanted: Sequence[int]) -> int:
         """Pops until a wanted process comes, pushes back the others in the order of a hash set."""
         rejected: list[int] = []
         found = -1
@@ -160,10 +148,10 @@ class PrioritySet:
         self._steps -= 2 * len(rejected) + 1
         return found
 
-    def _apply(self, heap: JavaHeap, source: int, destination: int, gained: int, lost: int) -> None:
+    def _apply(self, heap: _Heap, source: int, destination: int, gained: int, lost: int) -> None:
         for process, change in ((source, gained), (destination, -lost)):
             self._load[process] += change
-            self._weight[process] = self._load[process] / self._place.capacity[process]
+            self._weight[process] = (self._load[process] / self._place.capacity[process], process)
         heap.offer(source)
         heap.offer(destination)
         self._steps -= 2

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bellwether_kafka.assignors.shared.arrays import numbered, run_ordinals
 from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.model import NOBODY, IntArray, LongArray
-from bellwether_kafka.assignors.shared.numbering import numbered
 
 Index = npt.NDArray[np.intp]
 
@@ -251,7 +251,7 @@ def _must_leave(problem: FlowProblem, classes: _Classes, rank: LongArray, leave:
     cell = classes.of * np.int64(len(problem.rack)) + problem.holder
     order = _stable_order(1 - rank, 3)
     order = order[_stable_order(cell[order], leave.size)]
-    first: Index = order[_ordinal(cell[order]) < leave.reshape(-1)[cell[order]]]
+    first: Index = order[run_ordinals(cell[order]) < leave.reshape(-1)[cell[order]]]
     return first
 
 
@@ -272,14 +272,14 @@ def _fill(problem: FlowProblem, classes: _Classes, target: LongArray, dealt: _De
         wished = np.flatnonzero((owner != NOBODY) & (problem.rack[owner] == target[movers]))
         slot = group[wished] * size + owner[wished]
         order = _stable_order(slot, len(room))
-        lucky = wished[order[_ordinal(slot[order]) < room[slot[order]]]]
+        lucky = wished[order[run_ordinals(slot[order]) < room[slot[order]]]]
         placement[movers[lucky]] = owner[lucky]
         room -= np.bincount(group[lucky] * size + owner[lucky], minlength=len(room))
         rest = np.delete(np.arange(len(movers)), lucky)
         movers, group = movers[rest], group[rest]
     slot = np.repeat(np.arange(len(room)), room)
     region = slot // size * racks + problem.rack[slot % size]
-    around = np.lexsort((slot, _ordinal(slot), region))
+    around = np.lexsort((slot, run_ordinals(slot), region))
     placement[movers[_stable_order(group * racks + target[movers], problem.groups * racks)]] = slot[around] % size
     return placement
 
@@ -291,12 +291,6 @@ def _stable_order(codes: LongArray, limit: int) -> Index:
         codes, limit = codes >> 16, (limit >> 16) + 1
         order = order[np.argsort((codes[order] & 0xFFFF).astype(np.uint16), kind="stable")]
     return order
-
-
-def _ordinal(ordered: LongArray | Index) -> LongArray:
-    """The position of each element among its equals; equals stand together."""
-    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else ordered
-    return np.arange(len(ordered)) - np.repeat(begins, np.diff(np.append(begins, len(ordered))))
 
 
 def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _Relaxed, dealt: _Dealt) -> IntArray:

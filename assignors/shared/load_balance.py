@@ -8,11 +8,8 @@ what is even within the dead band does not move at all. Pure.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from bellwether_kafka.assignors.shared.model import BoolArray, IntArray, LongArray
-
-FloatArray = npt.NDArray[np.float64]
+from bellwether_kafka.assignors.shared.arrays import BoolArray, FloatArray, IntArray, LongArray
 
 # How many of the lightest places are tried for each of the fullest: more only help where subscriptions are odd.
 _RECEIVERS = 8

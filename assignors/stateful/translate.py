@@ -12,21 +12,8 @@ import numpy as np
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Subtopology, Topology, legal_topic
-from bellwether_kafka.protocol.messages import (
-    LATEST_OFFSET,
-    STANDBY,
-    UNKNOWN,
-    UNKNOWN_OFFSET_SUM,
-    WARMUP,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    Copy,
-    StatefulAssignment,
-    StatefulSubscription,
-    SubscriptionInfo,
-    Task,
-    TaskState,
-)
+from bellwether_kafka.protocol import messages
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription, Task, TaskState
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId
 
 CAPACITY_TAG = "capacity"
@@ -38,7 +25,7 @@ class Spoken:
 
     metadata: bytes
     subscription: ConsumerProtocolSubscription | None = None
-    info: StatefulSubscription | None = None
+    info: messages.StatefulSubscription | None = None
 
 
 def read_member(metadata: bytes) -> Spoken:
@@ -48,7 +35,7 @@ def read_member(metadata: bytes) -> Spoken:
     except RemoteProtocolError:
         return Spoken(metadata)
     try:
-        info = StatefulSubscription.decode(subscription.user_data or b"")
+        info = messages.StatefulSubscription.decode(subscription.user_data or b"")
     except RemoteProtocolError:
         return Spoken(metadata, subscription)
     return Spoken(metadata, subscription, info)
@@ -105,12 +92,12 @@ def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) ->
         return state.running and (mine or not owned)
 
     sums = tuple(
-        (TaskId(*state.task), LATEST_OFFSET if runs(state) else _sum(state))
+        (TaskId(*state.task), messages.LATEST_OFFSET if runs(state) else _sum(state))
         for state in info.tasks
         if exists(state.task)
     )
     tags = tuple((key, value) for key, value in info.tags if key != CAPACITY_TAG)
-    data = SubscriptionInfo(
+    data = messages.SubscriptionInfo(
         process_id=info.process_id,
         task_offset_sums=sums,
         client_tags=(*tags, (CAPACITY_TAG, str(info.capacity))),
@@ -120,7 +107,7 @@ def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) ->
 
 
 def _sum(state: TaskState) -> int:
-    return UNKNOWN_OFFSET_SUM if state.position == UNKNOWN else state.position
+    return messages.UNKNOWN_OFFSET_SUM if state.position == messages.UNKNOWN else state.position
 
 
 def from_streams(decision: Decision[TaskPlan]) -> tuple[tuple[str, bytes], ...]:
@@ -153,11 +140,12 @@ def _assignment(
     partitions = ConsumerProtocolAssignment.decode(blob).partitions
     active, standby = decision.plan.tasks_of(member_id)
     named = sorted({task.subtopology for task in (*active, *standby)})
-    data = StatefulAssignment(
+    data = messages.StatefulAssignment(
         groups=tuple((group, topics[group]) for group in named),
-        active=tuple(Task(t.subtopology, t.partition) for t in active),
+        active=tuple(Task(*t[:2]) for t in active),
         copies=tuple(
-            Copy(Task(t.subtopology, t.partition), WARMUP if (member_id, t) in warming else STANDBY) for t in standby
+            messages.Copy(Task(*t[:2]), messages.WARMUP if (member_id, t) in warming else messages.STANDBY)
+            for t in standby
         ),
     )
     return ConsumerProtocolAssignment(1, partitions, data.encode()).encode()
@@ -169,7 +157,7 @@ def inspect_stateful(decision: Decision[TaskPlan], sent: Sequence[tuple[str, byt
     for (member_id, blob), (theirs, original) in zip(sent, decision.assignments, strict=True):
         try:
             read = ConsumerProtocolAssignment.decode(blob)
-            data = StatefulAssignment.decode(read.user_data or b"")
+            data = messages.StatefulAssignment.decode(read.user_data or b"")
         except RemoteProtocolError as error:
             findings.append(f"the assignment of {member_id} does not read back: {error}")
             continue

@@ -142,7 +142,7 @@ class Replay:
         before = held.owner_in(cluster, [m.key for m in group.members])
         changed = moves(before, owner)
         eager = not self._policy.cooperative(decision.raw.protocol)
-        load = Load.of(group, cluster, self._weights, self._policy.load.capacity, self._policy.load.rules)
+        load = Load.of(group, cluster, replace(self._policy.load, weights=self._weights))
         return BacktestOutcome(
             group=group.group_id,
             generation=snapshot["generation"],

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts
 from bellwether_kafka.assignors.consumer.validate import misplaced
+from bellwether_kafka.assignors.shared.decision import moves
 from bellwether_kafka.assignors.shared.load_balance import Rules
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
-from bellwether_kafka.assignors.shared.moves import moves
 from bellwether_kafka.assignors.shared.weights import Weights
 
 RACKS = (None, "a", "b", "c")
@@ -42,7 +42,7 @@ def test_it_is_valid_bounded_and_no_worse_than_counts(problem: tuple[GroupView, 
     unowned, foreign = misplaced(group, cluster, owner)
     assert not unowned.any()
     assert not foreign.any()
-    load = Load.of(group, cluster, policy.weights, policy.capacity, policy.rules)
+    load = Load.of(group, cluster, policy)
     before, counted = load.before, by_counts(group, cluster)
     if load.reason:
         assert owner.tolist() == counted.tolist()

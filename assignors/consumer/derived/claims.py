@@ -51,6 +51,12 @@ def subscriptions(group: GroupView, topic_total: int) -> BoolArray:
     return table
 
 
+def wanted(group: GroupView, cluster: ClusterView) -> BoolArray:
+    """Which flat partitions are of topics that some member subscribes to."""
+    topics = np.logical_or.reduce(subscriptions(group, len(cluster.topics))[group.sets_in_use], axis=0)
+    return np.repeat(topics, cluster.counts)
+
+
 def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
     """The owner of every flat partition before this round, NOBODY where there is none or where claims void each other.
 
@@ -65,8 +71,8 @@ def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
     if not everything:
         table, topic_of = subscriptions(group, len(cluster.topics)), cluster.topic_of()
     if not everything and len(claims):
-        wanted = table[group.topic_set[claimant], topic_of[claims]]
-        claimant, claims = claimant[wanted], claims[wanted]
+        fit = table[group.topic_set[claimant], topic_of[claims]]
+        claimant, claims = claimant[fit], claims[fit]
     winner, age = compare(claimant, claims, group.claim_generation[claimant], cluster.partition_total)
     remembered = group.remembered
     trusted = (remembered != NOBODY) & (age <= group.remembered_generation)

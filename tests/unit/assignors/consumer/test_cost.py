@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.cost import imbalance, score
-from bellwether_kafka.assignors.shared.decision import Cost
+from bellwether_kafka.assignors.shared.decision import Cost, Moves, moves
 from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, MemberView
-from bellwether_kafka.assignors.shared.moves import Moves, moves
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of
 
 

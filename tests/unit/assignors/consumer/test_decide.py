@@ -348,7 +348,7 @@ def test_two_hundred_members_settle_on_twenty_thousand_partitions() -> None:
 
 def test_no_plan_that_is_valid_is_an_error_with_the_group_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("bellwether_kafka.assignors.consumer.decide")  # not the function of that name
-    monkeypatch.setattr(module, "_findings", lambda *_: ("t-0 is nobody's",))
+    monkeypatch.setattr(module, "validate", lambda *_, **__: ("t-0 is nobody's",))
     blob = ConsumerProtocolSubscription(version=3, topics=("t",)).encode()
     raw = RawGroup("orders", 1, "range", (RawMember("m", None, blob),), frozenset())
     refused = decide(raw, cluster_of({"t": 2}), Memory.empty(), Policy("kafka"), 0)

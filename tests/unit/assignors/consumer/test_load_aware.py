@@ -5,9 +5,9 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts
 from bellwether_kafka.assignors.shared import load_balance
+from bellwether_kafka.assignors.shared.decision import moves
 from bellwether_kafka.assignors.shared.load_balance import Rules
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
-from bellwether_kafka.assignors.shared.moves import moves
 from bellwether_kafka.assignors.shared.weights import RATIO_MAX, SKEW_MS_MAX, Weight, Weights
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import members_of
@@ -28,7 +28,7 @@ def world(
 
 
 def imbalance(policy: LoadAware, group: GroupView, cluster: ClusterView, owner: IntArray) -> float:
-    return Load.of(group, cluster, policy.weights, policy.capacity, policy.rules).imbalance(owner)
+    return Load.of(group, cluster, policy).imbalance(owner)
 
 
 def test_skewed_load_is_levelled_where_counts_are_even_already() -> None:
@@ -89,7 +89,7 @@ def test_a_group_that_reads_across_racks_gets_even_and_local_in_rounds_of_few_mo
         assert moves(owner, after).moved <= 4
         owner = after
     assert imbalance(policy, group, cluster, owner) < 1.1
-    assert Load.of(group, cluster, policy.weights, {}, policy.rules).crossing(owner) < 0.3
+    assert Load.of(group, cluster, policy).crossing(owner) < 0.3
 
 
 def test_partitions_come_home_where_that_unsettles_nobody() -> None:
@@ -114,7 +114,7 @@ def test_without_enough_weights_counts_decide_as_in_kafka() -> None:
     group, cluster, _ = world([1.0] * 8, 2, [0, 0, 0, 0, 0, 0, 1, 1])
     few = Weights({TopicPartition("t", p): 1e9 for p in range(3)})
     assert LoadAware(few).assign(group, cluster).tolist() == by_counts(group, cluster).tolist()
-    assert "3 of 8" in Load.of(group, cluster, few, {}, Rules()).reason
+    assert "3 of 8" in Load.of(group, cluster, LoadAware(few)).reason
 
 
 def test_a_group_of_nobody_has_no_owners() -> None:
@@ -175,7 +175,7 @@ def test_what_weighs_nothing_is_balanced() -> None:
     group = GroupView.of(cluster, members_of([["t"], ["t"], ["empty"]]))
     weights = Weights({TopicPartition("t", p): 1.0 for p in range(4)} | {TopicPartition("gone", 0): 5.0})
     policy = LoadAware(weights)
-    load = Load.of(group, cluster, policy.weights, policy.capacity, policy.rules)
+    load = Load.of(group, cluster, policy)
     owner = np.array([0, 0, 1, 1], dtype=np.int32)
     assert load.imbalance(np.full(4, NOBODY, dtype=np.int32)) == 1.0
     assert load.balanced(owner).tolist() == owner.tolist()
@@ -188,7 +188,7 @@ def test_evening_out_that_is_cut_short_has_moved_something_in_the_right_directio
     held = np.zeros(30, dtype=np.int32)
     group = GroupView.of(cluster, members_of([["t"]] * 3), remembered=held, remembered_generation=0)
     policy = LoadAware(Weights({TopicPartition("t", p): 100.0 for p in range(30)}), rules=Rules(moves_max=30))
-    load = Load.of(group, cluster, policy.weights, policy.capacity, policy.rules)
+    load = Load.of(group, cluster, policy)
     monkeypatch.setattr(load_balance, "_ATTEMPTS_MAX", 1)
     cut = load.balanced(held)
     assert 1.0 < load.imbalance(cut) < load.imbalance(held)
