@@ -13,7 +13,6 @@ from bellwether_kafka.assignors.consumer.registry import (
     STICKY_MIN_CHURN,
     Policy,
     policy,
-    with_capacity,
 )
 from bellwether_kafka.assignors.consumer.views import decode_group, group_view, recall, static_digests, topics_wanted
 from bellwether_kafka.assignors.consumer.whatif import ROUNDS_MAX, changed, rounds

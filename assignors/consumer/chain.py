@@ -150,7 +150,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class RackLocality:
+class Locality:
     """Soft: swaps partitions between members, counts unchanged, until the fewest possible cross racks."""
 
     name: str = "rack locality"

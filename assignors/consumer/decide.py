@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.consumer.derived import current_owner
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
-from bellwether_kafka.assignors.consumer.views import DecodedGroup, decode_group, decoded_cluster, group_view
+from bellwether_kafka.assignors.consumer.views import DecodedGroup, decode_group, group_view
 from bellwether_kafka.assignors.shared import ClusterView, Decision, GroupView, IntArray, Memory, Plan, RawGroup
 from bellwether_kafka.protocol.bulk import write_assignments
 from bellwether_kafka.protocol.messages import STICKY, encode_sticky_user_data
@@ -42,7 +42,7 @@ def _decide(
     raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int
 ) -> Decision[PartitionPlan]:
     decoded = decode_group(raw)
-    cluster = decoded_cluster(decoded, seen, memory)
+    cluster = shared.known_cluster(seen, memory, decoded.claims)
     group = group_view(decoded, cluster, memory, cooperative=policy.cooperative(raw.protocol))
     before = current_owner(group, cluster)
     before.flags.writeable = False

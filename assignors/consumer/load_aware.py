@@ -13,16 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.consumer import derived
 from bellwether_kafka.assignors.consumer.cost import crossing
-from bellwether_kafka.assignors.consumer.derived import (
-    Component,
-    components,
-    current_owner,
-    mismatched,
-    subscriptions,
-    topic_classes,
-    wanted,
-)
 from bellwether_kafka.assignors.consumer.sticky import place
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, FloatArray, GroupView, IntArray, LongArray
 
@@ -74,15 +66,15 @@ class Load:
     weight: FloatArray
     capacity: FloatArray
     rules: shared.Rules
-    parts: tuple[Component, ...]
+    parts: tuple[derived.Component, ...]
     before: IntArray
     reason: str = ""
 
     @classmethod
     def of(cls, group: GroupView, cluster: ClusterView, policy: LoadAware) -> "Load":
-        weight, reason = policy.weights.dense(cluster, wanted(group, cluster))
-        capacity, parts = capacities(group, policy.capacity), tuple(components(group, len(cluster.topics)))
-        return cls(group, cluster, weight, capacity, policy.rules, parts, current_owner(group, cluster), reason)
+        weight, reason = policy.weights.dense(cluster, derived.wanted(group, cluster))
+        capacity, parts = capacities(group, policy.capacity), tuple(derived.components(group, len(cluster.topics)))
+        return cls(group, cluster, weight, capacity, policy.rules, parts, derived.current_owner(group, cluster), reason)
 
     def per_member(self, owner: IntArray) -> FloatArray:
         """Load per unit of capacity of every member."""
@@ -138,25 +130,26 @@ class Load:
                 owner[flats] = part.members[items.owner]
         return owner
 
-    def _items(self, part: Component, flats: LongArray, owner: IntArray) -> shared.Balancer:
+    def _items(self, part: derived.Component, flats: LongArray, owner: IntArray) -> shared.Balancer:
         """The partitions of a component on its members, in coordinates of its own."""
         position = np.full(self.group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
         position[part.members] = np.arange(len(part.members), dtype=np.int32)
         local = position[owner[flats]]
         return shared.Balancer(self.weight[flats], local, self.capacity[part.members], self._terms(part, flats))
 
-    def _terms(self, part: Component, flats: LongArray) -> shared.Terms:
+    def _terms(self, part: derived.Component, flats: LongArray) -> shared.Terms:
         group, cluster = self.group, self.cluster
-        subscribers = topic_classes(group, len(cluster.topics)).of
+        subscribers = derived.topic_classes(group, len(cluster.topics)).of
         pairs = np.stack([group.rack[part.members], group.topic_set[part.members]], axis=1)
         nodes, place = np.unique(pairs, axis=0, return_inverse=True)
         both = np.stack([cluster.signature[flats], subscribers[cluster.topic_of()[flats]]], axis=1)
         kinds, sample, item = np.unique(both, axis=0, return_index=True, return_inverse=True)
         example = flats[sample]
-        held = subscriptions(group, len(cluster.topics))[nodes[:, 1]][:, cluster.topic_of()[example]].T
+        held = derived.subscriptions(group, len(cluster.topics))[nodes[:, 1]][:, cluster.topic_of()[example]].T
         known = np.logical_or.reduce(cluster.signature_racks, axis=1)[kinds[:, 0]]
         racks = np.repeat(nodes[:, :1], len(example), axis=1)
-        price = np.stack([mismatched(cluster, rack, example) & known for rack in racks], axis=1).astype(np.int32)
+        remote = [derived.mismatched(cluster, rack, example) & known for rack in racks]
+        price = np.stack(remote, axis=1).astype(np.int32)
         return shared.Terms(item.reshape(-1).astype(np.int32), place.reshape(-1).astype(np.int32), held, price)
 
 

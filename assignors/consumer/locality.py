@@ -38,11 +38,9 @@ def improve(group: GroupView, cluster: ClusterView, owner: IntArray, before: Int
 
     Moving a partition that the plan moves anyway (`before` names another owner or none) costs nothing extra.
     """
-    held: LongArray = np.flatnonzero(owner != NOBODY)
-    nodes, node = np.unique(np.stack([group.rack, group.topic_set], axis=1), axis=0, return_inverse=True)
-    if not len(held) or not 2 <= len(nodes) <= MAX_NODES:
+    collapsed = _collapse(group, cluster, owner, before)
+    if collapsed is None:
         return owner
-    collapsed = _collapse(group, cluster, nodes, node.reshape(-1), held, owner, before)
     classes = np.arange(len(collapsed.cost))
     flow = np.zeros(collapsed.cost.shape, dtype=np.int64)
     flow[classes, collapsed.origin] = np.bincount(collapsed.of)
@@ -50,23 +48,16 @@ def improve(group: GroupView, cluster: ClusterView, owner: IntArray, before: Int
     return _deal(collapsed, owner, flow)
 
 
-def _collapse(
-    group: GroupView,
-    cluster: ClusterView,
-    nodes: IntArray,
-    node: LongArray,
-    held: LongArray,
-    owner: IntArray,
-    before: IntArray,
-) -> _Collapsed:
-    """Collapses members to nodes (rows of `nodes`: rack, subscription) and the partitions `held` to classes."""
+def _collapse(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> _Collapsed | None:
+    """Members as nodes (rack, subscription), owned partitions as classes; None where nothing can be exchanged."""
+    held: LongArray = np.flatnonzero(owner != NOBODY)
+    nodes, node = np.unique(np.stack([group.rack, group.topic_set], axis=1), axis=0, return_inverse=True)
+    node = node.reshape(-1)
+    if not len(held) or not 2 <= len(nodes) <= MAX_NODES:
+        return None
     subscribers = topic_classes(group, len(cluster.topics)).of
-    parts = (
-        cluster.signature[held],
-        subscribers[cluster.topic_of()[held]],
-        node[owner[held]],
-        owner[held] != before[held],
-    )
+    readers, now = subscribers[cluster.topic_of()[held]], owner[held]
+    parts = (cluster.signature[held], readers, node[now], now != before[held])
     sizes = tuple(int(part.max()) + 1 for part in parts)
     codes, of = np.unique(np.ravel_multi_index(parts, sizes), return_inverse=True)
     signature, of_class, origin, loose = np.unravel_index(codes, sizes)

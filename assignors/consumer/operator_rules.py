@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.derived import mismatched, subscriptions
-from bellwether_kafka.assignors.shared import EVERYTHING, NO_RACK, NOBODY, BoolArray, IntArray, LongArray, Plan, Rule
+from bellwether_kafka.assignors.shared import EVERYTHING, NOBODY, BoolArray, IntArray, LongArray, MemberView, Plan, Rule
 
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -50,7 +49,7 @@ class OperatorRules:
         return float(len(_Allowed(problem, self.rules).violations(plan.owner)))
 
 
-def matches(member: shared.MemberView, where: str) -> bool:
+def matches(member: MemberView, where: str) -> bool:
     """Whether a member is meant by `where`."""
     kind, _, name = where.partition(":")
     if kind == "rack":
@@ -118,8 +117,5 @@ def _target(problem: Problem, flat: int, members: IntArray, held: LongArray) -> 
     before = int(problem.before[flat])
     if before in members:
         return before
-    racks = problem.group.rack[members]
-    remote = np.zeros(len(members), dtype=np.bool_)
-    if (racks != NO_RACK).any():
-        remote = mismatched(problem.cluster, racks, np.full(len(members), flat, dtype=np.int32))
+    remote = mismatched(problem.cluster, problem.group.rack[members], np.full(len(members), flat, dtype=np.int32))
     return int(members[np.lexsort((members, remote, held[members]))[0]])

@@ -62,15 +62,9 @@ class PartitionPlan:
     @cached_property
     def memory(self) -> shared.Memory:
         """To be remembered once SyncGroup has succeeded, not before."""
-        group = self.group
-        return shared.Memory.of(
-            group.generation,
-            self.cluster,
-            self.target.sent,
-            group.members,
-            digests=static_digests(self.joined),
-            echoes={group.members[m].key: data for m, data in self.echoes.items()},
-        )
+        group, sent, digests = self.group, self.target.sent, static_digests(self.joined)
+        echoes = {group.members[m].key: data for m, data in self.echoes.items()}
+        return shared.Memory.of(group.generation, self.cluster, sent, group.members, digests=digests, echoes=echoes)
 
     def in_generation(self, generation: int) -> Self:
         return replace(self, group=replace(self.group, generation=generation))

@@ -94,11 +94,6 @@ def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequ
     return Memory.of(generation, cluster, owner, _members(decoded, {}), digests=static_digests(members), echoes=echoes)
 
 
-def decoded_cluster(decoded: DecodedGroup, cluster: ClusterView, memory: Memory) -> ClusterView:
-    """The cluster with unreadable topics as large as anybody knows them."""
-    return shared.known_cluster(cluster, memory, decoded.claims)
-
-
 def static_digests(members: Sequence[shared.RawMember]) -> dict[str, bytes]:
     """Fingerprints of the metadata of static members, by key."""
     return {m.key: shared.digest(m.metadata) for m in members if m.instance_id}

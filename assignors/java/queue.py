@@ -23,7 +23,7 @@ class JavaHeap(Generic[_Key]):
     __slots__ = ("_keys", "_queue")
 
     def __init__(self, keys: Sequence[_Key]) -> None:
-        self._keys = keys
+        self._keys: Sequence[_Key] = keys
         self._queue: list[int] = []
 
     def __len__(self) -> int:
@@ -58,20 +58,24 @@ class JavaHeap(Generic[_Key]):
     def _sift_up(self, at: int, item: int) -> None:
         queue, keys = self._queue, self._keys
         mine = keys[item]
-        while at > 0 and mine < keys[queue[(at - 1) >> 1]]:
-            queue[at] = queue[(at - 1) >> 1]
-            at = (at - 1) >> 1
+        while at > 0 and mine < keys[queue[above := (at - 1) >> 1]]:
+            queue[at] = queue[above]
+            at = above
         queue[at] = item
 
     def _sift_down(self, at: int, item: int) -> None:
         queue, keys = self._queue, self._keys
         size, mine = len(queue), keys[item]
         while (below := 2 * at + 1) < size:
-            if below + 1 < size and keys[queue[below + 1]] < keys[queue[below]]:
+            child = queue[below]
+            theirs = keys[child]
+            if below + 1 < size and keys[queue[below + 1]] < theirs:
                 below += 1
-            if mine <= keys[queue[below]]:
+                child = queue[below]
+                theirs = keys[child]
+            if mine <= theirs:
                 break
-            queue[at] = queue[below]
+            queue[at] = child
             at = below
         queue[at] = item
 

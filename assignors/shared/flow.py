@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bellwether_kafka.assignors.shared.arrays import numbered, run_ordinals
+from bellwether_kafka.assignors.shared.arrays import IntArray, LongArray, numbered, run_ordinals
 from bellwether_kafka.assignors.shared.mincost import Network
-from bellwether_kafka.assignors.shared.model import NOBODY, IntArray, LongArray
+from bellwether_kafka.assignors.shared.model import NOBODY
 
 Index = npt.NDArray[np.intp]
 
@@ -168,17 +168,15 @@ def _relax(problem: FlowProblem, classes: _Classes) -> _Relaxed:
     peopled = np.flatnonzero(np.bincount(problem.rack, minlength=racks))
     row, to = np.repeat(np.arange(many), len(peopled)), np.tile(peopled, many)
     region = classes.group[row] * racks + to if limited else to
-    arcs = network.add(
-        row.tolist(), (many + region).tolist(), classes.size[row].tolist(), classes.price[row, to].tolist()
-    )
+    arcs = network.add(row, many + region, classes.size[row], classes.price[row, to])
     inside = range(0)
     if problem.limit is not None:
         own = many + classes.group * racks + classes.home
-        inside = network.add(range(many), own.tolist(), classes.size.tolist(), classes.inside.tolist())
+        inside = network.add(range(many), own, classes.size, classes.inside)
         room = np.zeros((groups, racks), dtype=np.int64)
         np.add.at(room.T, problem.rack, np.minimum(problem.limit, quota).T)
-        exits = (many + regions + np.tile(np.arange(racks), groups)).tolist()
-        network.add(range(many, many + regions), exits, room.reshape(-1).tolist(), [0] * regions)
+        exits = many + regions + np.tile(np.arange(racks), groups)
+        network.add(range(many, many + regions), exits, room.reshape(-1), [0] * regions)
     if not network.solve():
         raise ValueError("no placement keeps the limits")
     go = np.zeros((many, racks), dtype=np.int64)
@@ -305,26 +303,20 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
     network = Network(many + regions + slots + size)
     network.excess[:many] = classes.size.tolist()
     network.excess[many + regions + slots :] = (-np.bincount(problem.holder, minlength=size)).tolist()
-    network.potential = np.concatenate(
-        [
-            relaxed.class_potential,
-            relaxed.region_potential,
-            relaxed.region_potential[region_of],
-            relaxed.rack_potential[problem.rack],
-        ]
-    ).tolist()
+    of_region, of_rack = relaxed.region_potential, relaxed.rack_potential
+    potentials = (relaxed.class_potential, of_region, of_region[region_of], of_rack[problem.rack])
+    network.potential = np.concatenate(potentials).tolist()
     slot = many + regions + np.arange(slots)
     rows, at = np.nonzero(held)
     home = classes.price[np.arange(many), classes.home]
 
     def add(tail: Index, head: Index, capacity: LongArray, cost: LongArray, flow: LongArray) -> range:
-        arcs = network.add(tail.tolist(), head.tolist(), capacity.tolist(), cost.tolist())
+        arcs = network.add(tail, head, capacity, cost)
         network.preset(arcs, flow.tolist())
         return arcs
 
-    stays = add(
-        rows, many + regions + classes.group[rows] * size + at, held[rows, at], home[rows], (held - out)[rows, at]
-    )
+    slot_of_row = many + regions + classes.group[rows] * size + at
+    stays = add(rows, slot_of_row, held[rows, at], home[rows], (held - out)[rows, at])
     row, to = np.repeat(np.arange(many), racks), np.tile(np.arange(racks), many)
     leaving = np.where(to == classes.home[row], classes.inside[row], classes.price[row, to])
     goes = add(row, many + classes.group[row] * racks + to, classes.size[row], leaving, relaxed.go[row, to])

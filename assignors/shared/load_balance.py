@@ -141,10 +141,9 @@ class Balancer:
     ) -> list[Step] | None:
         mine = held[source][self._may(held[source], place)]
         dearer = self._price(mine, place) - self._price(mine, source)
-        now = float(max(load[source] / self.capacity[source], load[place] / self.capacity[place]))
+        now = float(self._after(load, source, place, 0.0))
         if not exchange:
-            after = self._after(load, source, place, self.weight[mine])
-            best = _least(after, dearer, now)
+            best = _least(self._after(load, source, place, self.weight[mine]), dearer, now)
             return None if best is None else [(int(mine[best]), source, place)]
         theirs = held[place][self._may(held[place], source)]
         if not len(theirs) or not len(mine):
@@ -189,10 +188,7 @@ class Balancer:
         fit = np.flatnonzero(terms.open[terms.item, here] & (dearer < gain[self.owner]) & (self.owner != source))
         shift = self.weight[item] - self.weight[fit]
         places = self.owner[fit]
-        after = np.maximum(
-            (load[source] - shift) / self.capacity[source], (load[places] + shift) / self.capacity[places]
-        )
-        now = np.maximum(load[source] / self.capacity[source], load[places] / self.capacity[places])
+        after, now = self._after(load, source, places, shift), self._after(load, source, places, 0.0)
         good = np.flatnonzero(after <= np.maximum(now, target))
         if not len(good):
             return None
@@ -205,7 +201,7 @@ class Balancer:
     def _price(self, items: LongArray, place: int) -> IntArray:
         return np.asarray(self.terms.price[self.terms.item[items], self.terms.place[place]], dtype=np.int32)
 
-    def _after(self, load: FloatArray, source: int, place: int, shift: FloatArray) -> FloatArray:
+    def _after(self, load: FloatArray, source: int, place: int | IntArray, shift: FloatArray | float) -> FloatArray:
         """The fuller of the two places if this much load went over."""
         here = (load[source] - shift) / self.capacity[source]
         there = (load[place] + shift) / self.capacity[place]

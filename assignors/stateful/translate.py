@@ -30,15 +30,12 @@ class Spoken:
 
 def read_member(metadata: bytes) -> Spoken:
     """Never raises: a member that cannot be read is a degraded member."""
+    subscription = None
     try:
         subscription = ConsumerProtocolSubscription.decode(metadata)
-    except RemoteProtocolError:
-        return Spoken(metadata)
-    try:
-        info = messages.StatefulSubscription.decode(subscription.user_data or b"")
+        return Spoken(metadata, subscription, messages.StatefulSubscription.decode(subscription.user_data or b""))
     except RemoteProtocolError:
         return Spoken(metadata, subscription)
-    return Spoken(metadata, subscription, info)
 
 
 def topology_of(group_id: str, members: Iterable[Spoken]) -> Topology | None:
@@ -87,27 +84,17 @@ def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) ->
     def exists(task: Task) -> bool:
         return any(task.partition < counts.get(topic, 0) for topic in sources.get(task.group, ()))
 
-    def runs(state: TaskState) -> bool:
+    def offset_sum(state: TaskState) -> int:
         mine = any((topic, state.task.partition) in owned for topic in sources[state.task.group])
-        return state.running and (mine or not owned)
+        if state.running and (mine or not owned):
+            return messages.LATEST_OFFSET
+        return messages.UNKNOWN_OFFSET_SUM if state.position == messages.UNKNOWN else state.position
 
-    sums = tuple(
-        (TaskId(*state.task), messages.LATEST_OFFSET if runs(state) else _sum(state))
-        for state in info.tasks
-        if exists(state.task)
-    )
-    tags = tuple((key, value) for key, value in info.tags if key != CAPACITY_TAG)
-    data = messages.SubscriptionInfo(
-        process_id=info.process_id,
-        task_offset_sums=sums,
-        client_tags=(*tags, (CAPACITY_TAG, str(info.capacity))),
-    )
+    sums = tuple((TaskId(*state.task), offset_sum(state)) for state in info.tasks if exists(state.task))
+    tags = (*((key, value) for key, value in info.tags if key != CAPACITY_TAG), (CAPACITY_TAG, str(info.capacity)))
+    data = messages.SubscriptionInfo(process_id=info.process_id, task_offset_sums=sums, client_tags=tags)
     rack = subscription.rack_id or info.rack
     return replace(subscription, version=3, user_data=data.encode(), rack_id=rack).encode()
-
-
-def _sum(state: TaskState) -> int:
-    return messages.UNKNOWN_OFFSET_SUM if state.position == messages.UNKNOWN else state.position
 
 
 def from_streams(decision: Decision[TaskPlan]) -> tuple[tuple[str, bytes], ...]:
@@ -122,12 +109,8 @@ def from_streams(decision: Decision[TaskPlan]) -> tuple[tuple[str, bytes], ...]:
 def _warmups(decision: Decision[TaskPlan]) -> set[tuple[str, TaskId]]:
     """(member id, task) of the warm-ups."""
     view, target = decision.plan.view, decision.plan.target
-    pairs = zip(
-        target.standby_task[target.warmup].tolist(),
-        target.standby_process[target.warmup].tolist(),
-        strict=True,
-    )
-    return {(member, view.tasks.task_id(task)) for task, p in pairs for member in view.processes[p].members}
+    warmups = np.stack([target.standby_task, target.standby_process], axis=1)[target.warmup].tolist()
+    return {(member, view.tasks.task_id(task)) for task, p in warmups for member in view.processes[p].members}
 
 
 def _assignment(

@@ -1,7 +1,4 @@
-"""Rack questions that every rack-aware consumer assignor asks (KIP-881): does it matter, and what is local.
-
-All functions work on the dense arrays of the views, so a million partitions cost a few array operations.
-"""
+"""Rack questions that every rack-aware consumer assignor asks (KIP-881): does it matter, and what is local."""
 
 import numpy as np
 

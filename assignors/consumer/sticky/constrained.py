@@ -141,7 +141,7 @@ def rack_quotas(supply: LongArray, held: BoolArray, room: LongArray, extra: Long
     network.excess[:rows] = supply.tolist()
     network.excess[sink] = -int(supply.sum())
     row, rack = np.nonzero(held & (supply > 0)[:, None])
-    arcs = network.add(row.tolist(), (rows + rack).tolist(), supply[row].tolist(), [0] * len(row))
+    arcs = network.add(row, rows + rack, supply[row], [0] * len(row))
     for r in range(racks):
         network.add([rows + r] * 2, [sink, extras], [int(room[r]), int(extra[r])], [0, 0])
     network.add([extras], [sink], [spare], [0])
