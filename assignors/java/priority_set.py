@@ -32,7 +32,6 @@ class Loaded(Protocol):
 # What happened to the heap. (source, destination, gained, lost): loads changed by so much, then the source was offered,
 # then the destination. (process,): it was polled for. (): nobody qualified, everybody was popped and pushed back.
 _Event = tuple[int, ...]
-_Heap = JavaHeap[tuple[float, int]]
 
 
 class PrioritySet:
@@ -46,9 +45,9 @@ class PrioritySet:
         self._hashed = False
         self._events: list[_Event] = []
         self._replayed = 0
-        self._heap: _Heap | None = None
+        self._heap: JavaHeap | None = None
         self._load: list[int] = []
-        self._weight: list[tuple[float, int]] = []
+        self._weight: list[float] = []
 
     def poll(self, wanted: Sequence[int]) -> int | None:
         """The lightest of the wanted processes; None, after which all were pushed back anew, if there are none."""
@@ -114,7 +113,7 @@ class PrioritySet:
         self._replayed = len(self._events)
         return found
 
-    def _start(self) -> _Heap:
+    def _start(self) -> JavaHeap:
         """The heap at the start of the recorded events: offered in order, or pushed back after having been emptied."""
         load, capacity = list(self._place.load), self._place.capacity
         for event in self._events:
@@ -123,17 +122,17 @@ class PrioritySet:
                 load[source] -= gained
                 load[destination] += lost
         self._load = load
-        self._weight = [(tasks / room, p) for p, (tasks, room) in enumerate(zip(load, capacity, strict=True))]
+        self._weight = [tasks / room for tasks, room in zip(load, capacity, strict=True)]
         order: Sequence[int] = range(len(load))
         if self._hashed:
-            order = hash_order(sorted(order, key=self._weight.__getitem__), self._hashes())
+            order = hash_order(sorted(order, key=lambda p: (self._weight[p], p)), self._hashes())
         heap = self._heap = JavaHeap(self._weight)
         for process in order:
             heap.add(process)
         self._steps -= len(load)
         return heap
 
-    def _pop_until(self, heap: _Heap, wanted: Sequence[int]) -> int:
+    def _pop_until(self, heap: JavaHeap, wanted: Sequence[int]) -> int:
         """Pops until a wanted process comes, pushes back the others in the order of a hash set."""
         rejected: list[int] = []
         found = -1
@@ -148,10 +147,10 @@ class PrioritySet:
         self._steps -= 2 * len(rejected) + 1
         return found
 
-    def _apply(self, heap: _Heap, source: int, destination: int, gained: int, lost: int) -> None:
+    def _apply(self, heap: JavaHeap, source: int, destination: int, gained: int, lost: int) -> None:
         for process, change in ((source, gained), (destination, -lost)):
             self._load[process] += change
-            self._weight[process] = (self._load[process] / self._place.capacity[process], process)
+            self._weight[process] = self._load[process] / self._place.capacity[process]
         heap.offer(source)
         heap.offer(destination)
         self._steps -= 2

@@ -6,7 +6,6 @@ else does: everywhere priorities are current, "the smallest" is all there is to 
 """
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
 
 from bellwether_kafka.protocol.primitives import ProcessId
 
@@ -14,16 +13,14 @@ _LEAST_BUCKETS = 16
 _MOST_DRAINED = 10_000
 
 
-_Key = TypeVar("_Key", float, tuple[float, int])
+class JavaHeap:
+    """A binary heap of item numbers by their weights, which are read while sifting; equal ones by number, or, without
+    `numbered`, left as they lie."""
 
+    __slots__ = ("_numbered", "_queue", "_weight")
 
-class JavaHeap(Generic[_Key]):
-    """A binary heap of item numbers by their keys, which are read while sifting; equal ones are left as they lie."""
-
-    __slots__ = ("_keys", "_queue")
-
-    def __init__(self, keys: Sequence[_Key]) -> None:
-        self._keys: Sequence[_Key] = keys
+    def __init__(self, weight: Sequence[float], *, numbered: bool = True) -> None:
+        self._weight, self._numbered = weight, numbered
         self._queue: list[int] = []
 
     def __len__(self) -> int:
@@ -56,24 +53,29 @@ class JavaHeap(Generic[_Key]):
             self._sift_up(at, moved)
 
     def _sift_up(self, at: int, item: int) -> None:
-        queue, keys = self._queue, self._keys
-        mine = keys[item]
-        while at > 0 and mine < keys[queue[above := (at - 1) >> 1]]:
-            queue[at] = queue[above]
+        queue, weight, numbered = self._queue, self._weight, self._numbered
+        mine = weight[item]
+        while at > 0:
+            parent = queue[above := (at - 1) >> 1]
+            theirs = weight[parent]
+            if mine > theirs or (mine == theirs and (item >= parent or not numbered)):
+                break
+            queue[at] = parent
             at = above
         queue[at] = item
 
     def _sift_down(self, at: int, item: int) -> None:
-        queue, keys = self._queue, self._keys
-        size, mine = len(queue), keys[item]
+        queue, weight, numbered = self._queue, self._weight, self._numbered
+        size, mine = len(queue), weight[item]
         while (below := 2 * at + 1) < size:
             child = queue[below]
-            theirs = keys[child]
-            if below + 1 < size and keys[queue[below + 1]] < theirs:
-                below += 1
-                child = queue[below]
-                theirs = keys[child]
-            if mine <= theirs:
+            theirs = weight[child]
+            if below + 1 < size:
+                right = queue[below + 1]
+                other = weight[right]
+                if theirs > other or (theirs == other and numbered and child > right):
+                    below, child, theirs = below + 1, right, other
+            if mine < theirs or (mine == theirs and (item <= child or not numbered)):
                 break
             queue[at] = child
             at = below
@@ -87,7 +89,7 @@ def drain_order(keys: Sequence[int]) -> list[int]:
     """
     if len(keys) > _MOST_DRAINED or len(set(keys)) == len(keys):
         return sorted(range(len(keys)), key=keys.__getitem__)
-    heap = JavaHeap(keys)
+    heap = JavaHeap(keys, numbered=False)
     for item in range(len(keys)):
         heap.add(item)
     return [heap.poll() for _ in keys]

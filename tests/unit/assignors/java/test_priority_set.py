@@ -12,7 +12,7 @@ from tests.unit.assignors.streams.scenes import Application, Instance, process_i
 class JavaSet:
     """ConstrainedPrioritySet as it is: a heap of all processes, sifted on their loads at that moment."""
 
-    def __init__(self, weights: list[tuple[float, int]], hashes: list[int]) -> None:
+    def __init__(self, weights: list[float], hashes: list[int]) -> None:
         self.heap = JavaHeap(weights)
         self.hashes = hashes
         for process in range(len(weights)):
@@ -43,17 +43,16 @@ class Movements:
         self.place = Placement(application.view())
         self.place.load = [random.randint(3, 9) for _ in range(processes)]
         self.hashes = [uuid_hash(instance.id) for instance in application.instances]
-        self.weights = [(0.0, p) for p in range(processes)]
+        self.weights = [0.0] * processes
         self._weigh()
         self.ours = PrioritySet(self.place, lambda: self.hashes)
         self.java = JavaSet(self.weights, self.hashes)
 
     def _weigh(self) -> None:
-        rooms = zip(self.place.load, self.place.capacity, strict=True)
-        self.weights[:] = [(load / room, p) for p, (load, room) in enumerate(rooms)]
+        self.weights[:] = [load / room for load, room in zip(self.place.load, self.place.capacity, strict=True)]
 
     def lightest(self, wanted: list[int]) -> int:
-        return min(wanted, key=self.weights.__getitem__)
+        return min(wanted, key=lambda p: (self.weights[p], p))
 
     def step(self) -> tuple[int | None, int | None, list[int]]:
         """What ours and Java's answer to one poll, and the processes asked for."""
@@ -90,7 +89,7 @@ def test_the_heap_does_not_always_answer_with_the_lightest() -> None:
         for _ in range(60):
             before = list(movements.weights)
             ours, _, wanted = movements.step()
-            surprises += ours is not None and ours != min(wanted, key=before.__getitem__)
+            surprises += ours is not None and ours != min(wanted, key=lambda p: (before[p], p))
     assert surprises > 0
 
 
@@ -101,7 +100,7 @@ def test_without_steps_left_it_takes_the_lightest() -> None:
         before = list(movements.weights)
         ours, _, wanted = movements.step()
         if wanted:
-            assert ours == min(wanted, key=before.__getitem__)
+            assert ours == min(wanted, key=lambda p: (before[p], p))
 
 
 def test_steps_may_end_while_the_past_is_replayed() -> None:
