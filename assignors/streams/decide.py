@@ -3,28 +3,14 @@
 It never raises: where no valid plan can be sent, the answer is a Refusal with its reason, and a Java member leads.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import (
-    NOBODY,
-    BoolArray,
-    ClusterView,
-    Decision,
-    IntArray,
-    LongArray,
-    RawGroup,
-    Refusal,
-    RefusalCause,
-    RefusalError,
-    among,
-    look_up,
-    offsets,
-    task_code,
-)
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.streams import members, sending
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     EndOffsets,
@@ -36,52 +22,8 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
     build_tasks,
 )
-from bellwether_kafka.assignors.streams.members import (
-    SHUTDOWN_REQUESTED,
-    DecodedStreams,
-    HiddenState,
-    Homes,
-    ProcessMap,
-    StreamsMemory,
-    ThreadClaims,
-    TimestampedView,
-    asks_again_at_ms,
-    check_members,
-    check_standbys,
-    check_topics,
-    check_topology,
-    contradictions,
-    decode_streams,
-    end_point,
-    gather,
-    held_after,
-    home_of,
-    known_cluster,
-    known_homes,
-    member_warnings,
-    read_claims,
-    read_reports,
-    state_warnings,
-    streams_view,
-    use_hidden_state,
-    withheld,
-)
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
-from bellwether_kafka.assignors.streams.sending import (
-    HostMaps,
-    Outgoing,
-    deadlines,
-    encode_assignments,
-    host_maps,
-    own_assignment,
-    remember,
-    shutdown_assignment,
-    validate_bytes,
-    validate_own,
-    validate_plan,
-    validate_threads,
-)
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.assignors.streams.threads import spread
 from bellwether_kafka.protocol.primitives import HostInfo
@@ -121,15 +63,15 @@ def stock(stages: StageConfigs, *, durable: bool = False) -> Assignors:
 class _Round:
     """The arguments of one decision, and what has been read from them."""
 
-    raw: RawGroup
+    raw: shared.RawGroup
     configs: AssignmentConfigs
     policy: str
     now_ms: int
     seed: int
-    memory: StreamsMemory
+    memory: members.StreamsMemory
     assignors: Assignors
-    decoded: DecodedStreams
-    process_map: ProcessMap
+    decoded: members.DecodedStreams
+    process_map: members.ProcessMap
     warnings: list[str] = field(default_factory=list)
 
 
@@ -138,10 +80,10 @@ class _Inputs:
     """What a round is decided from, and what of former rounds goes on into its memory."""
 
     tasks: TaskMap
-    claims: ThreadClaims
-    seen: TimestampedView
-    homes: Homes = field(default_factory=dict)
-    hidden: HiddenState | None = None
+    claims: members.ThreadClaims
+    seen: members.TimestampedView
+    homes: members.Homes = field(default_factory=dict)
+    hidden: members.HiddenState | None = None
 
     @property
     def view(self) -> StreamsView:
@@ -149,76 +91,67 @@ class _Inputs:
 
 
 def decide_streams(
-    raw: RawGroup,
-    cluster: ClusterView,
+    raw: shared.RawGroup,
+    cluster: shared.ClusterView,
     ends: EndOffsets,
     topology: Topology,
-    memory: StreamsMemory,
+    memory: members.StreamsMemory,
     configs: AssignmentConfigs,
     policy: str,
     now_ms: int,
     seed: int = 0,
     *,
     assignors: Assignors = STOCK,
-) -> Decision[TaskPlan] | Refusal:
-    """Decides one round. Pure: equal arguments give equal answers. Never raises.
-
-    `cluster` holds `topology.topics` and whatever members subscribe to; `ends` what `wanted_offsets` asks for.
-    """
+) -> shared.Decision[TaskPlan] | shared.Refusal:
+    """Decides one round. Pure: equal arguments give equal answers. Never raises. `cluster` holds `topology.topics` and
+    whatever members subscribe to; `ends` what `wanted_offsets` asks for."""
     warnings: list[str] = []
     try:
-        decoded = decode_streams(raw, memory.threads.keys() if memory.led else ())
-        process_map = gather(decoded, memory)
-        warnings += member_warnings(decoded, process_map)
+        decoded = members.decode_streams(raw, memory.threads.keys() if memory.led else ())
+        process_map = members.gather(decoded, memory)
+        warnings += members.member_warnings(decoded, process_map)
         work = _Round(raw, configs, policy, now_ms, seed, memory, assignors, decoded, process_map, warnings)
         if decoded.shutdown or not decoded.members:
             return _without_work(work, cluster, topology)
         return _decide(work, cluster, ends, topology)
-    except RefusalError as error:
+    except shared.RefusalError as error:
         return replace(error.refusal, warnings=tuple(warnings))
     except Exception as error:  # noqa: BLE001 - members, plug-ins and files are anybody's; a raise would park the group
-        return Refusal(RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
+        return shared.Refusal(shared.RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}", tuple(warnings))
 
 
-def _decide(work: _Round, seen: ClusterView, ends: EndOffsets, declared: Topology) -> Decision[TaskPlan]:
+def _decide(work: _Round, seen: shared.ClusterView, ends: EndOffsets, declared: Topology) -> shared.Decision[TaskPlan]:
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
-    check_members(decoded, process_map)
-    topology = check_topology(decoded, process_map, declared, seen)
-    cluster = known_cluster(topology, seen, memory)
-    check_topics(topology, cluster)
-    check_standbys(topology, memory, work.configs)
+    members.check_members(decoded, process_map)
+    topology = members.check_topology(decoded, process_map, declared, seen)
+    cluster = members.known_cluster(topology, seen, memory)
+    members.check_topics(topology, cluster)
+    members.check_standbys(topology, memory, work.configs)
     tasks, trouble = build_tasks(topology, cluster, ends)
-    claims = read_claims(decoded, tasks, memory)
-    reports = read_reports(decoded, tasks)
-    wrong = contradictions(decoded, tasks, claims, reports, memory)
-    if wrong:
-        raise RefusalError(
-            RefusalCause.TOPOLOGY, f"the topology is not that of the members: {'; '.join(wrong[:_LISTED])}"
-        )
-    found = streams_view(decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None)
+    claims = members.read_claims(decoded, tasks, memory)
+    reports = members.read_reports(decoded, tasks)
+    wrong = members.contradictions(decoded, tasks, claims, reports, memory)
+    _refuse(wrong, "the topology is not that of the members", shared.RefusalCause.TOPOLOGY)
+    found = members.streams_view(
+        decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None
+    )
     inputs = _with_former_rounds(work, _Inputs(tasks, claims, found))
-    work.warnings.extend((*found.warnings, *state_warnings(claims, decoded, trouble)))
+    work.warnings.extend((*found.warnings, *members.state_warnings(claims, decoded, trouble)))
     plan = _plan(work, inputs.view)
     return _sent(work, inputs, plan, _threads(work, inputs.view, plan))
 
 
 def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
     """With what former rounds tell: state that restarted processes hide, and where tasks shall go back to."""
-    seen, hidden = inputs.seen, None
+    seen, hidden, tasks = inputs.seen, None, inputs.tasks
+    memory, process_map, now_ms = work.memory, work.process_map, work.now_ms
     if inputs.view.lags_known and work.policy == STREAMS_HA:
-        acceptable_lag, durable = work.configs.acceptable_recovery_lag, work.assignors.durable
-        seen, hidden = use_hidden_state(
-            seen,
-            work.memory,
-            work.decoded,
-            work.process_map,
-            inputs.tasks,
-            work.now_ms,
-            acceptable_lag,
-            durable=durable,
+        lag, durable = work.configs.acceptable_recovery_lag, work.assignors.durable
+        seen, hidden = members.use_hidden_state(
+            seen, memory, work.decoded, process_map, tasks, now_ms, lag, durable=durable
         )
-    homes = known_homes(work.memory, inputs.tasks, work.process_map, work.now_ms, work.assignors.affinity_ms)
-    home, homes = home_of(seen.view, homes)
+    homes = members.known_homes(memory, tasks, process_map, now_ms, work.assignors.affinity_ms)
+    home, homes = members.home_of(seen.view, homes)
     if hidden is not None:
         home = hidden.homes(home)
     return replace(inputs, seen=replace(seen, view=replace(seen.view, home=home)), homes=homes, hidden=hidden)
@@ -229,40 +162,36 @@ def _plan(work: _Round, view: StreamsView) -> StreamsPlan:
     if view.lags_known or work.assignors.copes:
         try:
             plan = work.assignors.assign(view, work.configs, work.policy)
-            reason = "; ".join(validate_plan(view, plan))
+            reason = "; ".join(sending.validate_plan(view, plan))
         except Exception as error:  # noqa: BLE001 - a policy may be anybody's code, and the group must not stand still
             reason = repr(error)
         if not reason:
             return plan
         work.warnings.append(f"policy {work.policy} gave no valid plan, the fallback was used instead: {reason}")
     plan = work.assignors.fallback(view, work.configs)
-    findings = validate_plan(view, plan)
-    if findings:
-        raise RefusalError(RefusalCause.PLAN, f"no valid plan: {'; '.join(findings[:_LISTED])}")
+    _refuse(sending.validate_plan(view, plan), "no valid plan")
     return plan
 
 
 def _threads(work: _Round, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
     threads = work.assignors.spread(view, plan)
-    findings = validate_threads(view, plan, threads, work.process_map)
-    if findings:
-        raise RefusalError(RefusalCause.PLAN, f"no valid plan on threads: {'; '.join(findings[:_LISTED])}")
+    _refuse(sending.validate_threads(view, plan, threads, work.process_map), "no valid plan on threads")
     return threads
 
 
-def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> Decision[TaskPlan]:
+def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> shared.Decision[TaskPlan]:
     """What of the target can be sent now, encoded, read back and found right."""
     decoded, process_map, tasks, view = work.decoded, work.process_map, inputs.tasks, inputs.view
-    target = _row(process_map, threads.active)
-    held_back = withheld(tasks, inputs.claims, target)
+    target = shared.look_up(process_map.member, threads.active, shared.NOBODY)
+    held_back = members.withheld(tasks, inputs.claims, target)
     temporary = _temporary(view, plan, np.flatnonzero(held_back).astype(np.int32), target)
-    maps = host_maps(view, plan, tasks)
-    rows = np.concatenate([_row(process_map, threads.standby), temporary[:, 0]])
+    maps = sending.host_maps(view, plan, tasks)
+    rows = np.concatenate([process_map.member[threads.standby], temporary[:, 0]])
     standby_tasks = np.concatenate([plan.standby_task, temporary[:, 1]])
     order = np.lexsort((standby_tasks, rows))
-    out = Outgoing(
+    out = sending.Outgoing(
         rows=len(decoded.members),
-        holder=np.where(held_back, NOBODY, target).astype(np.int32),
+        holder=np.where(held_back, shared.NOBODY, target).astype(np.int32),
         standby_row=rows[order].astype(np.int32),
         standby_task=standby_tasks[order].astype(np.int32),
         next_rebalance_ms=_called_back(work, inputs, plan, target, held_back),
@@ -270,9 +199,10 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         version=process_map.version,
         common=process_map.common,
     )
-    blobs = _encoded(work, tasks, maps, out)
-    before = look_up(process_map.process, view.running_on, NOBODY)
-    held = work.memory.held if inputs.hidden is None else held_after(inputs.hidden, view, plan)
+    blobs = sending.encode_assignments(tasks, maps, out)
+    _refuse(sending.validate_bytes(decoded, tasks, out, blobs), "the plan cannot be sent")
+    before = shared.look_up(process_map.process, view.running_on, shared.NOBODY)
+    held = work.memory.held if inputs.hidden is None else members.held_after(inputs.hidden, view, plan)
     decided = TaskPlan(
         topology=tasks.topology,
         configs=work.configs,
@@ -287,9 +217,9 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         before=before,
         report_at_ms=inputs.seen.report_at_ms,
         joined=decoded.members,
-        memory=remember(decoded, tasks, out, work.memory, work.now_ms, inputs.homes, held, inputs.claims),
+        memory=sending.remember(decoded, tasks, out, work.memory, work.now_ms, inputs.homes, held, inputs.claims),
     )
-    return Decision(
+    return shared.Decision(
         raw=work.raw,
         policy=work.policy,
         decided_at_ms=work.now_ms,
@@ -303,21 +233,13 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
     )
 
 
-def _encoded(work: _Round, tasks: TaskMap, maps: HostMaps, out: Outgoing) -> list[bytes]:
-    blobs = encode_assignments(tasks, maps, out)
-    findings = validate_bytes(work.decoded, tasks, out, blobs)
-    if findings:
-        raise RefusalError(RefusalCause.PLAN, f"the plan cannot be sent: {'; '.join(findings[:_LISTED])}")
-    return blobs
-
-
-def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Decision[TaskPlan]:
+def _without_work(work: _Round, cluster: shared.ClusterView, topology: Topology) -> shared.Decision[TaskPlan]:
     """A group that has nobody but us, or one that asks to be shut down: then everybody is told so."""
     empty = Topology(topology.application_id, (), topology.source)
     tasks, _ = build_tasks(empty, cluster, EndOffsets())
-    claims = read_claims(work.decoded, tasks, work.memory)
-    reports = read_reports(work.decoded, tasks)
-    seen = streams_view(
+    claims = members.read_claims(work.decoded, tasks, work.memory)
+    reports = members.read_reports(work.decoded, tasks)
+    seen = members.streams_view(
         work.decoded, work.process_map, tasks, claims, reports, work.memory, work.now_ms, lags_known=True
     )
     nothing = np.zeros(0, dtype=np.int32)
@@ -325,7 +247,7 @@ def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Dec
     decision = _sent(work, _Inputs(tasks, claims, seen), plan, ThreadPlan(nothing, nothing))
     if not work.decoded.shutdown:
         return decision
-    stop = shutdown_assignment(work.process_map.version, work.process_map.common, SHUTDOWN_REQUESTED)
+    stop = sending.shutdown_assignment(work.process_map.version, work.process_map.common, members.SHUTDOWN_REQUESTED)
     asked = [m.member_id for m, code in zip(work.decoded.members, work.decoded.infos.error_code, strict=True) if code]
     return replace(
         decision,
@@ -335,38 +257,36 @@ def _without_work(work: _Round, cluster: ClusterView, topology: Topology) -> Dec
     )
 
 
-def _assignments(raw: RawGroup, blobs: list[bytes]) -> tuple[tuple[str, bytes], ...]:
-    own = own_assignment()
-    findings = validate_own(own)
+def _assignments(raw: shared.RawGroup, blobs: list[bytes]) -> tuple[tuple[str, bytes], ...]:
+    own = sending.own_assignment()
+    findings = sending.validate_own(own)
     if findings:
-        raise RefusalError(RefusalCause.PLAN, findings[0])
+        raise shared.RefusalError(shared.RefusalCause.PLAN, findings[0])
     theirs = iter(blobs)
     return tuple((m.member_id, own if m.member_id in raw.own_member_ids else next(theirs)) for m in raw.members)
 
 
-def _row(process_map: ProcessMap, thread: IntArray) -> IntArray:
-    """The member rows of threads; NOBODY stays NOBODY."""
-    return look_up(process_map.member, thread, NOBODY)
+def _refuse(findings: Sequence[str], what: str, cause: shared.RefusalCause = shared.RefusalCause.PLAN) -> None:
+    """Raises RefusalError if anything has been found."""
+    if findings:
+        raise shared.RefusalError(cause, f"{what}: {'; '.join(findings[:_LISTED])}")
 
 
-def _temporary(view: StreamsView, plan: StreamsPlan, tasks: IntArray, target: IntArray) -> IntArray:
+def _temporary(
+    view: StreamsView, plan: StreamsPlan, tasks: shared.IntArray, target: shared.IntArray
+) -> shared.IntArray:
     """(row, task) of withheld tasks whose store the new process already keeps: it must not close it for one round."""
     if not len(tasks) or not len(view.previous_standby.values):
         return np.zeros((0, 2), dtype=np.int32)
     kept = view.previous_standby.codes(view.tasks.size)
-    wanted = task_code(plan.active[tasks], tasks, view.tasks.size)
-    mine = tasks[view.tasks.stateful[tasks] & among(wanted, kept)]
+    wanted = shared.task_code(plan.active[tasks], tasks, view.tasks.size)
+    mine = tasks[view.tasks.stateful[tasks] & shared.among(wanted, kept)]
     return np.stack([target[mine], mine], axis=1).astype(np.int32)
 
 
-def _look_again_ms(work: _Round, inputs: _Inputs, plan: StreamsPlan) -> int | None:
-    if inputs.hidden is None:
-        return None
-    lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
-    return asks_again_at_ms(inputs.hidden, lags, plan, work.now_ms)
-
-
-def _called_back(work: _Round, inputs: _Inputs, plan: StreamsPlan, target: IntArray, held_back: BoolArray) -> LongArray:
+def _called_back(
+    work: _Round, inputs: _Inputs, plan: StreamsPlan, target: shared.IntArray, held_back: shared.BoolArray
+) -> shared.LongArray:
     """When each member shall rejoin. Where a task is withheld its receiver does so at once, as in Kafka.
 
     Everybody else would be told by the next heartbeat, and the task runs nowhere until the last one has come; so all
@@ -377,26 +297,22 @@ def _called_back(work: _Round, inputs: _Inputs, plan: StreamsPlan, target: IntAr
     """
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
     rows = set(target[held_back].tolist())
-    given = memory.plan.owner_in(inputs.tasks.cluster, [m.key for m in decoded.members]) != NOBODY
-    withheld_now = look_up(held_back, inputs.tasks.task_of, False)
+    given = memory.plan.owner_in(inputs.tasks.cluster, [m.key for m in decoded.members]) != shared.NOBODY
+    withheld_now = shared.look_up(held_back, inputs.tasks.task_of, False)
     if rows and given[withheld_now].all():
         rows |= set(process_map.member.tolist())
-    later = _asked_for(process_map, plan, rows)
-    look_again_ms = _look_again_ms(work, inputs, plan)
-    if look_again_ms is not None and not rows:
-        later = [(row, look_again_ms) for row in process_map.member.tolist()]
-    return deadlines(len(decoded.members), sorted(rows), later)
+    first = shared.offsets([p.capacity for p in process_map.processes])  # a process' deadline goes to its first member
+    later = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
+    if inputs.hidden is not None and not rows:
+        lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
+        look_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, work.now_ms)
+        if look_again_ms is not None:
+            later = [(row, look_again_ms) for row in process_map.member.tolist()]
+    return sending.deadlines(len(decoded.members), sorted(rows), later)
 
 
-def _asked_for(process_map: ProcessMap, plan: StreamsPlan, at_once: Collection[int]) -> list[tuple[int, int]]:
-    """(row, epoch ms): a process' deadline goes to its first member, unless that one rejoins at once anyway."""
-    first = offsets([p.capacity for p in process_map.processes])
-    asked = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
-    return [(row, at_ms) for row, at_ms in asked if row not in at_once]
-
-
-def _blind(decoded: DecodedStreams, hosts: Collection[HostInfo]) -> BoolArray:
+def _blind(decoded: members.DecodedStreams, hosts: Collection[HostInfo]) -> shared.BoolArray:
     """Members with an endpoint of their own that the maps lack: shown maps without it, they would rejoin for ever."""
     texts = decoded.infos.end_point
-    unseen = {text for text in set(texts) if text and end_point(text) not in hosts}
+    unseen = {text for text in set(texts) if text and members.end_point(text) not in hosts}
     return np.array([text in unseen for text in texts], dtype=np.bool_)

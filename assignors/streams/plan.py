@@ -7,27 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import (
-    FOREIGN_RACK,
-    NO_RACK,
-    NOBODY,
-    Alternative,
-    BoolArray,
-    ClusterView,
-    CopyLag,
-    Cost,
-    IntArray,
-    LongArray,
-    Owner,
-    RawGroup,
-    RawMember,
-    StageReport,
-    UnknownItemError,
-    Words,
-    look_up,
-    task_code,
-)
-from bellwether_kafka.assignors.streams.alternatives import alternatives
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     StreamsPlan,
@@ -37,11 +17,11 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
 )
 from bellwether_kafka.assignors.streams.members import ProcessMap, StreamsMemory, decode_streams
-from bellwether_kafka.assignors.streams.report import ID_CHARS, report, short
+from bellwether_kafka.assignors.streams.report import ID_CHARS, alternatives, report, short
 from bellwether_kafka.assignors.streams.sending import Outgoing, validate_bytes, validate_own, validate_plan
 from bellwether_kafka.protocol.primitives import TaskId
 
-TASKS = Words("streams", "task", "process", "processes", ("process ", "processes "), ID_CHARS)
+TASKS = shared.Words("streams", "task", "process", "processes", ("process ", "processes "), ID_CHARS)
 NAMES_SHOWN = 4
 
 
@@ -61,12 +41,12 @@ class TaskPlan:
     process_map: ProcessMap
     target: StreamsPlan
     threads: ThreadPlan
-    withheld: BoolArray
-    temporary: IntArray
+    withheld: shared.BoolArray
+    temporary: shared.IntArray
     out: Outgoing
-    before: IntArray
-    report_at_ms: LongArray
-    joined: tuple[RawMember, ...]
+    before: shared.IntArray
+    report_at_ms: shared.LongArray
+    joined: tuple[shared.RawMember, ...]
     memory: StreamsMemory
     shutdown: bool = False
 
@@ -74,15 +54,15 @@ class TaskPlan:
     replayable = False  # lags and memory are not in what members have sent
 
     @property
-    def cluster(self) -> ClusterView:
+    def cluster(self) -> shared.ClusterView:
         return self.tasks.cluster
 
     @property
-    def owner(self) -> IntArray:
+    def owner(self) -> shared.IntArray:
         return self.target.active
 
     @property
-    def item_of(self) -> IntArray:
+    def item_of(self) -> shared.IntArray:
         return self.tasks.task_of
 
     @property
@@ -94,25 +74,27 @@ class TaskPlan:
         return self.view.lags_known
 
     @cached_property
-    def owners(self) -> tuple[Owner, ...]:
-        return tuple(Owner(str(p.process_id), p.rack, p.members) for p in self.view.processes)
+    def owners(self) -> tuple[shared.Owner, ...]:
+        return tuple(shared.Owner(str(p.process_id), p.rack, p.members) for p in self.view.processes)
 
     @cached_property
-    def copies(self) -> tuple[CopyLag, ...]:
+    def copies(self) -> tuple[shared.CopyLag, ...]:
         """With the lag of each and the age of that number."""
         view = self.view
         known = view.report.codes(view.tasks.size)
-        wanted = task_code(self.target.standby_process, self.target.standby_task, view.tasks.size)
+        wanted = shared.task_code(self.target.standby_process, self.target.standby_task, view.tasks.size)
         at = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
         found = known[at] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)
         if len(view.report_hidden):
             found &= ~view.report_hidden[at]
-        result: list[CopyLag] = []
+        result: list[shared.CopyLag] = []
         pairs = zip(self.target.standby_task.tolist(), self.target.standby_process.tolist(), strict=True)
         for (task, process), warmup, k, hit in zip(pairs, self.target.warmup.tolist(), at, found, strict=True):
             lag = int(view.report_lag[k]) if hit else int(view.tasks.end_sum[task])
             age = view.now_ms - int(self.report_at_ms[k]) if hit else None
-            result.append(CopyLag(view.tasks.task_id(task), view.processes[process].process_id, warmup, lag, age))
+            result.append(
+                shared.CopyLag(view.tasks.task_id(task), view.processes[process].process_id, warmup, lag, age)
+            )
         return tuple(result)
 
     def tasks_of(self, member_id: str) -> tuple[tuple[TaskId, ...], tuple[TaskId, ...]]:
@@ -126,30 +108,29 @@ class TaskPlan:
         standby = self.out.standby_task[self.out.standby_row == row].tolist()
         return tuple(map(table.task_id, active)), tuple(map(table.task_id, standby))
 
-    def task(self, item: int) -> str | None:
-        return self.name(item)
-
     def name(self, item: int) -> str:
         return str(self.view.tasks.task_id(item))
 
-    def names(self, items: IntArray | LongArray) -> list[str]:
+    task = name
+
+    def names(self, items: shared.IntArray | shared.LongArray) -> list[str]:
         return list(map(self.name, items.tolist()))
 
-    def cost(self, owner: IntArray) -> Cost:
+    def cost(self, owner: shared.IntArray) -> shared.Cost:
         view, table = self.view, self.view.tasks
         placed = np.flatnonzero(owner >= 0)
         counts = np.bincount(owner[placed], minlength=view.size)
         rack = view.rack[owner[placed]]
         racked, known = placed[rack >= 0], rack[rack >= 0]
         remote = int(table.source_remote[table.source_signature[racked], known].sum()) if len(racked) else 0
-        return Cost(len(owner) - len(placed), remote, int(counts.max() - counts.min()) if view.size else 0)
+        return shared.Cost(len(owner) - len(placed), remote, int(counts.max() - counts.min()) if view.size else 0)
 
-    def read_remotely(self) -> tuple[BoolArray, BoolArray]:
+    def read_remotely(self) -> tuple[shared.BoolArray, shared.BoolArray]:
         table = self.view.tasks
-        rack = look_up(self.view.rack, self.owner, NO_RACK)
-        known = (rack != NO_RACK) & table.racks_known
+        rack = shared.look_up(self.view.rack, self.owner, shared.NO_RACK)
+        known = (rack != shared.NO_RACK) & table.racks_known
         remote = table.source_remote[table.source_signature, np.where(rack < 0, 0, rack)] > 0
-        return known, (rack == FOREIGN_RACK) | ((rack >= 0) & remote)
+        return known, (rack == shared.FOREIGN_RACK) | ((rack >= 0) & remote)
 
     def topic_changes(self, previous: Self) -> list[str]:
         known = self.cluster.index
@@ -172,7 +153,7 @@ class TaskPlan:
             "probing_in_ms": self.configs.probing_rebalance_interval_ms if self.target.probing else None,
         }
 
-    def findings(self, raw: RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
+    def findings(self, raw: shared.RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
         """One bad byte stops a whole instance (docs/reference/client-quirks.md#java-streams-threads), so the JoinGroup
         answer is read again, and nothing else is trusted."""
         decoded, blobs = decode_streams(raw), dict(assignments)
@@ -190,7 +171,7 @@ class TaskPlan:
         memory = replace(self.memory, plan=replace(self.memory.plan, generation=generation))
         return replace(self, view=replace(self.view, generation=generation), memory=memory)
 
-    def placed_by(self, item: int, policy: str, stages: Sequence[StageReport]) -> str:
+    def placed_by(self, item: int, policy: str, stages: Sequence[shared.StageReport]) -> str:
         """Which part of the policy placed the task: a stage that says so, a warm-up's detour, or the base placement."""
         if item in self.target.standby_task[self.target.warmup].tolist():
             return "task movement: waits where it is caught up while its target warms up"
@@ -200,23 +181,23 @@ class TaskPlan:
         keeps = int(self.owner[item]) == int(self.before[item])
         return f"placement by {policy}: its owner keeps it" if keeps else f"placement by {policy}"
 
-    def _refined_by(self, task: int, stages: Sequence[StageReport]) -> str:
+    def _refined_by(self, task: int, stages: Sequence[shared.StageReport]) -> str:
         """The last configured stage that gave the task to another process than the stages before it, "" for none. Tasks
         with state go through the stages first, the others after them."""
-        owner, found = NOBODY, ""
+        owner, found = shared.NOBODY, ""
         which = "stateful tasks" if self.view.tasks.stateful[task] else "stateless tasks"
         for stage in stages:
             if not stage.stage.endswith(f", {which}"):
                 continue
             if stage.owner is not None and stage.taken and int(stage.owner[task]) != owner:
-                found = "" if owner == NOBODY else stage.stage
+                found = "" if owner == shared.NOBODY else stage.stage
                 owner = int(stage.owner[task])
         return found
 
-    def why_moved(self, item: int, stages: Sequence[StageReport]) -> str:  # noqa: ARG002 - the interface of all plans
+    def why_moved(self, item: int, stages: Sequence[shared.StageReport]) -> str:  # noqa: ARG002 - the interface of all plans
         return "handed out when its owner has given it up" if self.withheld[item] else "handed out now"
 
-    def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
+    def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
 
     def find(self, text: str) -> list[int]:
@@ -227,9 +208,9 @@ class TaskPlan:
         found = [task for task in range(table.size) if str(table.task_id(task)) == text]
         if not found:
             named = f"neither a task (such as {table.task_id(0)}) nor a process or thread of the application"
-            raise UnknownItemError(f"{text} is {named}.")
+            raise shared.UnknownItemError(f"{text} is {named}.")
         return found
 
 
-def _size(cluster: ClusterView, topic: str) -> int:
+def _size(cluster: shared.ClusterView, topic: str) -> int:
     return int(cluster.counts[cluster.index[topic]]) if topic in cluster.index else 0

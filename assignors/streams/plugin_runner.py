@@ -12,23 +12,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from bellwether_kafka.assignors.shared import ClusterView, UnknownNameError, load_plugins
-from bellwether_kafka.assignors.streams.api import (
-    ApplicationState,
-    AssignmentError,
-    ConsumerAssignment,
-    ConsumerSubscription,
-    GroupAssignment,
-    GroupSubscription,
-    InvalidAssignmentError,
-    TaskAssignmentError,
-    TaskAssignor,
-    check,
-    from_view,
-    plan_of,
-    snapshot,
-)
+from bellwether_kafka.assignors.streams import api
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.policies import assign_streams, keep_previous
+from bellwether_kafka.assignors.streams.policies import assign_fallback_prior, assign_streams
 from bellwether_kafka.assignors.streams.threads import assign_threads
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 
@@ -62,10 +48,8 @@ class PluginHealth:
 
 
 class PluginRun(NamedTuple):
-    """The plan to use, sentences for people, and the health to pass in next time.
-
-    `plan.deadlines` has the follow-up rebalances that the plug-in asked for, or the retry, on the first process.
-    """
+    """The plan to use, sentences for people, and the health to pass in next time. `plan.deadlines` has the follow-up
+    rebalances that the plug-in asked for, or the retry, on the first process."""
 
     plan: StreamsPlan
     notes: tuple[str, ...]
@@ -76,15 +60,13 @@ class _Failed(NamedTuple):
     """Why there is no plan. `error` is None where the answer could not be judged."""
 
     reason: str
-    error: AssignmentError | None = None
+    error: api.AssignmentError | None = None
     retriable: bool = False
 
 
-def load_task_assignor(name: str, configs: Mapping[str, object]) -> TaskAssignor:
-    """The task assignor with this name in the entry-point group `bellwether.assignors`, configured.
-
-    Raises PluginError: it is unknown, cannot be imported, is no task assignor, or rejects its settings.
-    """
+def load_task_assignor(name: str, configs: Mapping[str, object]) -> api.TaskAssignor:
+    """The task assignor with this name in the entry-point group `bellwether.assignors`, configured. Raises PluginError:
+    it is unknown, cannot be imported, is no task assignor, or rejects its settings."""
     try:
         assignor = load_plugins([name])[name]
     except UnknownNameError as error:
@@ -103,10 +85,9 @@ def load_task_assignor(name: str, configs: Mapping[str, object]) -> TaskAssignor
 
 
 def run_plugin(
-    assignor: TaskAssignor,
+    assignor: api.TaskAssignor,
     view: StreamsView,
     configs: AssignmentConfigs,
-    previous: StreamsPlan | None,
     health: PluginHealth,
     *,
     now_ms: int = 0,
@@ -115,27 +96,33 @@ def run_plugin(
     """One round of a plug-in. Never raises for anything that the plug-in does, and its plan is always valid (as long as
     there is a process to place tasks on).
 
-    `previous` is the last plan in the coordinates of `view` (`translate_plan`), None for what processes report.
+    Without a plan of the plug-in's everybody keeps what it ran, whatever the load, as KIP-924 promises; shipped Java
+    fails every thread instead. Standbys are then those of FallbackPrior: what a process calls its standbys is all state
+    on its disk, whether it was meant to keep it or not.
+
     `cluster` lets the plug-in see racks and the partitions of every topic. Pure, as far as the plug-in is.
     """
     if health.disabled or view.size == 0:
         return _stand_in(assignor, view, configs, health)
-    state = from_view(view, configs, now_ms=now_ms, cluster=cluster)
+    state = api.from_view(view, configs, now_ms=now_ms, cluster=cluster)
     outcome = _ask(assignor, state)
     if isinstance(outcome, StreamsPlan):
-        notes = _announce(assignor, state, outcome, AssignmentError.NONE)
+        notes = _announce(assignor, state, outcome, api.AssignmentError.NONE)
         return PluginRun(outcome, notes, PluginHealth())
     after = _worse(health, outcome, view, now_ms)
-    plan = replace(keep_previous(view, configs, previous), deadlines=((0, after.retry_at_ms or now_ms),))
+    retry = ((0, after.retry_at_ms or now_ms),)
+    plan = replace(assign_fallback_prior(view, configs), probing=False, notes=(), deadlines=retry)
     notes = (_sentence(assignor, outcome, after),)
     if outcome.error is not None:
         notes += _announce(assignor, state, plan, outcome.error)
     return PluginRun(plan, notes, after)
 
 
-def _stand_in(assignor: TaskAssignor, view: StreamsView, configs: AssignmentConfigs, health: PluginHealth) -> PluginRun:
+def _stand_in(
+    assignor: api.TaskAssignor, view: StreamsView, configs: AssignmentConfigs, health: PluginHealth
+) -> PluginRun:
     if view.size == 0:
-        return PluginRun(keep_previous(view, configs), ("there is no process to place tasks on",), health)
+        return PluginRun(assign_streams(view, configs), ("there is no process to place tasks on",), health)
     stock = "HighAvailability" if view.lags_known else "FallbackPrior"
     note = (
         f"{_name(assignor)} is disabled after {health.failures} failures in a row, the last one:"
@@ -144,15 +131,15 @@ def _stand_in(assignor: TaskAssignor, view: StreamsView, configs: AssignmentConf
     return PluginRun(assign_streams(view, configs), (note,), replace(health, retry_at_ms=None))
 
 
-def _ask(assignor: TaskAssignor, state: ApplicationState) -> StreamsPlan | _Failed:
+def _ask(assignor: api.TaskAssignor, state: api.ApplicationState) -> StreamsPlan | _Failed:
     """The plug-in's plan, or why there is none."""
     try:
-        entries = snapshot(assignor.assign(state))
-        check(state, entries)
-        plan = plan_of(state, entries)
-    except InvalidAssignmentError as error:
+        entries = api.snapshot(assignor.assign(state))
+        api.check(state, entries)
+        plan = api.plan_of(state, entries)
+    except api.InvalidAssignmentError as error:
         return _Failed(str(error), error.error)
-    except TaskAssignmentError as error:
+    except api.TaskAssignmentError as error:
         return _Failed(_text(error), retriable=True)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is anybody's code, and the group must not stand still
         return _Failed(_text(error))
@@ -173,55 +160,55 @@ def _worse(health: PluginHealth, failed: _Failed, view: StreamsView, now_ms: int
 
 
 def _announce(
-    assignor: TaskAssignor, state: ApplicationState, plan: StreamsPlan, error: AssignmentError
+    assignor: api.TaskAssignor, state: api.ApplicationState, plan: StreamsPlan, error: api.AssignmentError
 ) -> tuple[str, ...]:
     """Calls on_assignment_computed if there is one; returns what it raised, as a note."""
     try:
         tell = getattr(assignor, "on_assignment_computed", None)
-        if tell is None or getattr(tell, "__func__", None) is TaskAssignor.on_assignment_computed:
+        if tell is None or getattr(tell, "__func__", None) is api.TaskAssignor.on_assignment_computed:
             return ()
-        assignment = GroupAssignment() if error.unreadable else group_assignment(state, plan)
+        assignment = api.GroupAssignment() if error.unreadable else group_assignment(state, plan)
         tell(assignment, group_subscription(state), error)
     except (Exception, SystemExit) as raised:  # noqa: BLE001 - an observer must not decide anything
         return (f"on_assignment_computed of {_name(assignor)} failed: {_text(raised)}",)
     return ()
 
 
-def group_assignment(state: ApplicationState, plan: StreamsPlan) -> GroupAssignment:
+def group_assignment(state: api.ApplicationState, plan: StreamsPlan) -> api.GroupAssignment:
     """The plan by member, tasks on threads as they are delivered."""
     threads = assign_threads(state.view, plan)
     ids = tuple(state.all_tasks)
-    found: dict[str, ConsumerAssignment] = {}
+    found: dict[str, api.ConsumerAssignment] = {}
     for process in state.view.processes:
         for member in process.members:
             thread = len(found)
             active = threads.active[thread].tolist()
             standby = threads.standby[thread].tolist()
             mine = tuple(ids[task] for task in active)
-            found[member] = ConsumerAssignment(_partitions(state, mine), mine, tuple(ids[task] for task in standby))
-    return GroupAssignment(found)
+            found[member] = api.ConsumerAssignment(_partitions(state, mine), mine, tuple(ids[task] for task in standby))
+    return api.GroupAssignment(found)
 
 
-def _partitions(state: ApplicationState, tasks: tuple[TaskId, ...]) -> tuple[TopicPartition, ...]:
+def _partitions(state: api.ApplicationState, tasks: tuple[TaskId, ...]) -> tuple[TopicPartition, ...]:
     infos = state.all_tasks
     found = (p for task in tasks for p in infos[task].topic_partitions if p.is_source)
     return tuple(sorted(p.topic_partition for p in found))
 
 
-def group_subscription(state: ApplicationState) -> GroupSubscription:
+def group_subscription(state: api.ApplicationState) -> api.GroupSubscription:
     """What each member said, as far as a view keeps it."""
-    found: dict[str, ConsumerSubscription] = {}
+    found: dict[str, api.ConsumerSubscription] = {}
     ids = tuple(state.all_tasks)
     for process_id, process in state.kafka_streams_states(compute_task_lags=False).items():
         for member in process.consumer_client_ids:
             tasks = tuple(ids[t] for t in state.view.tasks_of_thread(len(found)).tolist())
-            found[member] = ConsumerSubscription(
+            found[member] = api.ConsumerSubscription(
                 process_id, process.rack_id, process.client_tags, process.host_info, tasks
             )
-    return GroupSubscription(found)
+    return api.GroupSubscription(found)
 
 
-def _sentence(assignor: TaskAssignor, failed: _Failed, health: PluginHealth) -> str:
+def _sentence(assignor: api.TaskAssignor, failed: _Failed, health: PluginHealth) -> str:
     what = "asked for a retry" if failed.retriable else "gave no valid assignment"
     end = (
         f"it is disabled now, after {health.failures} failures in a row"
@@ -231,7 +218,7 @@ def _sentence(assignor: TaskAssignor, failed: _Failed, health: PluginHealth) -> 
     return f"{_name(assignor)} {what} ({failed.reason}); everybody keeps what it has; {end}"
 
 
-def _name(assignor: TaskAssignor) -> str:
+def _name(assignor: api.TaskAssignor) -> str:
     return f"assignor {type(assignor).__name__}"
 
 

@@ -16,9 +16,7 @@ from bellwether_kafka.assignors.streams.sending import HostMaps, encode_assignme
 
 def without_host_maps(decision: Decision[TaskPlan], why: str) -> Decision[TaskPlan] | None:
     """The same decision with empty host maps, and a warning that says `why`; None where there are none to leave out.
-
-    Members are shown empty maps and not maps that lack their endpoint: those would make them rejoin for ever.
-    """
+    Members are shown empty maps and not maps that lack their endpoint: those would make them rejoin for ever."""
     plan = decision.plan
     hosts = any(process.endpoint for process in plan.view.processes)
     if plan.shutdown or not hosts or plan.out.blind.all():

@@ -11,35 +11,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import (
-    NOBODY,
-    Change,
-    Decision,
-    LongArray,
-    Memory,
-    RawMember,
-    Refusal,
-    WhatIfError,
-    among,
-    task_code,
-)
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, EndOffsets
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, decide_streams
 from bellwether_kafka.assignors.streams.members import StreamsMemory, assignment_info
 from bellwether_kafka.assignors.streams.plan import TaskPlan
-from bellwether_kafka.protocol.messages import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    SubscriptionInfo,
-)
+from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId, TopicPartition
 
 ROUNDS_MAX = 200
 FIRST = 1  # generation of what members hold when the change comes
 AT_ONCE_MS = 1_000
 NEW_PROCESS = 0x6265_6C6C  # upper half of the ids of processes that do not exist yet
-
-
 CopyKey = tuple[ProcessId, TaskId]
 
 
@@ -56,7 +39,7 @@ class StreamsRound:
     """`restored` counts records that copies of tasks must read to catch up, and `copies` are the tasks of these copies,
     each as often as it is restored. `probing`: the next round comes only when the probing interval is over."""
 
-    decision: Decision[TaskPlan]
+    decision: shared.Decision[TaskPlan]
     restored: int
     copies: tuple[TaskId, ...]
 
@@ -69,12 +52,12 @@ class StreamsRound:
 class _Thread:
     member_id: str
     instance_id: str | None
-    said: ConsumerProtocolSubscription
-    info: SubscriptionInfo
+    said: messages.ConsumerProtocolSubscription
+    info: messages.SubscriptionInfo
     owned: tuple[TopicPartition, ...] = ()
     sums: tuple[tuple[TaskId, int], ...] = ()
 
-    def joined(self, generation: int) -> RawMember:
+    def joined(self, generation: int) -> shared.RawMember:
         """Its bytes when it joins after that generation."""
         info = replace(self.info, task_offset_sums=self.sums, unique_field=generation % 128)
         said = replace(
@@ -84,24 +67,25 @@ class _Thread:
             owned_partitions=tuple(sorted(self.owned)),
             generation_id=generation,
         )
-        return RawMember(self.member_id, self.instance_id, said.encode())
+        return shared.RawMember(self.member_id, self.instance_id, said.encode())
 
 
 def rounds_of_tasks(
-    present: Decision[TaskPlan],
+    present: shared.Decision[TaskPlan],
     held: Mapping[str, HeldTasks],
-    change: Change,
+    change: shared.Change,
     policy: str,
     assignors: Assignors = STOCK,
 ) -> tuple[StreamsRound, ...]:
     """The rounds that the change causes, the last one leaving nothing to do (or there are ROUNDS_MAX of them).
-
-    `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises WhatIfError.
-    """
+    `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises
+    WhatIfError."""
     if not present.plan.lags_known:
-        raise WhatIfError("The ends of changelogs cannot be read, so nobody knows what must be restored.")
+        raise shared.WhatIfError("The ends of changelogs cannot be read, so nobody knows what must be restored.")
     if change.topics:
-        raise WhatIfError("The topics of an application cannot grow: its tasks and their state would no longer fit.")
+        raise shared.WhatIfError(
+            "The topics of an application cannot grow: its tasks and their state would no longer fit."
+        )
     threads = _threads(present, held)
     memory = _memory(present, threads)
     threads = _changed(threads, change)
@@ -116,8 +100,8 @@ def rounds_of_tasks(
         decision = decide_streams(
             raw, present.cluster, ends, topology, memory, configs, policy, now_ms, present.seed, assignors=assignors
         )
-        if isinstance(decision, Refusal):
-            raise WhatIfError(f"It could not be led then: {decision.reason}.")
+        if isinstance(decision, shared.Refusal):
+            raise shared.WhatIfError(f"It could not be led then: {decision.reason}.")
         restoring = _restoring(decision)
         fresh = restoring.keys() - known
         made.append(StreamsRound(decision, sum(restoring[copy] for copy in fresh), tuple(task for _, task in fresh)))
@@ -129,17 +113,14 @@ def rounds_of_tasks(
     return tuple(made)
 
 
-# ---- the application as it is ----------------------------------------------------------------------------------------
-
-
-def _threads(present: Decision[TaskPlan], held: Mapping[str, HeldTasks]) -> tuple[_Thread, ...]:
+def _threads(present: shared.Decision[TaskPlan], held: Mapping[str, HeldTasks]) -> tuple[_Thread, ...]:
     table = present.plan.view.tasks
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
     found = []
     for member in present.raw.others:
         try:
-            said = ConsumerProtocolSubscription.decode(member.metadata)
-            info = SubscriptionInfo.decode(said.user_data or b"")
+            said = messages.ConsumerProtocolSubscription.decode(member.metadata)
+            info = messages.SubscriptionInfo.decode(said.user_data or b"")
         except RemoteProtocolError:
             continue
         if info.future:
@@ -150,7 +131,7 @@ def _threads(present: Decision[TaskPlan], held: Mapping[str, HeldTasks]) -> tupl
     return tuple(found)
 
 
-def _holding(thread: _Thread, present: Decision[TaskPlan], has: HeldTasks, end: Mapping[TaskId, int]) -> _Thread:
+def _holding(thread: _Thread, present: shared.Decision[TaskPlan], has: HeldTasks, end: Mapping[TaskId, int]) -> _Thread:
     stateful = {s.id for s in present.plan.topology.subtopologies if s.stateful}
     active = tuple((task, LATEST_OFFSET) for task in has.active if task.subtopology in stateful)
     standby = tuple((task, end[task]) for task in has.standby if task in end)
@@ -158,33 +139,33 @@ def _holding(thread: _Thread, present: Decision[TaskPlan], has: HeldTasks, end: 
     return replace(thread, owned=_partitions(present, wanted), sums=active + standby)
 
 
-def _partitions(present: Decision[TaskPlan], wanted: set[TaskId]) -> tuple[TopicPartition, ...]:
+def _partitions(present: shared.Decision[TaskPlan], wanted: set[TaskId]) -> tuple[TopicPartition, ...]:
     """What the tasks read."""
     table, task_of = present.plan.view.tasks, present.plan.tasks.task_of
     mine = np.array([table.task_id(t) in wanted for t in range(table.size)] + [False], dtype=np.bool_)
     return tuple(present.plan.tasks.cluster.name(flat) for flat in np.flatnonzero(mine[task_of]).tolist())
 
 
-def _memory(present: Decision[TaskPlan], threads: Sequence[_Thread]) -> StreamsMemory:
+def _memory(present: shared.Decision[TaskPlan], threads: Sequence[_Thread]) -> StreamsMemory:
     """As if a leader had just delivered what threads have."""
     known = present.plan.memory
     cluster = present.plan.tasks.cluster
     position = {key: i for i, key in enumerate(known.plan.members.keys)}
-    owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    owner = np.full(cluster.partition_total, shared.NOBODY, dtype=np.int32)
     for thread in threads:
-        row = position.get(thread.instance_id or thread.member_id, NOBODY)
+        row = position.get(thread.instance_id or thread.member_id, shared.NOBODY)
         for topic, partition in thread.owned:
             flat = cluster.flat(topic, partition)
             if flat is not None:
                 owner[flat] = row
-    plan = Memory.of(FIRST, cluster, owner, known.plan.members)
+    plan = shared.Memory.of(FIRST, cluster, owner, known.plan.members)
     return replace(known, plan=plan, led=True)
 
 
-def _ends(present: Decision[TaskPlan]) -> EndOffsets:
+def _ends(present: shared.Decision[TaskPlan]) -> EndOffsets:
     """End offsets that add up to the sums that the present decision went by."""
     table = present.plan.view.tasks
-    ends: dict[str, LongArray] = {}
+    ends: dict[str, shared.LongArray] = {}
     for subtopology in table.subtopologies:
         total = table.end_sum[table.subtopology == subtopology.id]
         for number, topic in enumerate(subtopology.changelogs):
@@ -192,21 +173,18 @@ def _ends(present: Decision[TaskPlan]) -> EndOffsets:
     return EndOffsets(ends, present.decided_at_ms)
 
 
-# ---- the change ------------------------------------------------------------------------------------------------------
-
-
-def _changed(threads: Sequence[_Thread], change: Change) -> tuple[_Thread, ...]:
+def _changed(threads: Sequence[_Thread], change: shared.Change) -> tuple[_Thread, ...]:
     """A member that is named may be a thread, or a process with all its threads."""
     names = {name for t in threads for name in (t.member_id, str(t.info.process_id))}
     for name in change.without_members:
         if name not in names:
             known = ", ".join(sorted({str(t.info.process_id) for t in threads}))
-            raise WhatIfError(f"The application has no thread or process {name}; its processes are {known}.")
+            raise shared.WhatIfError(f"The application has no thread or process {name}; its processes are {known}.")
     racks = {t.said.rack_id for t in threads}
     for rack in change.without_racks:
         if rack not in racks:
             known = ", ".join(sorted(r for r in racks if r)) or "none"
-            raise WhatIfError(f"No process of the application is in rack {rack}; their racks are {known}.")
+            raise shared.WhatIfError(f"No process of the application is in rack {rack}; their racks are {known}.")
     left = tuple(
         t
         for t in threads
@@ -215,7 +193,7 @@ def _changed(threads: Sequence[_Thread], change: Change) -> tuple[_Thread, ...]:
     )
     left += _new(threads, change.new_members)
     if not left:
-        raise WhatIfError("Nobody would be left in the application.")
+        raise shared.WhatIfError("Nobody would be left in the application.")
     return left
 
 
@@ -224,7 +202,7 @@ def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...
     if not racks:
         return ()
     if not threads:
-        raise WhatIfError("No thread can be read, so new ones cannot be made after its model.")
+        raise shared.WhatIfError("No thread can be read, so new ones cannot be made after its model.")
     model = threads[0]
     size = sum(t.info.process_id == model.info.process_id for t in threads)
     made = []
@@ -235,10 +213,7 @@ def _new(threads: Sequence[_Thread], racks: Sequence[str]) -> tuple[_Thread, ...
     return tuple(made)
 
 
-# ---- after a round ---------------------------------------------------------------------------------------------------
-
-
-def _after(thread: _Thread, decision: Decision[TaskPlan], restoring: AbstractSet[CopyKey]) -> _Thread:
+def _after(thread: _Thread, decision: shared.Decision[TaskPlan], restoring: AbstractSet[CopyKey]) -> _Thread:
     """When it joins again; copies that are restoring still are at their beginning."""
     blob = dict(decision.assignments)[thread.member_id]
     info = assignment_info(blob)
@@ -248,22 +223,21 @@ def _after(thread: _Thread, decision: Decision[TaskPlan], restoring: AbstractSet
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
     reached = {task: 0 if (process, task) in restoring else total for task, total in end.items()}
     found = _holding(thread, decision, HeldTasks(active, standby), reached)
-    return replace(found, owned=ConsumerProtocolAssignment.decode(blob).partitions)
+    return replace(found, owned=messages.ConsumerProtocolAssignment.decode(blob).partitions)
 
 
-def _restoring(decision: Decision[TaskPlan]) -> dict[CopyKey, int]:
-    """Copies with state that are not where they are wanted, or too far behind to count as caught up; and the records
-    that they must read."""
+def _restoring(decision: shared.Decision[TaskPlan]) -> dict[CopyKey, int]:
+    """Copies with state that are missing or too far behind to count as caught up, and the records they must read."""
     view, plan, out = decision.plan.view, decision.plan, decision.plan.out
     table, total = view.tasks, view.tasks.size
-    sent = np.flatnonzero(table.stateful & (out.holder != NOBODY))
-    actives = task_code(plan.target.active[sent], sent, total)
-    standbys = task_code(plan.target.standby_process, plan.target.standby_task, total)
+    sent = np.flatnonzero(table.stateful & (out.holder != shared.NOBODY))
+    actives = shared.task_code(plan.target.active[sent], sent, total)
+    standbys = shared.task_code(plan.target.standby_process, plan.target.standby_task, total)
     reported = view.report.codes(total)
     near = view.report_lag <= decision.plan.configs.acceptable_recovery_lag
     wanted = np.unique(np.concatenate([actives, standbys]))
     found: dict[CopyKey, int] = {}
-    for code in wanted[~among(wanted, reported[near])].tolist():
+    for code in wanted[~shared.among(wanted, reported[near])].tolist():
         process, task = divmod(code, total)
         if table.end_sum[task] > 0:
             found[view.processes[process].process_id, table.task_id(task)] = int(table.end_sum[task])

@@ -39,11 +39,10 @@ def cost_of(settings: Settings, seen: Observation) -> dict[str, Any] | None:
     known = _weights(settings, seen)
     if known is None:
         return None
-    described, weights = known
-    found: dict[str, Any] = {"weights": described, "present": None, "planned": None, "follower_fetching": None}
+    found: dict[str, Any] = {"weights": known[0], "present": None, "planned": None, "follower_fetching": None}
     if seen.shadow is None:
         return found
-    scales = Scales(weights, settings.cost, _near(settings))
+    scales = Scales(known[1], settings.cost, _near(settings))
     return found | costs_of(scales, seen.shadow.decision, [seen.shadow.decision])[0]
 
 
@@ -95,8 +94,7 @@ def _weights(settings: Settings, seen: Observation) -> tuple[dict[str, Any], Wei
 
 def _near(settings: Settings) -> bool | None:
     if settings.cost is not None and settings.cost.follower_fetching is not None:
-        declared: bool = settings.cost.follower_fetching
-        return declared
+        return settings.cost.follower_fetching
     return follower_fetching(AdminClient({"log_level": 2, **librdkafka_properties(settings.properties)}), LIMIT_S)
 
 

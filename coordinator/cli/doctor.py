@@ -9,18 +9,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from rich.console import Console
 from rich.text import Text
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.cli.look import connected, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json
 from bellwether_kafka.coordinator.kafka import Transport
-from bellwether_kafka.coordinator.membership import (
-    STREAMS_PROTOCOL,
-    Code,
-    CoordinatorAnswer,
-    FindCoordinator,
-    Heartbeat,
-    HeartbeatAnswer,
-)
 from bellwether_kafka.coordinator.observation import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -43,24 +36,25 @@ async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
     async with connected(settings.properties) as sources:
         seen = await observer_for(settings, group, sources).look()
         found = group_settings(settings, group)
-        membership = found.membership(settings.instance_id)
-        if not configured and seen.protocol == STREAMS_PROTOCOL:
-            membership = replace(membership, protocols=(STREAMS_PROTOCOL,))  # nobody said that it is none
+        config = found.membership(settings.instance_id)
+        if not configured and seen.protocol == membership.STREAMS_PROTOCOL:
+            config = replace(config, protocols=(membership.STREAMS_PROTOCOL,))  # nobody said that it is none
         error = await _heartbeat(sources.transport, group)
         racks, limits = await asyncio.to_thread(_brokers, sources.reader.admin)
         version = sources.transport.broker_version
-        return Facts(seen, membership, found.mode, error, racks, limits, version, found.streams)
+        return Facts(seen, config, found.mode, error, racks, limits, version, found.streams)
 
 
 async def _heartbeat(transport: Transport, group: str) -> int:
     """The error code of a heartbeat of nobody: UNKNOWN_MEMBER_ID where we may use the group."""
-    found = await transport.request(FindCoordinator(0, group, int(LIMIT_S * 1000)))
-    if not isinstance(found, CoordinatorAnswer):
-        return Code.UNKNOWN_SERVER_ERROR
+    found = await transport.request(membership.FindCoordinator(0, group, int(LIMIT_S * 1000)))
+    if not isinstance(found, membership.CoordinatorAnswer):
+        return membership.Code.UNKNOWN_SERVER_ERROR
     if found.node is None:
         return found.error
-    answer = await transport.request(Heartbeat(0, found.node, group, NOBODY, None, -1, int(LIMIT_S * 1000)))
-    return answer.error if isinstance(answer, HeartbeatAnswer) else Code.UNKNOWN_SERVER_ERROR
+    beat = membership.Heartbeat(0, found.node, group, int(LIMIT_S * 1000), NOBODY, None, -1)
+    answer = await transport.request(beat)
+    return answer.error if isinstance(answer, membership.HeartbeatAnswer) else membership.Code.UNKNOWN_SERVER_ERROR
 
 
 def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:
@@ -78,7 +72,7 @@ def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:
 def _draw(checks: tuple[Check, ...]) -> None:
     console = Console(soft_wrap=True)
     for check in checks:
-        line = Text.assemble((f"{check.verdict.value:5}", COLOURS[check.verdict.value]), f"{check.name}: {check.said}")
-        console.print(line)
+        verdict = check.verdict.value
+        console.print(Text.assemble((f"{verdict:5}", COLOURS[verdict]), f"{check.name}: {check.said}"))
         if check.remedy:
             console.print(Text(f"     {check.remedy}", "dim"))

@@ -54,7 +54,14 @@ def observe(
     output: As = Output.TABLE,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    run_to_end(_observe(settings, group, interval, _draw if output is Output.TABLE else _draw_line))
+    run_to_end(
+        _observe(
+            settings,
+            group,
+            interval,
+            _draw if output is Output.TABLE else lambda seen: typer.echo(json.dumps(as_document(seen))),
+        )
+    )
 
 
 async def _list(settings: Settings) -> list[ListedGroup]:
@@ -71,31 +78,17 @@ async def _observe(settings: Settings, group: str, interval_s: float, show: Call
 
 def as_document(seen: Observation) -> dict[str, Any]:
     """An observation as JSON's values; bytes and the decision itself are left out."""
-    shadow = seen.shadow
+    shadow, plain = seen.shadow, ("kind", "state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "trouble", "lag")
     return {
         "group": seen.group_id,
-        "kind": seen.kind,
-        "state": seen.state,
-        "protocol": seen.protocol,
-        "seen_at_ms": seen.seen_at_ms,
-        "can_be_led": seen.can_be_led,
-        "obstacle": seen.obstacle,
-        "trouble": seen.trouble,
-        "lag": seen.lag,
+        **{name: getattr(seen, name) for name in plain},
         "lags": {topic: list(lags) for topic, lags in seen.lags.items()},
         "members": [asdict(member) | {"owned": [list(tp) for tp in member.owned]} for member in seen.members],
-        "shadow": None
-        if shadow is None
-        else {"current": asdict(shadow.current), "planned": asdict(shadow.planned), "moves": asdict(shadow.moves)},
+        "shadow": shadow and {name: asdict(getattr(shadow, name)) for name in ("current", "planned", "moves")},
     }
 
 
-def _draw_line(seen: Observation) -> None:
-    typer.echo(json.dumps(as_document(seen)))
-
-
 def _draw(seen: Observation) -> None:
-
     console = Console()
     led = "can be led" if seen.can_be_led else f"cannot be led: {seen.obstacle}"
     console.print(Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.protocol or '-'}; {led}"))

@@ -14,18 +14,7 @@ from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings
 from bellwether_kafka.coordinator.cli.output import As, Output, fail, tell
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.telemetry import HistoryUnreadError, recorded
-from bellwether_kafka.pipeline.records import (
-    HistoryError,
-    RegistryError,
-    SchemaSet,
-    read_history,
-    recommendation,
-    registered,
-    replay_here,
-    summary,
-    write_history,
-    write_json_lines,
-)
+from bellwether_kafka.pipeline import records
 
 TIMEOUT_S = 10.0
 
@@ -39,12 +28,11 @@ def history(
     output: As = Output.TABLE,
 ) -> None:
     try:
-        ids = registered(registry_url, topic, SchemaSet.load()) if registry_url else {}
-        values = recorded(
-            librdkafka_properties(settings_without_group(bootstrap, config).properties), topic, TIMEOUT_S, ids
-        )
-        count = (write_json_lines if file.suffix == ".jsonl" else write_history)(file, values)
-    except (HistoryUnreadError, RegistryError) as error:
+        ids = records.registered(registry_url, topic, records.SchemaSet.load()) if registry_url else {}
+        properties = settings_without_group(bootstrap, config).properties
+        values = recorded(librdkafka_properties(properties), topic, TIMEOUT_S, ids)
+        count = (records.write_json_lines if file.suffix == ".jsonl" else records.write_history)(file, values)
+    except (HistoryUnreadError, records.RegistryError) as error:
         fail(str(error))
     except KafkaException as error:
         fail(f"The topic {topic} cannot be read: {error.args[0].str()}; check bootstrap.servers and the ACL READ.")
@@ -60,21 +48,21 @@ def replay_history(history: Path, policies: Sequence[str], *, as_json: bool) -> 
     if unknown:
         fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(POLICIES)}.")
     try:
-        found = read_history(history)
-    except HistoryError as error:
+        found = records.read_history(history)
+    except records.HistoryError as error:
         fail(str(error))
     if not found.snapshots:
         fail(
             f"The history {history} holds no consumer group; `bellwether replay` decides rounds of applications again."
         )
     began = time.perf_counter()
-    outcomes = replay_here(found, wanted)
+    outcomes = records.replay_here(found, wanted)
     took_s = time.perf_counter() - began
     for reason, count in sorted(found.refused.items()):
         typer.echo(f"{count} records were left out: {reason}.", err=True)
     if as_json:
-        for row in summary(outcomes):
+        for row in records.summary(outcomes):
             typer.echo(json.dumps(row))
         return
-    typer.echo(recommendation(outcomes))
+    typer.echo(records.recommendation(outcomes))
     typer.echo(f"Replayed {len(outcomes)} rounds in {took_s:.2f} s.")

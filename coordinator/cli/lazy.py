@@ -51,14 +51,10 @@ def lazy_app(name: str, help_text: str, epilog: str, commands: Sequence[LazyComm
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_no_options)
+    app.callback()(lambda: None)  # the command line as a whole has no options of its own
     return app
 
 
 def lazy_group(name: str, help_text: str, commands: list[LazyCommand]) -> TyperGroup:
     """A command with sub-commands."""
     return TyperGroup(name=name, help=help_text, commands=commands, no_args_is_help=True, rich_markup_mode=None)
-
-
-def _no_options() -> None:
-    """The command line as a whole has no options of its own."""

@@ -8,19 +8,10 @@ from typing import Any, TypeVar
 import typer
 
 from bellwether_kafka.assignors.shared import UnknownNameError
+from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import fail
-from bellwether_kafka.coordinator.kafka import (
-    ClientConfigError,
-    ClusterReader,
-    ClusterUnreachableError,
-    ListedGroup,
-    OffsetReader,
-    Transport,
-    TransportError,
-    librdkafka_properties,
-)
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources
 from bellwether_kafka.coordinator.planning import ApplicationError
 from bellwether_kafka.coordinator.settings import Settings
@@ -37,16 +28,22 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
-    except (ApplicationError, UnknownNameError, ClientConfigError, ClusterUnreachableError, TransportError) as error:
+    except (
+        ApplicationError,
+        UnknownNameError,
+        kafka.ClientConfigError,
+        kafka.ClusterUnreachableError,
+        kafka.TransportError,
+    ) as error:
         fail(str(error))
 
 
 @asynccontextmanager
 async def connected(properties: Mapping[str, str]) -> AsyncIterator[Sources]:
     """What a look reads from, open for as long as it takes. Raises TransportError and ClientConfigError."""
-    transport = Transport(properties)
-    reader = ClusterReader(librdkafka_properties(properties))
-    offsets = OffsetReader(reader.admin, transport)
+    transport = kafka.Transport(properties)
+    reader = kafka.ClusterReader(kafka.librdkafka_properties(properties))
+    offsets = kafka.OffsetReader(reader.admin, transport)
     try:
         await transport.start(CONNECT_TIMEOUT_MS)
         yield Sources(transport, reader, offsets)
@@ -89,7 +86,7 @@ def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]
     return seen, seen.shadow
 
 
-async def all_groups(transport: Transport, reader: ClusterReader) -> list[ListedGroup]:
+async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:
     """The groups of all brokers."""
     found = await asyncio.gather(*(transport.list_groups(node) for node in await reader.nodes()))
     return [group for node in found for group in node]

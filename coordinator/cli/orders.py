@@ -18,22 +18,9 @@ from typing import Annotated, Any
 import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
+from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, tell
-from bellwether_kafka.coordinator.control import (
-    EVERYBODY,
-    Beat,
-    ControlTopicError,
-    Order,
-    OrderKind,
-    PlacementKind,
-    PlacementOrder,
-    encode,
-    ensure_topic,
-    order_key,
-    read_all,
-    write_now,
-)
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 
 DEFAULT_TOPIC = "bellwether-control"
@@ -53,46 +40,44 @@ Wait = Annotated[float, typer.Option(help="Seconds to wait for a sidecar to carr
 
 @dataclass(frozen=True, slots=True)
 class OrdersTopic:
-    """The topic that a command writes to, and how the command prints. An error of the topic ends the process."""
+    """The topic that a command writes to, and how the command prints. All methods raise ControlTopicError."""
 
     properties: Mapping[str, Any]
     name: str
     output: Output
 
-    def order(self, order: Order | PlacementOrder, sentence: str) -> None:
+    def order(self, order: control.Order | control.PlacementOrder, sentence: str) -> None:
         """Writes an order that is obeyed until it expires, and says whether any sidecar is there to obey."""
         self._write(order)
         tell(self.output, sentence, order=_document(order), heard=self._is_heard(order.target))
 
-    def order_once(self, order: Order, sentence: str, wait_s: float) -> None:
+    def order_once(self, order: control.Order, sentence: str, wait_s: float) -> None:
         """Writes an order that is carried out once, and waits until a sidecar has taken it."""
         self._write(order)
-        self._await_taken(order_key(order.kind, order.target), wait_s)
+        limit = time.monotonic() + wait_s
+        while order.key in self.read():  # the sidecar that carries it out withdraws it
+            if time.monotonic() >= limit:
+                fail(
+                    f"No sidecar has taken the order within {wait_s:.0f} s; it is void after {ONCE_MS // 1000} s. See"
+                    f" 'bellwether orders' for who listens to the control topic '{self.name}'."
+                )
+            time.sleep(POLL_S)
         tell(self.output, sentence, order=_document(order))
 
     def withdraw(self, key: str) -> None:
-        try:
-            write_now(self.properties, self.name, key.encode(), None)
-        except ControlTopicError as error:
-            fail(str(error))
+        control.write_now(self.properties, self.name, key.encode(), None)
 
     def read(self) -> Mapping[str, object]:
-        try:
-            return read_all(self.properties, self.name, READ_S)
-        except ControlTopicError as error:
-            fail(str(error))
+        return control.read_all(self.properties, self.name, READ_S)
 
-    def _write(self, order: Order | PlacementOrder) -> None:
-        try:
-            ensure_topic(self.properties, self.name)
-            write_now(self.properties, self.name, *encode(order))
-        except ControlTopicError as error:
-            fail(str(error))
+    def _write(self, order: control.Order | control.PlacementOrder) -> None:
+        control.ensure_topic(self.properties, self.name)
+        control.write_now(self.properties, self.name, *control.encode(order))
 
     def _is_heard(self, group: str) -> bool:
         """Whether a sidecar looks after the group. An order that nobody hears looks like one that is obeyed."""
         since_ms = _now_ms() - UNHEARD_MS
-        beats = [r for r in self.read().values() if isinstance(r, Beat) and r.at_ms >= since_ms]
+        beats = [r for r in self.read().values() if isinstance(r, control.Beat) and r.at_ms >= since_ms]
         if any(group in (*beat.leads, *beat.claims, *beat.stands_by) for beat in beats):
             return True
         typer.echo(
@@ -102,20 +87,10 @@ class OrdersTopic:
         )
         return False
 
-    def _await_taken(self, key: str, wait_s: float) -> None:
-        """The sidecar that carries a single order out withdraws it."""
-        limit = time.monotonic() + wait_s
-        while key in self.read():
-            if time.monotonic() >= limit:
-                fail(
-                    f"No sidecar has taken the order within {wait_s:.0f} s; it is void after {ONCE_MS // 1000} s. See"
-                    f" 'bellwether orders' for who listens to the control topic '{self.name}'."
-                )
-            time.sleep(POLL_S)
-
 
 def with_topic(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name."""
+    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name. An
+    error of the topic ends the process."""
 
     def options(
         bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
@@ -130,7 +105,10 @@ def with_topic(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
         to = options(**{name: given.pop(name) for name in shared})
-        command(to, **given)
+        try:
+            command(to, **given)
+        except control.ControlTopicError as error:
+            fail(str(error))
 
     with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
     return with_options
@@ -138,65 +116,62 @@ def with_topic(command: Callable[..., None]) -> Callable[..., None]:
 
 @with_topic
 def leave(to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
-    order = _order(OrderKind.LEAVE, group, _duration_ms(for_), reason)
+    order = _order(control.OrderKind.LEAVE, group, _duration_ms(for_), reason)
     to.order(order, f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that.")
 
 
 @with_topic
 def pause(to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
-    order = _order(OrderKind.PAUSE, group, _duration_ms(for_), reason)
+    order = _order(control.OrderKind.PAUSE, group, _duration_ms(for_), reason)
     to.order(order, f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that.")
 
 
 @with_topic
 def resume(to: OrdersTopic, group: Group) -> None:
-    for kind in (OrderKind.LEAVE, OrderKind.PAUSE):
-        to.withdraw(order_key(kind, group))
+    for kind in (control.OrderKind.LEAVE, control.OrderKind.PAUSE):
+        to.withdraw(control.order_key(kind, group))
     tell(to.output, f"Orders to leave or pause {group} are withdrawn.", group=group)
 
 
 @with_topic
 def rebalance(to: OrdersTopic, group: Group, reason: Reason = "", wait: Wait = 10.0) -> None:
-    order = _order(OrderKind.REBALANCE, group, ONCE_MS, reason)
+    order = _order(control.OrderKind.REBALANCE, group, ONCE_MS, reason)
     to.order_once(order, f"A rebalance of {group} has begun.", wait)
 
 
 @with_topic
 def drain(
     to: OrdersTopic,
-    sidecar: Annotated[str, typer.Argument(help="The sidecar's id; * for whichever leads.")] = EVERYBODY,
+    sidecar: Annotated[str, typer.Argument(help="The sidecar's id; * for whichever leads.")] = control.EVERYBODY,
     reason: Reason = "",
     wait: Wait = 10.0,
 ) -> None:
-    order = _order(OrderKind.DRAIN, sidecar, ONCE_MS, reason)
+    order = _order(control.OrderKind.DRAIN, sidecar, ONCE_MS, reason)
     to.order_once(order, "A sidecar hands its groups over.", wait)
 
 
 @with_topic
 def pin(to: OrdersTopic, group: Group, item: ItemName, where: Where, for_: For = "1d", reason: Reason = "") -> None:
-    order = _placement(PlacementKind.PIN, group, item, where, for_, reason)
+    order = _placement(control.PlacementKind.PIN, group, item, where, for_, reason)
     to.order(order, f"{item} of {group} belongs on {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
 
 
 @with_topic
 def ban(to: OrdersTopic, group: Group, item: ItemName, where: Where, for_: For = "1d", reason: Reason = "") -> None:
-    order = _placement(PlacementKind.BAN, group, item, where, for_, reason)
+    order = _placement(control.PlacementKind.BAN, group, item, where, for_, reason)
     to.order(order, f"{item} of {group} stays off {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
 
 
 @with_topic
 def evacuate(to: OrdersTopic, group: Group, where: Where, for_: For = "1h", reason: Reason = "") -> None:
-    order = _placement(PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason)
+    order = _placement(control.PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason)
     to.order(order, f"{where} is emptied of {group} for {for_}; 'bellwether unpin {group} {EVERYTHING}' ends that.")
 
 
 @with_topic
 def unpin(to: OrdersTopic, group: Group, item: ItemName) -> None:
-    found = [
-        record
-        for record in to.read().values()
-        if isinstance(record, PlacementOrder) and (record.target, record.item) == (group, item)
-    ]
+    placed = [record for record in to.read().values() if isinstance(record, control.PlacementOrder)]
+    found = [order for order in placed if (order.target, order.item) == (group, item)]
     if not found:
         fail(f"There is no pin, ban or evacuation of {item} in {group}; see 'bellwether orders'.")
     for order in found:
@@ -209,8 +184,8 @@ def unpin(to: OrdersTopic, group: Group, item: ItemName) -> None:
 def orders(to: OrdersTopic) -> None:
     now_ms = _now_ms()
     records = [record for _, record in sorted(to.read().items())]
-    beats = [record for record in records if isinstance(record, Beat)]
-    stand = [r for r in records if isinstance(r, Order | PlacementOrder) and r.expires_ms > now_ms]
+    beats = [record for record in records if isinstance(record, control.Beat)]
+    stand = [r for r in records if isinstance(r, control.Order | control.PlacementOrder) and r.expires_ms > now_ms]
     if to.output is Output.JSON:
         as_json({"sidecars": [asdict(beat) for beat in beats], "orders": [_document(order) for order in stand]})
         return
@@ -222,16 +197,18 @@ def orders(to: OrdersTopic) -> None:
         typer.echo(f"{order.sentence}, until {until}")
 
 
-def _order(kind: OrderKind, target: str, lasts_ms: int, reason: str) -> Order:
+def _order(kind: control.OrderKind, target: str, lasts_ms: int, reason: str) -> control.Order:
     at_ms = _now_ms()
-    return Order(kind, target, _owner(), at_ms, at_ms + lasts_ms, reason)
+    return control.Order(kind, target, _owner(), at_ms, at_ms + lasts_ms, reason)
 
 
-def _placement(kind: PlacementKind, group: str, item: str, where: str, for_: str, reason: str) -> PlacementOrder:
+def _placement(
+    kind: control.PlacementKind, group: str, item: str, where: str, for_: str, reason: str
+) -> control.PlacementOrder:
     if not where.startswith(("rack:", "member:")) or where.endswith(":"):
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
     at_ms = _now_ms()
-    return PlacementOrder(kind, group, item, where, _owner(), at_ms, at_ms + _duration_ms(for_), reason)
+    return control.PlacementOrder(kind, group, item, where, _owner(), at_ms, at_ms + _duration_ms(for_), reason)
 
 
 def _now_ms() -> int:
@@ -242,7 +219,7 @@ def _owner() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-def _document(order: Order | PlacementOrder) -> dict[str, Any]:
+def _document(order: control.Order | control.PlacementOrder) -> dict[str, Any]:
     return {**asdict(order), "kind": order.kind.value, "sentence": order.sentence}
 
 

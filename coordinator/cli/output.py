@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 from collections.abc import Mapping
 from enum import IntEnum, StrEnum
+from itertools import groupby
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -60,15 +61,10 @@ def tell(output: Output, sentence: str, **facts: Any) -> None:
 
 def ranges(numbers: list[int]) -> str:
     """Sorted whole numbers in short: 0-3,7."""
-    parts: list[str] = []
-    start = previous = None
-    for number in [*numbers, None]:
-        if start is not None and previous is not None and number != previous + 1:
-            parts.append(str(start) if start == previous else f"{start}-{previous}")
-            start = None
-        if start is None:
-            start = number
-        previous = number
+    parts = []
+    for _, run in groupby(enumerate(numbers), key=lambda at: at[1] - at[0]):
+        found = [number for _, number in run]
+        parts.append(str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}")
     return ",".join(parts)
 
 

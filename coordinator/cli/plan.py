@@ -16,7 +16,6 @@ from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
 from bellwether_kafka.coordinator.cli.look import look_with_plan
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
-from bellwether_kafka.coordinator.observation import Shadow
 from bellwether_kafka.coordinator.web import Picture, picture_of
 
 
@@ -32,12 +31,13 @@ def plan(
     settings, _ = settings_for(bootstrap, config, group)
     seen, shadow = look_with_plan(settings, group)
     picture = picture_of(shadow.decision)
+    costs = {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
     cost = cost_of(settings, seen)
     if output is Output.JSON:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
-        as_json({**asdict(picture), "cost": before_and_after(shadow), "traffic": traffic})
+        as_json({**asdict(picture), "cost": costs, "traffic": traffic})
     else:
-        _draw_plan(picture, before_and_after(shadow))
+        _draw_plan(picture, costs)
         for line in in_words(cost) if cost is not None else ():
             typer.echo(line)
     if detailed_exitcode and (picture.moved or picture.new or picture.lost):
@@ -62,14 +62,6 @@ def explain(
         _draw_explanation(explanation, alternatives=what is not None)
 
 
-# ---- planning --------------------------------------------------------------------------------------------
-
-
-def before_and_after(shadow: Shadow) -> dict[str, dict[str, int]]:
-    """What is without an owner, read from another rack and uneven, now and by the plan."""
-    return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
-
-
 def _explanations(decision: Decision[GroupPlan], what: str | None) -> list[Explanation]:
     plan = decision.plan
     try:
@@ -77,9 +69,6 @@ def _explanations(decision: Decision[GroupPlan], what: str | None) -> list[Expla
     except UnknownItemError as error:
         fail(str(error))
     return [explain_item(decision, item) for item in chosen]
-
-
-# ---- drawing ---------------------------------------------------------------------------------------------------------
 
 
 def _draw_plan(picture: Picture, cost: Mapping[str, Mapping[str, int]]) -> None:

@@ -13,38 +13,15 @@ from typing import Annotated, Any
 
 import typer
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer import POLICIES
 from bellwether_kafka.assignors.consumer import policy as named
-from bellwether_kafka.assignors.shared import (
-    Decision,
-    RefusalCause,
-    RefusalError,
-    UnknownNameError,
-    Weights,
-    load_plugins,
-)
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES
+from bellwether_kafka.coordinator import planning
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
-from bellwether_kafka.coordinator.planning import (
-    ApplicationError,
-    TaskRequest,
-    UnreadableRoundError,
-    load_application,
-    make_tasks,
-    unpack,
-)
 from bellwether_kafka.coordinator.telemetry import ACTIVE, assignment_entries
-from bellwether_kafka.pipeline.records import (
-    DIFFERENCES_MAX,
-    Difference,
-    HistoryError,
-    PlanCost,
-    Replayed,
-    read_history,
-    replay_rounds,
-    rounds_of,
-)
+from bellwether_kafka.pipeline import records
 
 EventRecord = Mapping[str, Any]
 DIFFERENCES_SHOWN = 5
@@ -59,12 +36,12 @@ def replay(
     try:
         of_tasks = [name for name in policy or [] if name in STREAMS_POLICIES]
         wanted = [name for name in policy or [] if name in POLICIES or name not in STREAMS_POLICIES]
-        plugins = load_plugins([name for name in wanted if name not in POLICIES])
+        plugins = shared.load_plugins([name for name in wanted if name not in POLICIES])
         policies = {name: named(name, plugins) for name in wanted}
-        recorded = read_history(file)
-    except UnknownNameError as error:
+        recorded = records.read_history(file)
+    except shared.UnknownNameError as error:
         fail(f"The policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}.")
-    except HistoryError as error:
+    except records.HistoryError as error:
         fail(str(error))
     groups = recorded.snapshots.keys() | recorded.rounds.keys()
     unknown = sorted(set(group or []) - groups)
@@ -75,13 +52,14 @@ def replay(
     left_out = sorted(recorded.assignments.keys() - groups)
     if left_out:
         typer.echo(f"Left out, as their rounds were not recorded whole: {', '.join(left_out)}.", err=True)
-    found: list[Replayed] = []
+    found: list[records.Replayed] = []
+    weights = recorded.weights()
     for name in sorted(group or groups):
         rounds, plans = recorded.snapshots.get(name, []), recorded.assignments.get(name, [])
         if policies or not policy:
-            found += replay_rounds(rounds_of(rounds, plans, recorded.sources), policies, recorded.weights())
+            found += records.replay_rounds(records.rounds_of(rounds, plans, recorded.sources), policies, weights)
         if of_tasks or not policy:
-            found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, recorded.weights())
+            found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, weights)
     if not found:
         fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether history`.")
     if output is Output.JSON:
@@ -92,15 +70,14 @@ def replay(
         raise typer.Exit(Exit.DIFFERS)
 
 
-def _draw_replayed(found: Sequence[Replayed]) -> None:
+def _draw_replayed(found: Sequence[records.Replayed]) -> None:
     for one in found:
         if one.same:
             continue
         what = one.failed or f"{one.differs} of {one.partitions} would be placed otherwise"
         doubt = f" ({one.doubt})" if one.doubt else ""
-        typer.echo(
-            f"{one.group}, generation {one.generation}: {one.recorded_policy} then, {one.policy} now: {what}{doubt}"
-        )
+        policies = f"{one.recorded_policy} then, {one.policy} now"
+        typer.echo(f"{one.group}, generation {one.generation}: {policies}: {what}{doubt}")
         for name in ("moved", "unowned", "cross_rack", "spread") if one.now and one.recorded else ():
             then, now = getattr(one.recorded, name), getattr(one.now, name)
             if then != now:
@@ -140,15 +117,15 @@ class Placed:
         words += [f"{role} {member}" for role, member in sorted(self.copies.get(task, ()))]
         return ", ".join(words) or None
 
-    def cost(self, tasks: int, processes: Sequence[str]) -> PlanCost:
+    def cost(self, tasks: int, processes: Sequence[str]) -> records.PlanCost:
         held = Counter(self.active.values())
         counts = [held[name] for name in processes] or [0]
-        return PlanCost(len(self.moved), tasks - len(self.active), self.cross_rack, max(counts) - min(counts))
+        return records.PlanCost(len(self.moved), tasks - len(self.active), self.cross_rack, max(counts) - min(counts))
 
 
 def replay_tasks(
-    rounds: Iterable[EventRecord], assignments: Iterable[EventRecord], policies: Sequence[str], weights: Weights
-) -> Iterator[Replayed]:
+    rounds: Iterable[EventRecord], assignments: Iterable[EventRecord], policies: Sequence[str], weights: shared.Weights
+) -> Iterator[records.Replayed]:
     """Every recorded round of one application under each of these policies; none: under the one that it was made by.
 
     Raises ApplicationError for a policy that cannot be used. A round without its plan is left out.
@@ -163,20 +140,20 @@ def replay_tasks(
                 yield _replayed(one, Placed.of(entries), name, weights)
 
 
-def _replayed(one: EventRecord, recorded: Placed, policy: str, weights: Weights) -> Replayed:
+def _replayed(one: EventRecord, recorded: Placed, policy: str, weights: shared.Weights) -> records.Replayed:
     head = (one["group"], one["generation"], one["decided_at_ms"], policy, one["policy"])
     count = len(recorded.active)
     try:
-        asked = unpack(one["inputs"])
-        decision = _decided(asked, policy, weights)
-    except (UnreadableRoundError, RefusalError) as error:
-        return Replayed(*head, 0, count, count, failed=str(error))
+        decision = _decided(asked := planning.unpack(one["inputs"]), policy, weights)
+    except (planning.UnreadableRoundError, shared.RefusalError) as error:
+        return records.Replayed(*head, 0, count, count, failed=str(error))
     now, table = Placed.of(assignment_entries(decision.plan)), decision.plan.view.tasks
     names = [str(process.process_id) for process in decision.plan.view.processes]
     tasks = [str(table.task_id(task)) for task in range(table.size)]
     different = [task for task in tasks if recorded.of_task(task) != now.of_task(task)]
-    listed = tuple(Difference(t, recorded.of_task(t), now.of_task(t)) for t in different[:DIFFERENCES_MAX])
-    return Replayed(
+    shown = different[: records.DIFFERENCES_MAX]
+    listed = tuple(records.Difference(task, recorded.of_task(task), now.of_task(task)) for task in shown)
+    return records.Replayed(
         *head,
         members=len(asked.world.raw.others),
         partitions=len(tasks),
@@ -188,10 +165,10 @@ def _replayed(one: EventRecord, recorded: Placed, policy: str, weights: Weights)
     )
 
 
-def _decided(asked: TaskRequest, policy: str, weights: Weights) -> Decision[TaskPlan]:
+def _decided(asked: planning.TaskRequest, policy: str, weights: shared.Weights) -> shared.Decision[TaskPlan]:
     config = replace(asked.config, policy=policy)
     try:
-        assignors = load_application(replace(config, topology=None), lambda: weights).assignors
-    except ApplicationError as error:
-        raise RefusalError(RefusalCause.CONFIG, str(error)) from error
-    return make_tasks(assignors, replace(asked, config=config)).decision
+        assignors = planning.load_application(replace(config, topology=None), lambda: weights).assignors
+    except planning.ApplicationError as error:
+        raise shared.RefusalError(shared.RefusalCause.CONFIG, str(error)) from error
+    return planning.make_tasks(assignors, replace(asked, config=config)).decision

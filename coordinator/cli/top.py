@@ -21,7 +21,7 @@ from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.look import all_groups, connected, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.output import As, Output, fail
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 
@@ -29,6 +29,7 @@ PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
 LOOKS_AT_ONCE = 8
 LISTED_TYPES = ("consumer", "")
+COLUMNS = ("group", "led by", "state", "generation", "members", "lag", "cross rack", "our plan", "last cause", "ago")
 BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"
 
 
@@ -111,7 +112,7 @@ async def _top(
                         observers[name] = observer_for(found, name, sources)
                 rows = await _look(list(observers.values()), urls, instance_ids)
                 if output is Output.JSON:
-                    _print(rows, one=interval_s is None)
+                    typer.echo(json.dumps([asdict(row) for row in rows], indent=2 if interval_s is None else None))
                 elif screen is not None:
                     screen.update(_table(rows), refresh=True)
                 else:
@@ -133,18 +134,14 @@ async def _look(
     turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     async def look(one: GroupObserver) -> Observation:
+        """A group that cannot be looked at now is a line that says so, and not the end of all."""
         async with turns:
-            return await _seen(one)
+            try:
+                return await one.look()
+            except TransportError as error:
+                return Observation(one.group_id, "missing", "", "", int(time.time() * 1000), trouble=str(error))
 
     return ordered([row_of(seen, reports, instance_ids) for seen in await asyncio.gather(*map(look, observers))])
-
-
-async def _seen(observer: GroupObserver) -> Observation:
-    """One group that cannot be looked at now is a line that says so, and not the end of all."""
-    try:
-        return await observer.look()
-    except TransportError as error:
-        return Observation(observer.group_id, "missing", "", "", int(time.time() * 1000), trouble=str(error))
 
 
 def _reports(urls: Sequence[str]) -> SidecarReports:
@@ -165,28 +162,8 @@ def _fetched(url: str) -> Any:
         return json.loads(answer.read(PAGE_BYTES_MAX))
 
 
-def _print(rows: Sequence[Row], *, one: bool) -> None:
-    document = [asdict(row) for row in rows]
-    if one:
-        as_json(document)
-    else:
-        typer.echo(json.dumps(document))
-
-
 def _table(rows: Sequence[Row]) -> Table:
-    columns = (
-        "group",
-        "led by",
-        "state",
-        "generation",
-        "members",
-        "lag",
-        "cross rack",
-        "our plan",
-        "last cause",
-        "ago",
-    )
-    table = Table(*columns, title=f"{len(rows)} groups", expand=True)
+    table = Table(*COLUMNS, title=f"{len(rows)} groups", expand=True)
     now_ms = time.time() * 1000
     for row in rows:
         ago = "-" if row.cause_at_ms is None else f"{max(0.0, now_ms - row.cause_at_ms) / 1000:.0f} s"

@@ -21,10 +21,7 @@ from bellwether_kafka.assignors.streams.application import (
 from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
-from bellwether_kafka.coordinator.kafka import (
-    TransportError,
-    librdkafka_properties,
-)
+from bellwether_kafka.coordinator.kafka import TransportError, librdkafka_properties
 from bellwether_kafka.coordinator.topology import Learned, learn_live, load_topology, topic_counts, write_topology
 
 LIMIT_S = 10.0
@@ -55,7 +52,10 @@ def parse(
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{file} cannot be read: {error}.")
     try:
-        topics = _all_topics(_properties(bootstrap, config, application_id)) if bootstrap or config else None
+        topics = None
+        if bootstrap or config:
+            properties = librdkafka_properties(_properties(bootstrap, config, application_id))
+            topics = topic_counts(AdminClient({"log_level": 2, **properties}), LIMIT_S)
         described = parse_description(text, application_id, topics)
         if topics is not None:
             described = with_existing_sizes(described, topics)
@@ -114,10 +114,6 @@ async def _learn(group: str, properties: Mapping[str, str]) -> Learned:
             return await learn_live(group, described, sources.reader.admin, sources.offsets, LIMIT_S)
     except TransportError as error:
         fail(str(error))
-
-
-def _all_topics(properties: Mapping[str, str]) -> dict[str, int]:
-    return topic_counts(AdminClient({"log_level": 2, **librdkafka_properties(properties)}), LIMIT_S)
 
 
 def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[str, str]:

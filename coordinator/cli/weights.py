@@ -9,8 +9,8 @@ import typer
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json
-from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.telemetry import WeightConfig, WeightReader
+from bellwether_kafka.coordinator.settings import Settings, WeightSettings
+from bellwether_kafka.coordinator.telemetry import WeightReader
 
 Found = TypeVar("Found")
 
@@ -24,7 +24,9 @@ def weights(
     bootstrap: Bootstrap = None,
     output: As = Output.TABLE,
 ) -> None:
-    found = known_weights(settings_without_group(bootstrap, config).properties, WeightConfig(topic, create_topic=False))
+    asked = WeightSettings.model_construct(topic=topic, create_topic=False)  # brokers judge the name
+    properties = settings_without_group(bootstrap, config).properties
+    found = _settled(properties, asked, lambda reader: reader.describe())
     if output is Output.JSON:
         as_json(found)
         return
@@ -34,25 +36,17 @@ def weights(
         typer.echo(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
 
 
-def known_weights(
-    properties: Mapping[str, str], config: WeightConfig, topics: Collection[str] | None = None
-) -> dict[str, Any]:
-    """What a reader that begins now knows once nothing new comes for a while (see `WeightReader.describe`)."""
-    return _settled(properties, config, lambda reader: reader.describe(topics=topics))
-
-
 def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str, Any], Weights] | None:
     """For `describe` and `plan`: what is known of the weights of a group's partitions, and those that may be used; None
     where no topic of weights is named."""
-    named = settings.weights
-    if named is None:
+    if settings.weights is None:
         return None
-    config = WeightConfig(named.topic, named.age_ms_max, create_topic=False)
+    config = settings.weights.model_copy(update={"create_topic": False})
     return _settled(settings.properties, config, lambda reader: (reader.describe(topics=topics), reader.usable()))
 
 
-def _settled(properties: Mapping[str, str], config: WeightConfig, look: Callable[[WeightReader], Found]) -> Found:
-
+def _settled(properties: Mapping[str, str], config: WeightSettings, look: Callable[[WeightReader], Found]) -> Found:
+    """What a reader that begins now knows once nothing new comes for a while."""
     reader = WeightReader(properties, config)
     reader.start()
     deadline, known, since = time.monotonic() + TIMEOUT_S, -1, time.monotonic()
@@ -68,13 +62,11 @@ def _settled(properties: Mapping[str, str], config: WeightConfig, look: Callable
 
 def weights_in_words(found: Mapping[str, Any]) -> list[str]:
     """One line on how many and how old, and one on each reason why some are not used as they are."""
-    ages = (
-        "" if found["age_ms_max"] is None else f", {found['age_ms_min'] // 1000} to {found['age_ms_max'] // 1000} s old"
-    )
+    least, most = found["age_ms_min"], found["age_ms_max"]
+    ages = "" if most is None else f", {least // 1000} to {most // 1000} s old"
     lines = [f"weights from {found['topic']}: {found['used']} of {found['known']} are used{ages}"]
     if found["clamped"]:
-        lines.append(
-            f"  {found['clamped']} count as more or less than estimated: 1/1000 to 1000 times the median is taken"
-        )
+        said = "count as more or less than estimated: 1/1000 to 1000 times the median is taken"
+        lines.append(f"  {found['clamped']} {said}")
     lines += [f"  {count} not used: {reason}" for reason, count in sorted(found["refused"].items())]
     return lines

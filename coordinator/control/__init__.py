@@ -14,4 +14,10 @@ from bellwether_kafka.coordinator.control.records import (
     encode,
     order_key,
 )
-from bellwether_kafka.coordinator.control.topic import ControlTopicError, ensure_topic, read_all, write_now
+from bellwether_kafka.coordinator.control.topic import (
+    ControlTopic,
+    ControlTopicError,
+    ensure_topic,
+    read_all,
+    write_now,
+)

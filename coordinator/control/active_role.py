@@ -48,15 +48,9 @@ class Sidecars:
         self._order += 1
         if beat.sidecar == self.own_id and not beat.between:
             self._own += 1
-        self._heard[beat.sidecar] = _Heard(
-            beat.sidecar,
-            frozenset(beat.leads),
-            frozenset(beat.claims),
-            frozenset(beat.stands_by),
-            frozenset(beat.hands_over),
-            self._own,
-            self._order,
-        )
+        groups = (beat.leads, beat.claims, beat.stands_by, beat.hands_over)
+        leads, claims, stands_by, gives = map(frozenset, groups)
+        self._heard[beat.sidecar] = _Heard(beat.sidecar, leads, claims, stands_by, gives, self._own, self._order)
 
     def gone(self, sidecar: str) -> None:
         """Its beat was withdrawn: it has stopped in good order."""

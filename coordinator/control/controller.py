@@ -15,20 +15,9 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator.control import records
 from bellwether_kafka.coordinator.control.active_role import Sidecars
-from bellwether_kafka.coordinator.control.records import (
-    EVERYBODY,
-    Beat,
-    ControlSettings,
-    Order,
-    OrderKind,
-    OrderState,
-    PlacementOrder,
-    Record,
-    beat_key,
-)
 from bellwether_kafka.coordinator.control.topic import ControlTopic
-from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.membership import (
     ActiveRoleChanged,
     Event,
@@ -51,7 +40,7 @@ log = structlog.get_logger(__name__)
 class ControlReport:
     """For metrics: `silence_s` is how long our own beat has not come back through the topic."""
 
-    orders: tuple[Order | PlacementOrder, ...]
+    orders: tuple[records.Order | records.PlacementOrder, ...]
     living: int  # sidecars heard lately, ourselves not counted
     silence_s: float
 
@@ -87,7 +76,7 @@ class Controller:
     def __init__(
         self,
         topic: ControlTopic,
-        settings: ControlSettings,
+        settings: records.ControlSettings,
         runners: Mapping[str, Runner],
         *,
         on_control: Sequence[OnControl] = (),
@@ -103,23 +92,11 @@ class Controller:
         self._heard_at = clock()
         self._clock = clock
         self._wall_clock = wall_clock
-        self._orders = OrderState()
+        self._orders = records.OrderState()
         self._sidecars = Sidecars(settings.sidecar_id)
         self._groups = {group: _GroupState(runner, active=not settings.standby) for group, runner in runners.items()}
         self._caught_up = asyncio.Event()
         self._stopping = False
-
-    @classmethod
-    def open(
-        cls,
-        properties: Mapping[str, str],
-        settings: ControlSettings,
-        runners: Mapping[str, Runner],
-        on_control: Sequence[OnControl] = (),
-    ) -> "Controller":
-        """With a topic of its own, from the property map of both Kafka clients."""
-        topic = ControlTopic(librdkafka_properties(properties), settings.topic)
-        return cls(topic, settings, runners, on_control=on_control)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -161,27 +138,23 @@ class Controller:
         return False
 
     async def close(self) -> None:
-        self._topic.withdraw(beat_key(self.sidecar_id))
+        self._topic.withdraw(records.beat_key(self.sidecar_id))
         await self._topic.close()
 
     def _report(self) -> None:
         orders = self._orders.all_standing(int(self._wall_clock() * 1000))
-        found = ControlReport(
-            tuple(o for o in orders if isinstance(o, Order | PlacementOrder) and self._concerns_us(o)),
-            len(self._sidecars.living()),
-            self._clock() - self._heard_at,
-        )
+        ours = {*self._groups, self.sidecar_id, records.EVERYBODY}
+        given = [order for order in orders if isinstance(order, records.Order | records.PlacementOrder)]
+        concern_us = tuple(order for order in given if order.target in ours)
+        found = ControlReport(concern_us, len(self._sidecars.living()), self._clock() - self._heard_at)
         for observer in self._on_control:
             observer(found)
 
-    def _concerns_us(self, order: Order | PlacementOrder) -> bool:
-        return order.target in self._groups or order.target in (self.sidecar_id, EVERYBODY)
-
     # ---- what comes from the topic -------------------------------------------------------------------------------
 
-    def _heard(self, key: str, record: Record | None) -> None:
+    def _heard(self, key: str, record: records.Record | None) -> None:
         kind, _, target = key.partition("/")
-        if isinstance(record, Beat):
+        if isinstance(record, records.Beat):
             self._sidecars.heard(record)
             if record.sidecar == self.sidecar_id:
                 self._heard_at = self._clock()
@@ -215,13 +188,14 @@ class Controller:
         self._obey_drains(now_ms)
 
     def _update_orders(self, group: str, state: _GroupState, now_ms: int) -> None:
-        leave, pause = (self._orders.standing(kind, group, now_ms) for kind in (OrderKind.LEAVE, OrderKind.PAUSE))
+        leave = self._orders.standing(records.OrderKind.LEAVE, group, now_ms)
+        pause = self._orders.standing(records.OrderKind.PAUSE, group, now_ms)
         standing = OrdersStand(leave.sentence if leave else "", pause.sentence if pause else "")
         if standing != state.orders:
             state.orders = standing
             log.info("orders_stand", group=group, leave=standing.leave, pause=standing.pause)
             state.runner.post(standing)
-        again = self._orders.standing(OrderKind.REBALANCE, group, now_ms)
+        again = self._orders.standing(records.OrderKind.REBALANCE, group, now_ms)
         if again is not None and leads(state.runner):
             self._done(again)
             state.runner.post(RoundOrdered(again.sentence))
@@ -239,7 +213,7 @@ class Controller:
         if leads(state.runner):
             state.runner.post(RoundOrdered(why))
 
-    def _done(self, order: Order) -> None:
+    def _done(self, order: records.Order) -> None:
         """Orders that are carried out once are withdrawn by whoever did it, so that no successor does it again."""
         self._orders.apply(order.key, None)
         self._topic.withdraw(order.key)
@@ -278,8 +252,8 @@ class Controller:
     # ---- handing over --------------------------------------------------------------------------------------------
 
     def _obey_drains(self, now_ms: int) -> None:
-        for target in (self.sidecar_id, EVERYBODY):
-            order = self._orders.standing(OrderKind.DRAIN, target, now_ms)
+        for target in (self.sidecar_id, records.EVERYBODY):
+            order = self._orders.standing(records.OrderKind.DRAIN, target, now_ms)
             if order is None or not any(leads(state.runner) for state in self._groups.values()):
                 continue
             self._done(order)
@@ -316,7 +290,7 @@ class Controller:
         # Of a group that we have given up nobody shall wait for us.
         groups = [(group, state) for group, state in self._groups.items() if not given_up(state.runner)]
         self._topic.write(
-            Beat(
+            records.Beat(
                 self.sidecar_id,
                 leads=tuple(group for group, state in groups if leads(state.runner)),
                 claims=tuple(group for group, state in groups if state.active and not leads(state.runner)),
@@ -330,7 +304,7 @@ class Controller:
     def _housekeeping(self) -> None:
         for sidecar in self._sidecars.forgotten():
             self._sidecars.gone(sidecar)
-            self._topic.withdraw(beat_key(sidecar))
+            self._topic.withdraw(records.beat_key(sidecar))
 
 
 def given_up(runner: Runner) -> bool:
@@ -340,6 +314,5 @@ def given_up(runner: Runner) -> bool:
 def leads(runner: Runner) -> bool:
     """It is a member of its group, which it stays only while it leads."""
     member = runner.membership
-    return (
-        not given_up(runner) and bool(member.member_id) and member.generation >= 0 and member.state is not State.LEAVING
-    )
+    joined = bool(member.member_id) and member.generation >= 0 and member.state is not State.LEAVING
+    return joined and not given_up(runner)

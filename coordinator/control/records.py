@@ -10,9 +10,8 @@ A further kind of order is a frozen class with `kind`, `key`, `expires_ms` and `
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from bellwether_kafka.assignors.shared import Rule
@@ -78,15 +77,7 @@ class Order:
         return f"{self.owner} has ordered {self.kind.value} of '{self.target}'{why}"
 
     def to_json(self) -> Mapping[str, Any]:
-        return {
-            "v": VERSION,
-            "kind": self.kind.value,
-            "target": self.target,
-            "owner": self.owner,
-            "at_ms": self.at_ms,
-            "expires_ms": self.expires_ms,
-            "reason": self.reason,
-        }
+        return {"v": VERSION, **asdict(self), "kind": self.kind.value}
 
 
 class PlacementKind(Enum):
@@ -112,7 +103,9 @@ class PlacementOrder:
 
     @property
     def key(self) -> str:
-        return placement_key(self.kind, self.target, self.item, self.where)
+        """A later pin of the same item takes the place of an earlier one; bans stand side by side."""
+        item = f"{self.kind.value}/{self.target}/{self.item}"
+        return item if self.kind is PlacementKind.PIN else f"{item}/{self.where}"
 
     @property
     def rule(self) -> Rule:
@@ -122,21 +115,11 @@ class PlacementOrder:
     def sentence(self) -> str:
         """For logs: who ordered what, and why."""
         why = f" ({self.reason})" if self.reason else ""
-        what = f"{self.where}" if self.kind is PlacementKind.EVACUATE else f"{self.item}, {self.where}"
+        what = self.where if self.kind is PlacementKind.EVACUATE else f"{self.item}, {self.where}"
         return f"{self.owner} has ordered {self.kind.value} of {what} in '{self.target}'{why}"
 
     def to_json(self) -> Mapping[str, Any]:
-        return {
-            "v": VERSION,
-            "kind": self.kind.value,
-            "target": self.target,
-            "item": self.item,
-            "where": self.where,
-            "owner": self.owner,
-            "at_ms": self.at_ms,
-            "expires_ms": self.expires_ms,
-            "reason": self.reason,
-        }
+        return {"v": VERSION, **asdict(self), "kind": self.kind.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +161,6 @@ def order_key(kind: OrderKind, target: str) -> str:
     return f"{kind.value}/{target}"
 
 
-def placement_key(kind: PlacementKind, target: str, item: str, where: str) -> str:
-    """A later pin of the same item takes the place of an earlier one; bans stand side by side."""
-    return f"{kind.value}/{target}/{item}" if kind is PlacementKind.PIN else f"{kind.value}/{target}/{item}/{where}"
-
-
 def beat_key(sidecar: str) -> str:
     return f"{BEAT}/{sidecar}"
 
@@ -218,30 +196,22 @@ def _fields(value: bytes) -> dict[str, Any]:
 
 
 def _order(fields: Mapping[str, Any]) -> Order:
-    return Order(
-        kind=OrderKind(fields["kind"]),
-        target=_text(fields, "target"),
-        owner=_text(fields, "owner"),
-        at_ms=_number(fields, "at_ms"),
-        expires_ms=_number(fields, "expires_ms"),
-        reason=_text(fields, "reason", ""),
-    )
+    return Order(OrderKind(fields["kind"]), _text(fields, "target"), **_given(fields))
 
 
 def _placement(fields: Mapping[str, Any]) -> PlacementOrder:
     where = _text(fields, "where")
     if not where.startswith(("rack:", "member:")):
         raise RecordError('"where" is neither rack:NAME nor member:NAME')
-    return PlacementOrder(
-        kind=PlacementKind(fields["kind"]),
-        target=_text(fields, "target"),
-        item=_text(fields, "item"),
-        where=where,
-        owner=_text(fields, "owner"),
-        at_ms=_number(fields, "at_ms"),
-        expires_ms=_number(fields, "expires_ms"),
-        reason=_text(fields, "reason", ""),
-    )
+    target, item = _text(fields, "target"), _text(fields, "item")
+    return PlacementOrder(PlacementKind(fields["kind"]), target, item, where, **_given(fields))
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Who gave the order, when, for how long and why."""
+    owner = _text(fields, "owner")
+    at_ms, expires_ms = _number(fields, "at_ms"), _number(fields, "expires_ms")
+    return {"owner": owner, "at_ms": at_ms, "expires_ms": expires_ms, "reason": _text(fields, "reason", "")}
 
 
 def _beat(fields: Mapping[str, Any]) -> Beat:
@@ -256,13 +226,11 @@ def _beat(fields: Mapping[str, Any]) -> Beat:
     )
 
 
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = MappingProxyType(
-    {
-        BEAT: _beat,
-        **{kind.value: _order for kind in OrderKind},
-        **{kind.value: _placement for kind in PlacementKind},
-    }
-)
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
+    **{kind.value: _order for kind in OrderKind},
+    **{kind.value: _placement for kind in PlacementKind},
+    BEAT: _beat,
+}
 
 
 def _text(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
@@ -292,9 +260,8 @@ def _number(fields: Mapping[str, Any], name: str) -> int:
 
 def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = fields.get(name, [])
-    if not isinstance(value, list) or len(value) > NAMES_MAX:
-        raise RecordError(f'"{name}" is not a list of group names')
-    if not all(isinstance(item, str) and _is_unicode(item) for item in value):
+    listed = isinstance(value, list) and len(value) <= NAMES_MAX
+    if not listed or not all(isinstance(item, str) and _is_unicode(item) for item in value):
         raise RecordError(f'"{name}" is not a list of group names')
     return tuple(value)
 

@@ -7,7 +7,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -103,22 +102,10 @@ class ControlTopic:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(callback, *values)
 
-        self._writer = Renewed(self._made, self._properties)
-        self._thread = threading.Thread(
-            target=self._read, args=(tell, on_record, on_caught_up), name="control-topic", daemon=True
-        )
+        self._writer = Renewed(lambda: _producer(self._properties, DELIVERY_TIMEOUT_MS), self._properties)
+        args = (tell, on_record, on_caught_up)
+        self._thread = threading.Thread(target=self._read, args=args, name="control-topic", daemon=True)
         self._thread.start()
-
-    def _made(self) -> Producer:
-        return Producer(
-            {
-                "linger.ms": 0,
-                **self._properties,
-                "allow.auto.create.topics": False,
-                "message.timeout.ms": DELIVERY_TIMEOUT_MS,
-                "log_level": "0",
-            }
-        )
 
     def write(self, record: Record) -> None:
         """Without waiting; what cannot be delivered is logged."""
@@ -239,16 +226,10 @@ def _keep(found: dict[str, Record], message: Message) -> None:
 def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: bytes | None) -> None:
     """Writes one record and waits until the brokers have it: for commands. Raises ControlTopicError."""
     outcome: list[KafkaError | None] = []
-    settings: dict[str, Any] = {
-        **properties,
-        "allow.auto.create.topics": False,
-        "message.timeout.ms": 10_000,
-        "log_level": "0",
-    }
-    producer = Producer(settings)
+    producer = _producer(properties, 10_000)
     producer.produce(topic, key=key, value=value, partition=0, on_delivery=lambda error, _: outcome.append(error))
     producer.flush(15)
-    if outcome and outcome[0] is None:
+    if outcome == [None]:
         return
     refusal = outcome[0] if outcome else None
     if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -256,6 +237,11 @@ def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: byte
         raise ControlTopicError(f"The order may not be written to the control topic '{topic}'; {remedy}.")
     why = refusal.str() if refusal is not None else "no answer"
     raise ControlTopicError(f"The order could not be written to the control topic '{topic}': {why}.")
+
+
+def _producer(properties: Mapping[str, str], timeout_ms: int) -> Producer:
+    ours = {"allow.auto.create.topics": False, "message.timeout.ms": timeout_ms, "log_level": "0"}
+    return Producer({"linger.ms": 0, **properties, **ours})
 
 
 def _reader(properties: Mapping[str, str], topic: str, offset: int = OFFSET_BEGINNING) -> Consumer:

@@ -2,6 +2,7 @@
 
 from enum import Enum, IntEnum, auto
 
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.role import NotLeading
 
 EXIT_CONFIG = 2
@@ -72,6 +73,14 @@ _SENTENCES: dict[int, str] = {
 }
 
 
+# What a fatal code says of our role; the others mean that the group is unfit.
+NOT_LEADING: dict[int, NotLeading] = {
+    Code.FENCED_INSTANCE_ID: NotLeading.FENCED,
+    Code.GROUP_AUTHORIZATION_FAILED: NotLeading.DENIED,
+    Code.CLUSTER_AUTHORIZATION_FAILED: NotLeading.DENIED,
+}
+
+
 def action_for(code: int) -> Action:
     if code in _SENTENCES:
         return Action.FATAL
@@ -86,21 +95,7 @@ def name_of(code: int) -> str:
         return f"error {code}"
 
 
-def fatal_sentence(
-    code: int, *, group: str, instance: str | None, protocols: tuple[str, ...], session_timeout_ms: int
-) -> str:
+def fatal_sentence(code: int, config: MembershipConfig) -> str:
     """One sentence with the remedy; `code` must be one whose action is FATAL."""
-    text = _SENTENCES[code]
-    return text.format(group=group, instance=instance, protocols=", ".join(protocols), session=session_timeout_ms)
-
-
-def not_leading_for(code: int) -> NotLeading:
-    """What a fatal code says of our role."""
-    if code == Code.FENCED_INSTANCE_ID:
-        return NotLeading.FENCED
-    denied = code in (Code.GROUP_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED)
-    return NotLeading.DENIED if denied else NotLeading.UNFIT
-
-
-def exit_code_for(code: int) -> int:
-    return EXIT_FENCED if code == Code.FENCED_INSTANCE_ID else EXIT_CONFIG
+    group, protocols, session = config.group_id, ", ".join(config.protocols), config.session_timeout_ms
+    return _SENTENCES[code].format(group=group, instance=config.instance_id, protocols=protocols, session=session)

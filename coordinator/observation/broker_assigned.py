@@ -7,14 +7,8 @@ import uuid
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
-from bellwether_kafka.protocol.messages import (
-    LATEST_OFFSET,
-    UNKNOWN_OFFSET_SUM,
-    AssignmentInfo,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    SubscriptionInfo,
-)
+from bellwether_kafka.protocol import messages
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 
 # What comes nearest to the broker's assignors: `range` is `range`, and `uniform` balances and keeps.
@@ -40,33 +34,18 @@ def classic_view(group: BrokerGroup) -> DescribeAnswer:
 
 def topology_of(group: BrokerGroup) -> Topology:
     """What the application told its broker. Raises TopologyError where it contradicts itself."""
-    numbers = _numbers(group)
-    return Topology(
-        application_id=group.group_id,
-        subtopologies=tuple(
-            Subtopology(
-                id=numbers[s.subtopology_id],
-                sources=(*s.sources, *s.repartitions),
-                repartition_sources=s.repartitions,
-                changelogs=s.changelogs,
-            )
-            for s in group.subtopologies
-        ),
-        source="broker",
-    )
+    numbers, parts = _numbers(group), []
+    for s in group.subtopologies:
+        number, sources = numbers[s.subtopology_id], (*s.sources, *s.repartitions)
+        parts.append(Subtopology(number, sources, repartition_sources=s.repartitions, changelogs=s.changelogs))
+    return Topology(group.group_id, tuple(parts), "broker")
 
 
 def _consumer(member: BrokerMember, epoch: int) -> DescribedMember:
     owned = tuple(TopicPartition(topic, p) for topic, partitions in member.assigned for p in partitions)
     # Who subscribes by a pattern is known by what it was given.
     topics = tuple(sorted({*member.topics, *(topic for topic, _ in member.assigned)}))
-    subscription = ConsumerProtocolSubscription(
-        version=SUBSCRIPTION_VERSION,
-        topics=topics,
-        owned_partitions=owned,
-        generation_id=epoch,
-        rack_id=member.rack,
-    )
+    subscription = ConsumerProtocolSubscription(SUBSCRIPTION_VERSION, topics, None, owned, epoch, member.rack)
     return _described(member, subscription, ConsumerProtocolAssignment(partitions=owned))
 
 
@@ -75,44 +54,27 @@ def _streams(member: BrokerMember, group: BrokerGroup) -> DescribedMember:
     sources = {s.subtopology_id: (*s.sources, *s.repartitions) for s in group.subtopologies}
     active = [(s, p) for s, partitions in member.assigned for p in partitions if s in sources]
     standby = [(s, p) for s, partitions in member.standby for p in partitions if s in sources]
-    sums = {TaskId(numbers[s], p): UNKNOWN_OFFSET_SUM for s, p in standby}
+    sums = {TaskId(numbers[s], p): messages.UNKNOWN_OFFSET_SUM for s, p in standby}
     sums |= {TaskId(numbers[s], p): offset for s, p, offset in member.offsets if s in numbers}
     stateful = {s.subtopology_id for s in group.subtopologies if s.changelogs}
-    sums |= {TaskId(numbers[s], p): LATEST_OFFSET for s, p in active if s in stateful}
+    sums |= {TaskId(numbers[s], p): messages.LATEST_OFFSET for s, p in active if s in stateful}
     pairs = sorted((TopicPartition(topic, p), TaskId(numbers[s], p)) for s, p in active for topic in sources[s])
     owned = tuple(partition for partition, _ in pairs)
-    subscription = ConsumerProtocolSubscription(
-        version=SUBSCRIPTION_VERSION,
-        topics=tuple(sorted({topic for topics in sources.values() for topic in topics})),
-        user_data=SubscriptionInfo(
-            process_id=_process(member.process_id),
-            task_offset_sums=tuple(sorted(sums.items())),
-            client_tags=member.tags,
-        ).encode(),
-        owned_partitions=owned,
-        generation_id=group.epoch,
-        rack_id=member.rack,
-    )
-    info = AssignmentInfo(
-        active_tasks=tuple(task for _, task in pairs),
-        standby_tasks=tuple(
-            (TaskId(numbers[s], p), tuple(TopicPartition(topic, p) for topic in sources[s])) for s, p in standby
-        ),
-    )
+    topics = tuple(sorted({topic for topics in sources.values() for topic in topics}))
+    process_id, offset_sums = _process(member.process_id), tuple(sorted(sums.items()))
+    said = messages.SubscriptionInfo(process_id=process_id, task_offset_sums=offset_sums, client_tags=member.tags)
+    data = said.encode()
+    subscription = ConsumerProtocolSubscription(SUBSCRIPTION_VERSION, topics, data, owned, group.epoch, member.rack)
+    standbys = ((TaskId(numbers[s], p), tuple(TopicPartition(topic, p) for topic in sources[s])) for s, p in standby)
+    info = messages.AssignmentInfo(active_tasks=tuple(task for _, task in pairs), standby_tasks=tuple(standbys))
     return _described(member, subscription, ConsumerProtocolAssignment(partitions=owned, user_data=info.encode()))
 
 
 def _described(
     member: BrokerMember, subscription: ConsumerProtocolSubscription, assignment: ConsumerProtocolAssignment
 ) -> DescribedMember:
-    return DescribedMember(
-        member.member_id,
-        member.instance_id,
-        subscription.encode(),
-        assignment.encode(),
-        member.client_id,
-        member.client_host,
-    )
+    ids, client = (member.member_id, member.instance_id), (member.client_id, member.client_host)
+    return DescribedMember(*ids, subscription.encode(), assignment.encode(), *client)
 
 
 def _numbers(group: BrokerGroup) -> dict[str, int]:

@@ -9,22 +9,13 @@ from enum import StrEnum
 
 from bellwether_kafka.coordinator.membership import PROVEN_FROM, STREAMS_PROTOCOL, Code, MembershipConfig, check_timing
 from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.planning import StreamsConfig
-from bellwether_kafka.protocol.messages import (
-    CONSUMER_VERSION_MAX,
-    STREAMS_VERSION_MAX,
-    ConsumerProtocolSubscription,
-    SubscriptionInfo,
-)
+from bellwether_kafka.coordinator.planning import StreamsConfig, listed
+from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 NAMES_SHOWN = 4
-SESSION_MIN, SESSION_MAX, SIZE_MAX = (
-    "group.min.session.timeout.ms",
-    "group.max.session.timeout.ms",
-    "group.max.size",
-)
-BROKER_CONFIGS = (SESSION_MIN, SESSION_MAX, SIZE_MAX)
+BROKER_CONFIGS = "group.min.session.timeout.ms", "group.max.session.timeout.ms", "group.max.size"
+SESSION_MIN, SESSION_MAX, SIZE_MAX = BROKER_CONFIGS
 
 
 class Verdict(StrEnum):
@@ -80,9 +71,8 @@ def _kind(facts: Facts) -> Check:
         remedy = "Observe it only; to have it led, set the clients' group.protocol to classic."
         return Check("group", Verdict.FAIL, _sentence(seen.obstacle), remedy)
     if seen.kind == "other":
-        return Check(
-            "group", Verdict.FAIL, _sentence(seen.obstacle or "it is no group of consumers"), "Name another group."
-        )
+        said = _sentence(seen.obstacle or "it is no group of consumers")
+        return Check("group", Verdict.FAIL, said, "Name another group.")
     return Check("group", Verdict.PASS, f"A classic group, {seen.state or 'Empty'}, with {len(seen.members)} members.")
 
 
@@ -99,12 +89,9 @@ def _protocol(facts: Facts) -> Check:
     if not name:
         return Check("protocols", Verdict.PASS, f"Nobody speaks a protocol yet; we offer {', '.join(offered)}.")
     if name not in offered:
-        return Check(
-            "protocols",
-            Verdict.FAIL,
-            f"The members speak {name}, and we would offer {', '.join(offered)}.",
-            f'Add {name} to protocols of the group (kind = "streams" for an application).',
-        )
+        said = f"The members speak {name}, and we would offer {', '.join(offered)}."
+        remedy = f'Add {name} to protocols of the group (kind = "streams" for an application).'
+        return Check("protocols", Verdict.FAIL, said, remedy)
     return Check("protocols", Verdict.PASS, f"The members speak {name}, which we offer.")
 
 
@@ -132,12 +119,9 @@ def _session(facts: Facts) -> Check:
         remedy = "Grant DESCRIBE_CONFIGS on the cluster to have it checked; a wrong value is named when we join."
         return Check("session timeout", Verdict.WARN, "The brokers' limits cannot be read.", remedy)
     if not low <= session <= high:
-        return Check(
-            "session timeout",
-            Verdict.FAIL,
-            f"session_timeout_ms is {session}, and the brokers allow {low} to {high}.",
-            f"Set session_timeout_ms between these, or change {SESSION_MIN} and {SESSION_MAX}.",
-        )
+        said = f"session_timeout_ms is {session}, and the brokers allow {low} to {high}."
+        remedy = f"Set session_timeout_ms between these, or change {SESSION_MIN} and {SESSION_MAX}."
+        return Check("session timeout", Verdict.FAIL, said, remedy)
     return Check("session timeout", Verdict.PASS, f"{session} ms is within the brokers' {low} to {high}.")
 
 
@@ -161,16 +145,16 @@ def _brokers(facts: Facts) -> Check:
 def _shown(facts: Facts) -> list[Check]:
     """What members send and what we may see of their topics."""
     broken = [m.member_id for m in facts.seen.members if m.trouble]
-    checks = [Check("members", Verdict.PASS, "Every member's bytes can be read.")]
+    members = Check("members", Verdict.PASS, "Every member's bytes can be read.")
     if broken:
-        said = f"The bytes of {_listed(broken)} cannot be read."
+        said = f"The bytes of {listed(broken)} cannot be read."
         remedy = "They would keep what they have; look at them with bellwether decode, and at those clients' versions."
-        checks = [Check("members", Verdict.WARN, said, remedy)]
+        members = Check("members", Verdict.WARN, said, remedy)
     hidden = _hidden(facts.seen)
     if hidden:
         remedy = f"Grant our principal the ACL DESCRIBE on {', '.join(f'Topic {t!r}' for t in hidden[:NAMES_SHOWN])}."
-        return [*checks, Check("topic ACLs", Verdict.FAIL, f"We may not see {_listed(hidden)}.", remedy)]
-    return [*checks, Check("topic ACLs", Verdict.PASS, "We see every topic that members subscribe to.")]
+        return [members, Check("topic ACLs", Verdict.FAIL, f"We may not see {listed(hidden)}.", remedy)]
+    return [members, Check("topic ACLs", Verdict.PASS, "We see every topic that members subscribe to.")]
 
 
 def _hidden(seen: Observation) -> list[str]:
@@ -182,32 +166,33 @@ def _hidden(seen: Observation) -> list[str]:
 
 def _versions(facts: Facts) -> list[Check]:
     """Versions that members speak, where their bytes are at hand."""
-    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
-    spoken = {m.member_id: _spoken(m.metadata, facts.seen.protocol) for m in decision.raw.others} if decision else {}
-    known = {version for version in spoken.values() if version is not None}
+    if facts.seen.shadow is None:
+        return []
+    others, protocol = facts.seen.shadow.decision.raw.others, facts.seen.protocol
+    known = {m.member_id: version for m in others if (version := _spoken(m.metadata, protocol)) is not None}
     if not known:
         return []
-    listed = ", ".join(f"v{version}" for version in sorted(known))
-    what = "subscription data of Streams" if facts.seen.protocol == STREAMS_PROTOCOL else "subscriptions"
-    newer = [member for member, version in spoken.items() if version is not None and version > _highest(facts)]
+    what, highest = "subscriptions", messages.CONSUMER_VERSION_MAX
+    if protocol == STREAMS_PROTOCOL:
+        what, highest = "subscription data of Streams", messages.STREAMS_VERSION_MAX
+    newer = [member for member, version in known.items() if version > highest]
     if newer:
-        said = f"{_listed(newer)} speak {what} newer than we do."
+        said = f"{listed(newer)} speak {what} newer than we do."
         return [Check("versions", Verdict.WARN, said, "They keep what they have; upgrade Bellwether.")]
-    more = "; everybody is told in the lowest, as in a rolling upgrade" if len(known) > 1 else ""
-    return [Check("versions", Verdict.PASS, f"Members speak {what} {listed}{more}.")]
+    spoken = sorted({*known.values()})
+    versions = ", ".join(f"v{version}" for version in spoken)
+    more = "; everybody is told in the lowest, as in a rolling upgrade" if len(spoken) > 1 else ""
+    return [Check("versions", Verdict.PASS, f"Members speak {what} {versions}{more}.")]
 
 
 def _spoken(metadata: bytes, protocol: str) -> int | None:
     """The version of a member's own protocol; None where its bytes cannot be read, which is said of members."""
     try:
-        said = ConsumerProtocolSubscription.decode(metadata)
-        return said.version if protocol != STREAMS_PROTOCOL else SubscriptionInfo.decode(said.user_data or b"").version
+        said = messages.ConsumerProtocolSubscription.decode(metadata)
+        streams = protocol == STREAMS_PROTOCOL
+        return messages.SubscriptionInfo.decode(said.user_data or b"").version if streams else said.version
     except RemoteProtocolError:
         return None
-
-
-def _highest(facts: Facts) -> int:
-    return STREAMS_VERSION_MAX if facts.seen.protocol == STREAMS_PROTOCOL else CONSUMER_VERSION_MAX
 
 
 def _topology(facts: Facts) -> list[Check]:
@@ -237,10 +222,10 @@ def _racks(facts: Facts) -> Check:
     foreign = sorted({m.rack for m in members if m.rack and m.rack not in brokers})
     if foreign:
         remedy = f"client.rack must be spelled as broker.rack is: {', '.join(sorted(brokers))}."
-        return Check("racks", Verdict.FAIL, f"Members name racks without a broker: {_listed(foreign)}.", remedy)
+        return Check("racks", Verdict.FAIL, f"Members name racks without a broker: {listed(foreign)}.", remedy)
     rackless = [m.client_id or m.member_id for m in members if not m.rack]
     if rackless and len(rackless) < len(members):
-        said = f"{_listed(rackless)} name no rack while others do."
+        said = f"{listed(rackless)} name no rack while others do."
         return Check("racks", Verdict.WARN, said, "Set client.rack on them: they are placed without regard to racks.")
     if rackless:
         remedy = "Set client.rack on the members, or expect no rack awareness."
@@ -253,9 +238,8 @@ def _plan(facts: Facts) -> Check:
     if seen.shadow is not None:
         warnings = seen.shadow.decision.warnings
         if warnings:
-            return Check(
-                "plan", Verdict.WARN, f"A plan can be made, but: {'; '.join(warnings)}.", "See bellwether plan."
-            )
+            said = f"A plan can be made, but: {'; '.join(warnings)}."
+            return Check("plan", Verdict.WARN, said, "See bellwether plan.")
         return Check("plan", Verdict.PASS, f"A plan can be made; it would move {seen.shadow.moves.moved}.")
     if not seen.members:
         return Check("plan", Verdict.PASS, "There is nobody to plan for yet.")
@@ -270,11 +254,6 @@ def _unseen(facts: Facts) -> Check:
         return Check("not visible", Verdict.WARN, said, "Configure them for the group as the application has them.")
     said = "Protocol names that members offer beside the chosen one are not visible."
     return Check("not visible", Verdict.PASS, said)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def _sentence(text: str) -> str:

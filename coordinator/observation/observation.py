@@ -1,19 +1,19 @@
 """What can be seen of a group without joining it: one frozen value, of which pages, metrics and tables are projections.
 
-Nothing here asks a broker; `observe_runner` does, and hands over what DescribeGroups and its siblings say.
+Nothing here asks a broker; `observer` does, and hands over what DescribeGroups and its siblings say.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan, IntArray, Moves, moves
+from bellwether_kafka.coordinator.kafka import Offsets
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
 GroupType = Literal["classic", "consumer", "streams", "other", "missing"]  # who assigns: a member, or the broker
-STABLE = "Stable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,44 +67,35 @@ class Observation:
     @property
     def lag(self) -> int | None:
         """The sum of all known lags, None where none is known."""
-        known = [lag for lags in self.lags.values() for lag in lags if lag is not None]
-        return sum(known) if known else None
+        return _total(lag for lags in self.lags.values() for lag in lags)
 
     @property
     def can_be_led(self) -> bool:
         return not self.obstacle
 
+    def with_lags(self, committed: Offsets, ends: Offsets) -> "Observation":
+        """With the records that are not consumed yet, of each partition and of what each member has."""
+        lags: dict[str, tuple[int | None, ...]] = {}
+        for topic, offsets in committed.items():
+            pairs = zip(offsets.tolist(), ends[topic].tolist() if topic in ends else [-1] * len(offsets), strict=True)
+            lags[topic] = tuple(max(0, end - at) if min(at, end) >= 0 else None for at, end in pairs)
+        owned = ([lags[t][p] for t, p in m.owned if p < len(lags.get(t, ()))] for m in self.members)
+        members = tuple(replace(m, lag=_total(mine)) for m, mine in zip(self.members, owned, strict=True))
+        return replace(self, lags=lags, members=members)
+
+
+def _total(lags: Iterable[int | None]) -> int | None:
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if known else None
+
 
 def observation(
     group_id: str, kind: GroupType, answer: DescribeAnswer, seen_at_ms: int, *, obstacle: str = ""
 ) -> Observation:
-    """What one Describe answer says; lags and a shadow plan are added by `with_lags` and `with_shadow`."""
+    """What one Describe answer says, without lags and a shadow plan."""
     streams = answer.protocol == STREAMS_PROTOCOL
     members = tuple(_member(m, streams=streams) for m in answer.members)
     return Observation(group_id, kind, answer.state, answer.protocol, seen_at_ms, members, obstacle=obstacle)
-
-
-def lags_of(
-    committed: Mapping[str, Sequence[int]], ends: Mapping[str, Sequence[int]]
-) -> dict[str, tuple[int | None, ...]]:
-    """Per partition the records that are not consumed yet, None where nothing is committed."""
-    return {
-        topic: tuple(
-            max(0, int(end) - int(at)) if at >= 0 and end >= 0 else None
-            for at, end in zip(offsets, ends.get(topic, [-1] * len(offsets)), strict=True)
-        )
-        for topic, offsets in committed.items()
-    }
-
-
-def member_lag(member: ObservedMember, lags: Mapping[str, tuple[int | None, ...]]) -> int | None:
-    """The lag of the partitions that a member has."""
-    known = [
-        lag
-        for topic, partition in member.owned
-        if partition < len(lags.get(topic, ())) and (lag := lags[topic][partition]) is not None
-    ]
-    return sum(known) if known else None
 
 
 def shadow_of(decision: Decision[GroupPlan], held: IntArray) -> Shadow:
@@ -121,16 +112,12 @@ def _member(member: DescribedMember, *, streams: bool) -> ObservedMember:
         assignment = ConsumerProtocolAssignment.decode(member.assignment) if member.assignment else None
         info = AssignmentInfo.decode(assignment.user_data) if streams and assignment and assignment.user_data else None
     except RemoteProtocolError as error:
-        return ObservedMember(*_named(member), trouble=str(error))
-    return ObservedMember(
-        *_named(member),
+        return replace(seen, trouble=str(error))
+    return replace(
+        seen,
         rack=subscription.rack_id,
         topics=subscription.topics,
         owned=assignment.partitions if assignment else (),
         active=tuple(dict.fromkeys(map(str, info.active_tasks))) if info else (),
         standby=tuple(str(task) for task, _ in info.standby_tasks) if info else (),
     )
-
-
-def _named(member: DescribedMember) -> tuple[str, str | None, str, str]:
-    return member.member_id, member.instance_id, member.client_id, member.client_host

@@ -1,4 +1,4 @@
-"""Looks at one group on a timer and never joins it: the IO around `observe`."""
+"""Looks at one group on a timer and never joins it: the IO around `observation`."""
 
 import asyncio
 import time
@@ -10,50 +10,16 @@ from typing import Any
 import structlog
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import AssignedMember, RefusalError, Weights
+from bellwether_kafka.assignors.shared import RefusalError, Weights
 from bellwether_kafka.assignors.streams import STOCK
-from bellwether_kafka.assignors.streams.application import Topology, TopologyError
-from bellwether_kafka.coordinator.kafka import (
-    BrokerGroup,
-    BrokerProtocol,
-    ClusterReader,
-    ClusterUnreachableError,
-    OffsetReader,
-    OffsetsError,
-    Transport,
-    TransportError,
-    grant,
-)
-from bellwether_kafka.coordinator.membership import (
-    STREAMS_PROTOCOL,
-    Code,
-    Decide,
-    DescribeAnswer,
-    JoinedMember,
-    MembershipConfig,
-    unfit,
-    without_sidecars,
-)
+from bellwether_kafka.assignors.streams.application import TopologyError
+from bellwether_kafka.coordinator import kafka, membership, planning
+from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, DescribeAnswer, MembershipConfig
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, classic_view, topology_of
-from bellwether_kafka.coordinator.observation.observation import (
-    STABLE,
-    GroupType,
-    Observation,
-    lags_of,
-    member_lag,
-    observation,
-    shadow_of,
-)
-from bellwether_kafka.coordinator.planning import (
-    Application,
-    ConsumerKind,
-    Planner,
-    StreamsConfig,
-    StreamsKind,
-    TopologySource,
-    stateful,
-)
-from bellwether_kafka.coordinator.topology import TopologyKeeper
+from bellwether_kafka.coordinator.observation.observation import GroupType, Observation, observation, shadow_of
+from bellwether_kafka.coordinator.planning import STABLE, Application, Planner, StreamsConfig, StreamsKind
+from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 INTERVAL_S = 10.0
@@ -62,7 +28,7 @@ LIMIT_S = 5.0
 NEWEST = 2**31 - 1
 METADATA_AGE_MS_MAX = 10_000
 NOT_CLASSIC = "not a classic group"
-BROKER_PROTOCOLS: tuple[BrokerProtocol, ...] = ("consumer", "streams")
+BROKER_PROTOCOLS: tuple[kafka.BrokerProtocol, ...] = ("consumer", "streams")
 
 OnObservation = Callable[[Observation], None]
 OnSeen = Callable[[str, DescribeAnswer], None]  # what DescribeGroups said, as it came
@@ -74,39 +40,16 @@ log = structlog.get_logger(__name__)
 class Sources:
     """What an observer reads from."""
 
-    transport: Transport
-    reader: ClusterReader
-    offsets: OffsetReader
+    transport: kafka.Transport
+    reader: kafka.ClusterReader
+    offsets: kafka.OffsetReader
 
 
-class ReadOnlyTopology:
+class ReadOnlyTopology(TopologyKeeper):
     """A topology that is only looked at: nothing is created for a group that is not ours."""
 
-    def __init__(self, inner: TopologyKeeper | None, given: Topology | None = None) -> None:
-        self._inner = inner
-        self._given = given
-
-    @property
-    def topology(self) -> Topology | None:
-        return self._inner.topology if self._inner is not None else self._given
-
-    @property
-    def mismatch(self) -> str:
-        return self._inner.mismatch if self._inner is not None else ""
-
-    @property
-    def witnesses(self) -> frozenset[str]:
-        return self._inner.witnesses if self._inner is not None else frozenset()
-
-    async def observe(self, members: tuple[AssignedMember, ...]) -> None:
-        if self._inner is not None:
-            await self._inner.observe(members)
-
-    def settle(self, topology: Topology) -> None:
-        """Only a round that we lead settles anything."""
-
-    async def complete(self, *_: object) -> frozenset[str] | None:
-        return None
+    async def complete(self, *_: object) -> None:
+        """No topics."""
 
 
 class GroupObserver:
@@ -125,22 +68,17 @@ class GroupObserver:
         *,
         on_seen: Sequence[OnSeen] = (),
         weights: Callable[[], Weights] | None = None,
-        interval_s: float = INTERVAL_S,
     ) -> None:
         self.group_id = config.group_id
         self.last: Observation | None = None
         self._config = config
         self._sources = sources
         self._policy = policy
-        self._streams = replace(
-            application.config if application is not None else StreamsConfig(config.group_id),
-            topology_attested=True,  # nobody acts on this plan
-        )
-        self._assignors = application.assignors if application is not None else STOCK
-        given = application.topology if application is not None else None
-        self._given = given
-        self._keeper = TopologyKeeper(self._streams.application_id, given, sources.reader.admin, sources.offsets)
-        self._interval_s = interval_s
+        application = application or Application(StreamsConfig(config.group_id), STOCK)
+        self._streams = replace(application.config, topology_attested=True)  # nobody acts on this plan
+        self._assignors = application.assignors
+        self._given = given = application.topology
+        self._keeper = ReadOnlyTopology(self._streams.application_id, given, sources.reader.admin, sources.offsets)
         self._on_observation = on_observation
         self._on_seen = on_seen
         self._weights = weights
@@ -158,7 +96,7 @@ class GroupObserver:
             except Exception:
                 log.exception("group_not_observed", group=self.group_id)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._interval_s):
+                async with asyncio.timeout(INTERVAL_S):
                     await self._stopping.wait()
         return 0
 
@@ -174,7 +112,7 @@ class GroupObserver:
         answer = await self._sources.transport.describe_group(self.group_id)
         if answer.error == Code.GROUP_AUTHORIZATION_FAILED:
             hidden = observation(self.group_id, "missing", answer, int(time.time() * 1000))
-            return replace(hidden, trouble=f"we may not see it; {grant('DESCRIBE', 'Group', self.group_id)}")
+            return replace(hidden, trouble=f"we may not see it; {kafka.grant('DESCRIBE', 'Group', self.group_id)}")
         for observer in self._on_seen:
             _told(observer, self.group_id, answer)
         by_broker = await self._described_by_broker() if _may_be_broker_led(answer) else None
@@ -211,10 +149,8 @@ class GroupObserver:
             config = replace(config, protocols=(STREAMS_PROTOCOL,))
         elif config.streams and answer.protocol:
             config = replace(config, protocols=MembershipConfig("").protocols)
-        obstacle = unfit(answer, config)
+        obstacle = membership.unfit(answer, config)
         return obstacle.sentence if obstacle is not None else ""
-
-    # ---- lags ----------------------------------------------------------------------------------------------------
 
     async def _with_lags(self, seen: Observation) -> Observation:
         """Lags are worth having and nothing depends on them."""
@@ -222,28 +158,20 @@ class GroupObserver:
         try:
             cluster = await self._sources.reader.snapshot(topics, METADATA_AGE_MS_MAX)
             counts = {topic: int(cluster.counts[cluster.index[topic]]) for topic in topics if topic in cluster.index}
-            committed, ends = await asyncio.gather(
-                self._sources.offsets.committed(self.group_id, counts, LIMIT_S),
-                self._sources.offsets.ends(counts, LIMIT_S),
-            )
-        except (OffsetsError, ClusterUnreachableError) as error:
+            of = self._sources.offsets
+            asked = of.committed(self.group_id, counts, LIMIT_S), of.ends(counts, LIMIT_S)
+            committed, ends = await asyncio.gather(*asked)
+        except (kafka.OffsetsError, ClusterUnreachableError) as error:
             log.info("lags_unknown", group=self.group_id, reason=str(error))
             return seen
-        lags = lags_of(
-            {topic: values.tolist() for topic, values in committed.items()},
-            {topic: values.tolist() for topic, values in ends.items()},
-        )
-        members = tuple(replace(m, lag=member_lag(m, lags)) for m in seen.members)
-        return replace(seen, lags=lags, members=members)
-
-    # ---- the shadow plan -----------------------------------------------------------------------------------------
+        return seen.with_lags(committed, ends)
 
     async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
         if answer.protocol == STREAMS_PROTOCOL:
-            answer = without_sidecars(answer)
-        members = tuple(JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
+            answer = membership.without_sidecars(answer)
+        members = tuple(membership.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         # With all the time that a plan may take from now on.
-        command = Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
+        command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:
             compared = await self._planner(answer, group).shadow(command, answer)
             return replace(seen, shadow=shadow_of(compared.decision, compared.held))
@@ -254,13 +182,11 @@ class GroupObserver:
         """A fresh one for each look: what a planner remembers is what the group shows now."""
         sources, group_id = self._sources, self.group_id
         if answer.protocol == STATEFUL_PROTOCOL:
-            kind, dialect = stateful(group_id, self._streams, sources.reader, self._given, self._assignors)
+            kind, dialect = planning.stateful(group_id, self._streams, sources.reader, self._given, self._assignors)
             return Planner(group_id, kind, dialect=dialect)
         if answer.protocol != STREAMS_PROTOCOL:
-            return Planner(group_id, ConsumerKind(sources.reader, self._policy, weights=self._weights))
-        topology: TopologySource = ReadOnlyTopology(self._keeper)
-        if group is not None:
-            topology = ReadOnlyTopology(None, topology_of(group))
+            return Planner(group_id, planning.ConsumerKind(sources.reader, self._policy, weights=self._weights))
+        topology = GivenTopology(topology_of(group)) if group is not None else self._keeper
         streams = StreamsKind(group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
         return Planner(group_id, streams)
 

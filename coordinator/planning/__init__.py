@@ -1,16 +1,16 @@
 """From a JoinGroup answer to an assignment that may be sent: metadata, deadline, plan, guard, fallback, memory."""
 
 from bellwether_kafka.coordinator.planning.applications import Application, ApplicationError, load_application
-from bellwether_kafka.coordinator.planning.causes import Cause, cause
+from bellwether_kafka.coordinator.planning.causes import Cause, cause, listed
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, record_bytes
-from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRound, Timings, WatchedTopics
-from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.planning.planned import PlannedRound, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planner import STABLE, Planner
 from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
 from bellwether_kafka.coordinator.planning.solver import Solvers, foreign_code
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import TASK_STALL_MS, StreamsConfig
-from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind, TopologySource
+from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
 from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, make_tasks
 from bellwether_kafka.coordinator.planning.warm_up import warm_up_soon

@@ -7,18 +7,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
+from bellwether_kafka.assignors import streams
 from bellwether_kafka.assignors.consumer import LoadAware
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.assignors.streams import (
-    STOCK,
-    Assignors,
-    PluginError,
-    PluginHealth,
-    TaskPlan,
-    load_task_assignor,
-    run_plugin,
-    stock,
-)
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     StreamsPlan,
@@ -46,7 +37,7 @@ class Application:
     """One application that can be led. `topology` is the file's, None: it is to be learned."""
 
     config: StreamsConfig
-    assignors: Assignors
+    assignors: streams.Assignors
     topology: Topology | None = None
 
     def membership(self, config: MembershipConfig) -> MembershipConfig:
@@ -62,13 +53,8 @@ class Application:
         return self.config.policy not in STREAMS_POLICIES
 
     def planner(
-        self,
-        group_id: str,
-        reader: ClusterReader,
-        offsets: OffsetReader,
-        message_bytes_max: int,
-        solver: Solver | None = None,
-    ) -> tuple[Planner[TaskPlan], StreamsKind]:
+        self, group_id: str, reader: ClusterReader, offsets: OffsetReader, message_bytes_max: int, solver: Solver
+    ) -> tuple[Planner[streams.TaskPlan], StreamsKind]:
         """The planner, and what it knows of the application."""
         dialect = None
         if self.config.stateful:
@@ -107,12 +93,12 @@ def _topology(config: StreamsConfig) -> Topology | None:
     return topology
 
 
-def _assignors(config: StreamsConfig) -> Assignors:
+def _assignors(config: StreamsConfig) -> streams.Assignors:
     if config.policy in STREAMS_POLICIES:
-        return stock(config.stages, durable=config.durable)
+        return streams.stock(config.stages, durable=config.durable)
     try:
-        return replace(STOCK, assign=PluginPolicy(config), copes=True)
-    except PluginError as error:
+        return replace(streams.STOCK, assign=PluginPolicy(config), copes=True)
+    except streams.PluginError as error:
         raise ApplicationError(
             f"The setting policy of group {config.application_id} cannot be used: {error}; stock ones are"
             f" {', '.join(STREAMS_POLICIES)}."
@@ -124,10 +110,10 @@ class PluginPolicy:
     plan that was never delivered is never taken for one."""
 
     def __init__(self, config: StreamsConfig) -> None:
-        self._assignor = load_task_assignor(config.policy, asdict(config.configs))
-        self._health = PluginHealth()
+        self._assignor = streams.load_task_assignor(config.policy, asdict(config.configs))
+        self._health = streams.PluginHealth()
 
     def __call__(self, view: StreamsView, configs: AssignmentConfigs, _policy: str) -> StreamsPlan:
-        run = run_plugin(self._assignor, view, configs, None, self._health, now_ms=view.now_ms, cluster=view.cluster)
+        run = streams.run_plugin(self._assignor, view, configs, self._health, now_ms=view.now_ms, cluster=view.cluster)
         self._health = run.health
         return replace(run.plan, notes=(*run.plan.notes, *run.notes))

@@ -13,11 +13,11 @@ An attested topology can be wrong all the same: a Streams thread dies at once of
 know, and would die again after every restart. A process that restarts again and again is therefore left to Java.
 """
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection
 
 from bellwether_kafka.assignors.streams.application import GUESSED, LEARNED, Topology
-from bellwether_kafka.assignors.streams.members import DecodedStreams, ProcessMap, StreamsMemory
+from bellwether_kafka.assignors.streams.members import DecodedStreams, ProcessMap, decode_streams, gather
+from bellwether_kafka.coordinator.planning.streams_config import Arrivals, TaskRequest
 from bellwether_kafka.protocol.primitives import ProcessId
 
 TAG = "bellwether.topology"
@@ -27,84 +27,51 @@ REPLACEMENT_MS = 300_000
 RESTARTS_MAX, RESTARTS_MS = 2, 300_000
 
 
-@dataclass(frozen=True, slots=True)
-class Arrivals:
-    """Processes that came and went while we led, with the time of it (epoch milliseconds); and when those that are here
-    have restarted lately."""
-
-    came: dict[ProcessId, int] = field(default_factory=dict)
-    went: dict[ProcessId, int] = field(default_factory=dict)
-    restarts: dict[ProcessId, tuple[int, ...]] = field(default_factory=dict)
-
-
 def tag_value(digest: str) -> str:
     """What `client.tag.bellwether.topology` must be for a topology with this digest."""
     return digest[:TAG_CHARS]
 
 
-def distrust(
-    decoded: DecodedStreams,
-    process_map: ProcessMap,
-    memory: StreamsMemory,
-    arrivals: Arrivals,
-    topology: Topology,
-    now_ms: int,
-    *,
-    attested: bool,
-    witnesses: frozenset[str] = frozenset(),
-    removed: Collection[str] = (),
-) -> tuple[str | None, Arrivals]:
+def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arrivals]:
     """Why the topology is not to be relied on in this round (a sentence part, None for no reason), and the arrivals to
     bring along next time. With an empty memory there is nothing to compare with: the topology file counts, and what was
-    learned counts for its `witnesses`. Members that we `removed` ourselves come back under other ids without a restart.
+    learned counts for its witnesses. Members that we removed ourselves come back under other ids without a restart.
     """
-    digest = topology.digest
-    strange = _contradicted(process_map, digest)
-    if strange is not None:
-        return strange, arrivals
-    excused = {memory.threads[m].process_id for m in removed if m in memory.threads}
-    arrivals, restarted = _compare(decoded, process_map, memory, arrivals, now_ms, excused)
+    memory, expected = asked.memory, tag_value(topology.digest)
+    decoded = decode_streams(asked.world.raw, memory.threads.keys() if memory.led else ())
+    process_map = gather(decoded, memory)
+    tags = {p.process_id: tag for p in process_map.processes if (tag := dict(p.tags).get(TAG)) is not None}
+    for process, tag in tags.items():
+        if tag != expected:
+            return f"process {process} attests the topology {tag}, ours is {expected}", asked.arrivals
+    excused = {memory.threads[m].process_id for m in asked.world.removed if m in memory.threads}
+    arrivals, restarted = _compare(asked, decoded, process_map, excused)
+    present = [p.process_id for p in process_map.processes]
     if topology.source in (LEARNED, GUESSED):
-        ids = witnesses | {m.member_id for m in memory.plan.members}
+        ids = asked.witnesses | {m.member_id for m in memory.plan.members}
         known = _continuing(decoded, process_map, ids) | excused | {*restarted}
-        restarted += sorted({p.process_id for p in process_map.processes} - known)
-    tagged = {p.process_id for p in process_map.processes if dict(p.tags).get(TAG) is not None}
-    looping = [
-        p.process_id for p in process_map.processes if len(arrivals.restarts.get(p.process_id, ())) > RESTARTS_MAX
-    ]
-    if looping:
-        return (
-            f"process {looping[0]} has restarted {len(arrivals.restarts[looping[0]])} times within"
-            f" {RESTARTS_MS // 60_000} minutes, as if it could not run its tasks; compare the topology file"
-            " with its Topology.describe()"
-        ), arrivals
-    doubtful = [] if attested else [p for p in restarted if p not in tagged]
+        restarted += sorted({*present} - known)
+    for process in present:
+        if (times := len(arrivals.restarts.get(process, ()))) > RESTARTS_MAX:
+            return (
+                f"process {process} has restarted {times} times within {RESTARTS_MS // 60_000} minutes, as if it could"
+                " not run its tasks; compare the topology file with its Topology.describe()"
+            ), arrivals
+    doubtful = [] if asked.config.topology_attested else [p for p in restarted if p not in tags]
     if not doubtful:
         return None, arrivals
     named = ", ".join(str(p) for p in doubtful[:3])
     return (
         f"process {named} has restarted and may run another version of the application; attest the topology with"
-        f" topology_attested, or with client.tag.{TAG}={tag_value(digest)} in the application"
+        f" topology_attested, or with client.tag.{TAG}={expected} in the application"
     ), arrivals
 
 
-def _contradicted(process_map: ProcessMap, digest: str) -> str | None:
-    for process in process_map.processes:
-        said = dict(process.tags).get(TAG)
-        if said is not None and said != tag_value(digest):
-            return f"process {process.process_id} attests the topology {said}, ours is {tag_value(digest)}"
-    return None
-
-
 def _compare(
-    decoded: DecodedStreams,
-    process_map: ProcessMap,
-    memory: StreamsMemory,
-    arrivals: Arrivals,
-    now_ms: int,
-    excused: Collection[ProcessId],
+    asked: TaskRequest, decoded: DecodedStreams, process_map: ProcessMap, excused: Collection[ProcessId]
 ) -> tuple[Arrivals, list[ProcessId]]:
     """(arrivals, processes that have restarted since the last delivered plan or took the place of one that went)."""
+    memory, arrivals, now_ms = asked.memory, asked.arrivals, asked.now_ms
     known = {record.process_id for record in memory.threads.values()}
     if not known:
         return arrivals, []
@@ -134,9 +101,5 @@ def _restarts(
 
 def _continuing(decoded: DecodedStreams, process_map: ProcessMap, ids: Collection[str]) -> set[ProcessId]:
     """Processes with a thread that has one of these very member ids."""
-    rows: Iterable[int] = process_map.member.tolist()
-    return {
-        process_map.processes[process].process_id
-        for row, process in zip(rows, process_map.process.tolist(), strict=True)
-        if decoded.members[row].member_id in ids
-    }
+    rows = zip(process_map.member.tolist(), process_map.process.tolist(), strict=True)
+    return {process_map.processes[p].process_id for row, p in rows if decoded.members[row].member_id in ids}

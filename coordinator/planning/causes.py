@@ -3,7 +3,7 @@
 Pure. The kind is one of few words, for metric labels; the sentence names members and topics, for people.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,9 +44,8 @@ def cause(previous: Decision[GroupPlan] | None, decision: Decision[GroupPlan], n
     if plan.shutdown:
         return Cause(CauseKind.SUBSCRIPTIONS, "a member asks to shut the application down")
     if previous is None:
-        return Cause(
-            CauseKind.FIRST, f"first plan, for {_counted(len(plan.owners), plan.words.owner, plan.words.owners)}"
-        )
+        owners = _counted(len(plan.owners), plan.words.owner, plan.words.owners)
+        return Cause(CauseKind.FIRST, f"first plan, for {owners}")
     found = _members(previous, decision, name) or _unplaced(previous, decision) or _topics(previous, decision, name)
     if found is not None:
         return found
@@ -83,11 +82,9 @@ def _unplaced(previous: Decision[GroupPlan], decision: Decision[GroupPlan]) -> C
     came, went = has - had, had - has
     if not came and not went:
         return None
-    said = [
-        f"{_counted(len(ids), 'member', 'members')} without {decision.plan.words.item}s {what}"
-        for ids, what in ((came, "joined"), (went, "left"))
-        if ids
-    ]
+    without = f"without {decision.plan.words.item}s"
+    said = [f"{_counted(len(came), 'member', 'members')} {without} joined"] * bool(came)
+    said += [f"{_counted(len(went), 'member', 'members')} {without} left"] * bool(went)
     return Cause(_came_or_went(came, went), ", ".join(said))
 
 
@@ -114,9 +111,14 @@ def _came_or_went(came: object, went: object) -> CauseKind:
 
 def _named(words: Words, owners: Iterable[str], name: Name) -> str:
     names = sorted({name(owner[: words.name_chars]) for owner in owners})
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     one, many = words.owner_before_name
-    return f"{one if len(names) == 1 else many}{', '.join(names[:NAMES_SHOWN])}{more}"
+    return f"{one if len(names) == 1 else many}{listed(names)}"
+
+
+def listed(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def _counted(number: int, one: str, many: str) -> str:

@@ -6,44 +6,17 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer import (
-    LOAD_AWARE,
-    STICKY_MIN_CHURN,
-    OperatorRules,
-    PartitionPlan,
-    Policy,
-    decide,
-    recall,
-    topics_wanted,
-)
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    AssignedMember,
-    ClusterView,
-    Decision,
-    IntArray,
-    Memory,
-    RawGroup,
-    RawMember,
-    Refusal,
-    RefusalCause,
-    RefusalError,
-    Rule,
-    Weights,
-)
+from bellwether_kafka.assignors import consumer, shared
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy, topics_wanted
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decision, Memory, RawGroup, RawMember
+from bellwether_kafka.coordinator.kafka import ClusterReader
 from bellwether_kafka.coordinator.membership import Decide
 from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.group_kind import (
-    METADATA_AGE_MS_MAX,
-    Proposal,
-    SecondsLeft,
-    SnapshotSource,
-    Work,
-)
+from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Proposal, SecondsLeft, Work
 from bellwether_kafka.coordinator.planning.guard import inspect
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
 
-CHEAP_POLICY = Policy(name=STICKY_MIN_CHURN)
+CHEAP_POLICY = Policy(name=consumer.STICKY_MIN_CHURN)
 # Of the time until the deadline. A plan takes milliseconds; without metadata there is none, and a leader that has none
 # gives the group away, so most of the time may go into the read.
 METADATA_SHARE = 0.75
@@ -65,21 +38,15 @@ class ConsumerKind:
     """One group's. `memory` is what its members hold as far as we know."""
 
     def __init__(
-        self,
-        reader: SnapshotSource,
-        policy: Policy,
-        *,
-        weights: Callable[[], Weights] | None = None,
-        wall_clock: Callable[[], float] = time.time,
+        self, reader: ClusterReader, policy: Policy, *, weights: Callable[[], shared.Weights] | None = None
     ) -> None:
         self.memory = Memory.empty()
         self._reader = reader
         self._policy = policy
         self._weights = weights
-        self._wall_clock = wall_clock
-        self._rules: tuple[Rule, ...] = ()  # the operator's, for every plan from now on
+        self._rules: tuple[shared.Rule, ...] = ()  # the operator's, for every plan from now on
 
-    def rule(self, rules: tuple[Rule, ...]) -> None:
+    def rule(self, rules: tuple[shared.Rule, ...]) -> None:
         self._rules = rules
 
     async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> ConsumerInputs:
@@ -100,7 +67,7 @@ class ConsumerKind:
         *,
         dry: bool = False,  # noqa: ARG002 - see GroupKind
     ) -> Work[PartitionPlan]:
-        now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(inputs.raw.group_id.encode())
+        now_ms, seed = int(time.time() * 1000), zlib.crc32(inputs.raw.group_id.encode())
         arguments = inputs.raw, inputs.cluster, self.memory, now_ms, seed, message_bytes_max
         if source is Source.CHEAP:
             return Work(make_partitions, self._ruled(CHEAP_POLICY), arguments)
@@ -112,17 +79,24 @@ class ConsumerKind:
         """A plan says all that there is to remember of it."""
 
     def topics(self, inputs: ConsumerInputs | None, decision: Decision[PartitionPlan]) -> WatchedTopics:
-        rack_aware = bool((decision.plan.group.rack != NO_RACK).any())
+        rack_aware = bool((decision.plan.group.rack != shared.NO_RACK).any())
         return WatchedTopics(inputs.topics if inputs is not None else (), rack_aware=rack_aware)
 
     def recordable(self, inputs: ConsumerInputs) -> object:  # noqa: ARG002 - the interface of all kinds
         return None
 
-    def held(self, decision: Decision[PartitionPlan]) -> IntArray:
+    def held(self, decision: Decision[PartitionPlan]) -> shared.IntArray:
         return decision.plan.before
 
-    def worth_moving(self, decision: Decision[PartitionPlan]) -> str:
-        return worth_moving(decision)
+    @staticmethod
+    def worth_moving(decision: Decision[PartitionPlan]) -> str:
+        """It must be more than another taste: partitions without an owner, or a fairer spread."""
+        before, after = decision.plan.cost(decision.plan.before), decision.cost
+        if before.unowned > after.unowned:
+            return f"{before.unowned - after.unowned} partitions have no owner"
+        if before.spread > after.spread and before.spread > 1:
+            return f"the spread of partitions would go from {before.spread} to {after.spread}"
+        return ""
 
     def delivered(self, decision: Decision[PartitionPlan]) -> None:
         self.memory = decision.plan.memory
@@ -133,28 +107,20 @@ class ConsumerKind:
     async def learn(self, members: tuple[AssignedMember, ...]) -> bool:  # noqa: ARG002 - the interface of all kinds
         return True
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Callable[[], None]:
-        raw = RawGroup(
-            "", generation, protocol, tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in members)
-        )
-        cluster = await self._reader.snapshot(topics_wanted(raw), METADATA_AGE_MS_MAX)
-        memory = await asyncio.to_thread(recall, generation, protocol, cluster, members)
-
-        def remember() -> None:
-            self.memory = memory
-
-        return remember
+    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Memory:
+        joined = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in members)
+        topics = topics_wanted(RawGroup("", generation, protocol, joined))
+        cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
+        return await asyncio.to_thread(consumer.recall, generation, protocol, cluster, members)
 
     def _refuse_unreadable(self, cluster: ClusterView) -> None:
         """A topic that we never could read would get no owners from us; members can read it, so one of them leads."""
         unknown = sorted(cluster.unreadable - self.memory.cluster.index.keys())
         if unknown:
             named = ", ".join(f"'{topic}'" for topic in unknown[:UNREADABLE_SHOWN])
-            raise RefusalError(
-                RefusalCause.TOPICS,
-                f"metadata of {len(unknown)} subscribed topics cannot be read; grant our principal the ACL DESCRIBE"
-                f" on Topic {named}",
-            )
+            remedy = f"grant our principal the ACL DESCRIBE on Topic {named}"
+            reason = f"metadata of {len(unknown)} subscribed topics cannot be read; {remedy}"
+            raise shared.RefusalError(shared.RefusalCause.TOPICS, reason)
 
     def _weighted(self) -> Policy:
         if self._weights is None or self._policy.name != LOAD_AWARE:
@@ -162,33 +128,17 @@ class ConsumerKind:
         return replace(self._policy, load=replace(self._policy.load, weights=self._weights()))
 
     def _ruled(self, policy: Policy) -> Policy:
-        return replace(policy, stages=(*policy.stages, OperatorRules(self._rules))) if self._rules else policy
+        return replace(policy, stages=(*policy.stages, consumer.OperatorRules(self._rules))) if self._rules else policy
 
 
 def make_partitions(
-    policy: Policy,
-    raw: RawGroup,
-    cluster: ClusterView,
-    memory: Memory,
-    now_ms: int,
-    seed: int,
-    message_bytes_max: int,
+    policy: Policy, raw: RawGroup, cluster: ClusterView, memory: Memory, now_ms: int, seed: int, message_bytes_max: int
 ) -> Proposal[PartitionPlan]:
     """The plan and the guard's findings: what a thread or the solver's process does. Raises RefusalError."""
-    decision = decide(raw, cluster, memory, policy, now_ms, seed)
-    if isinstance(decision, Refusal):
+    decision = consumer.decide(raw, cluster, memory, policy, now_ms, seed)
+    if isinstance(decision, shared.Refusal):
         raise decision.error()
     return Proposal(decision, inspect(raw, decision, message_bytes_max=message_bytes_max))
-
-
-def worth_moving(decision: Decision[PartitionPlan]) -> str:
-    """It must be more than another taste: partitions without an owner, or a fairer spread."""
-    before, after = decision.plan.score_before, decision.plan.score_after
-    if before.unowned > after.unowned:
-        return f"{before.unowned - after.unowned} partitions have no owner"
-    if before.spread > after.spread and before.spread > 1:
-        return f"the spread of partitions would go from {before.spread} to {after.spread}"
-    return ""
 
 
 async def topics_of(raw: RawGroup) -> tuple[str, ...]:

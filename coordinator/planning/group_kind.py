@@ -6,42 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from bellwether_kafka.assignors.shared import (
-    AssignedMember,
-    ClusterView,
-    Decision,
-    GroupPlan,
-    IntArray,
-    RawGroup,
-    Rule,
-)
+from bellwether_kafka.assignors.shared import AssignedMember, Decision, GroupPlan, IntArray, RawGroup, Rule
 from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer
-from bellwether_kafka.coordinator.planning.attestation import Arrivals
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
+from bellwether_kafka.coordinator.planning.streams_config import Arrivals
 
 METADATA_AGE_MS_MAX = 1_000
 
 P = TypeVar("P", bound=GroupPlan)
 P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
-In = TypeVar("In", bound="PlanInputs")
 
 SecondsLeft = Callable[[], float]
-
-
-class SnapshotSource(Protocol):
-    """What `cluster.ClusterReader` is to a planner."""
-
-    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView: ...
-
-
-class PlanInputs(Protocol):
-    """What one decision is made from, as far as it is read anew for each round."""
-
-    @property
-    def raw(self) -> RawGroup: ...
-    @property
-    def cluster(self) -> ClusterView: ...
 
 
 @dataclass(frozen=True)
@@ -64,23 +40,26 @@ class Work(Generic[P_co]):
     portable: bool = False
 
 
-class GroupKind(Protocol[P, In]):
-    """One group's, with what is remembered of it. For one event loop."""
+class GroupKind(Protocol[P]):
+    """One group's, with what is remembered of it. For one event loop. `inputs` are what one decision is made from, read
+    anew for each round: `raw`, `cluster` and what else the kind needs; `memory` is what members hold, if known."""
+
+    memory: Any
 
     def rule(self, rules: tuple[Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
 
-    async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> In:
+    async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> Any:
         """Raises RefusalError where no plan of any kind would do; whatever else it raises leaves the previous plan."""
 
-    def work(self, inputs: In, source: Source, message_bytes_max: int, *, dry: bool = False) -> Work[P]:
+    def work(self, inputs: Any, source: Source, message_bytes_max: int, *, dry: bool = False) -> Work[P]:
         """The configured policy's plan, or the cheap one. Nobody acts on a `dry` plan."""
 
     def proposed(self, proposal: Proposal[P]) -> None:
         """Takes note of a plan that was made and may be sent."""
 
-    def topics(self, inputs: In | None, decision: Decision[P]) -> WatchedTopics: ...
-    def recordable(self, inputs: In) -> object:
+    def topics(self, inputs: Any, decision: Decision[P]) -> WatchedTopics: ...
+    def recordable(self, inputs: Any) -> object:
         """What the configured policy's last plan was made from, where that can be recorded."""
 
     def held(self, decision: Decision[P]) -> IntArray:
@@ -96,21 +75,12 @@ class GroupKind(Protocol[P, In]):
     async def learn(self, members: tuple[AssignedMember, ...]) -> bool:
         """Looks at a group at rest that somebody else leads. Returns whether memory of it is of use."""
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Callable[[], None]:
-        """Reads what members hold; what it returns replaces memory by that."""
+    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Any:
+        """What members hold, as `memory`."""
 
 
-class Dialect(Protocol[P]):
-    """Between the bytes of members and those that a kind of group understands."""
-
-    async def joined(self, command: Decide, limit_s: float) -> Decide: ...
-    async def described(self, described: DescribeAnswer) -> DescribeAnswer: ...
-    async def answered(self, decision: Decision[P]) -> Decision[P]:
-        """The decision with the bytes that members get. Raises RefusalError."""
-
-
-class OwnWords(Generic[P]):
-    """Members speak as their kind of group does."""
+class Dialect(Generic[P]):
+    """Between the bytes of members and those that a kind of group understands: here they are the same."""
 
     async def joined(self, command: Decide, limit_s: float) -> Decide:  # noqa: ARG002 - the interface of all dialects
         return command
@@ -119,4 +89,5 @@ class OwnWords(Generic[P]):
         return described
 
     async def answered(self, decision: Decision[P]) -> Decision[P]:
+        """The decision with the bytes that members get. Raises RefusalError."""
         return decision

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, RawGroup
+from bellwether_kafka.coordinator.planning.causes import listed
 
 MESSAGE_BYTES_MAX = 1_048_588  # the broker's default message.max.bytes
 RECORD_SHARE = 0.8
@@ -46,11 +47,11 @@ def _ids(raw: RawGroup, assignments: Assignments) -> Iterable[str]:
     twice = sorted(member_id for member_id, times in given.items() if times > 1)
     strange = sorted(given.keys() - expected)
     if missing:
-        yield f"no assignment for {_some(missing)}"
+        yield f"no assignment for {listed(missing, NAMES_SHOWN)}"
     if twice:
-        yield f"more than one assignment for {_some(twice)}"
+        yield f"more than one assignment for {listed(twice, NAMES_SHOWN)}"
     if strange:
-        yield f"an assignment for {_some(strange)}, not in this generation"
+        yield f"an assignment for {listed(strange, NAMES_SHOWN)}, not in this generation"
 
 
 def oversized(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> tuple[str, ...]:
@@ -60,8 +61,3 @@ def oversized(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -
         return ()
     limit = f"{RECORD_SHARE:.0%} of message_bytes_max ({message_bytes_max})"
     return (f"the group's record would have {projected} bytes, more than {limit}",)
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more

@@ -5,32 +5,16 @@ What cannot be led is given to a member: a refusal makes the membership leave, a
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from bellwether_kafka.assignors.shared import (
-    NO_GENERATION,
-    AssignedMember,
-    Decision,
-    GroupPlan,
-    RawGroup,
-    RawMember,
-    RefusalCause,
-    RefusalError,
-    Rule,
-)
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.shared import AssignedMember, Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
 from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, RebuildMemory
 from bellwether_kafka.coordinator.planning.causes import cause
-from bellwether_kafka.coordinator.planning.fallback import (
-    PLAN_SHARE,
-    Attempt,
-    Source,
-    first_valid,
-    previous_answer,
-)
-from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, OwnWords, Proposal, Work
+from bellwether_kafka.coordinator.planning.fallback import PLAN_SHARE, Attempt, Source, first_valid, previous_answer
+from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, Proposal, Work
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
 from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRound, Timings
 from bellwether_kafka.coordinator.planning.solver import Solver
@@ -50,19 +34,17 @@ class Planner(Generic[P]):
     def __init__(
         self,
         group_id: str,
-        kind: GroupKind[P, Any],
+        kind: GroupKind[P],
         *,
         dialect: Dialect[P] | None = None,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         solver: Solver | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.group_id = group_id
         self.kind = kind
-        self._dialect: Dialect[P] = OwnWords() if dialect is None else dialect
+        self._dialect = dialect or Dialect()
         self._message_bytes_max = message_bytes_max
         self._solver = solver
-        self._clock = clock
         self._threads = PlanThreads()
         self._planned: PlannedRound[P] | None = None  # what was answered last, as members are told
         self._decided: Decision[P] | None = None  # the same as the kind of group has it
@@ -70,28 +52,25 @@ class Planner(Generic[P]):
         self._observed: int | None = None  # a digest of the last generation at rest that others led
         self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
 
-    def rule(self, rules: tuple[Rule, ...]) -> None:
+    def rule(self, rules: tuple[shared.Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
         self.kind.rule(rules)
 
     async def plan(self, command: Decide) -> PlannedRound[P]:
         """The answer for this generation before its deadline. Raises RefusalError, which names what was tried."""
-        began = self._clock()
+        began = time.monotonic()
         self._turn += 1
         command = await self._dialect.joined(command, self._left(command))
         raw = raw_group(self.group_id, command)
         inputs, trouble = await self._read(raw, command)
-        read_s = self._clock() - began
+        read_s = time.monotonic() - began
         chosen = await first_valid(self._attempts(raw, inputs, command), trouble)
-        plan_s = self._clock() - began - read_s
+        plan_s = time.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
         self._decided = chosen.decision
-        self._planned = PlannedRound(
-            replace(chosen, decision=answered),
-            self.kind.topics(inputs, chosen.decision),
-            Timings(began, read_s, plan_s),
-            inputs=self.kind.recordable(inputs) if chosen.source is Source.PLAN else None,
-        )
+        topics, timings = self.kind.topics(inputs, chosen.decision), Timings(began, read_s, plan_s)
+        made_from = self.kind.recordable(inputs) if chosen.source is Source.PLAN else None
+        self._planned = PlannedRound(replace(chosen, decision=answered), topics, timings, inputs=made_from)
         return self._planned
 
     async def compare(self, command: Decide) -> Compared[P]:
@@ -129,8 +108,7 @@ class Planner(Generic[P]):
         self._turn += 1
         described = await self._dialect.described(described)
         others = tuple(m for m in _members(described) if m.member_id != own_member_id)
-        remember = await self.kind.recall(command.generation, command.protocol, others)
-        remember()
+        self.kind.memory = await self.kind.recall(command.generation, command.protocol, others)
 
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
         """Keeps memory warm while somebody else leads: a sidecar that takes the lead over in the middle of a round
@@ -145,10 +123,9 @@ class Planner(Generic[P]):
         seen = hash(frozenset(others))
         if seen == self._observed:
             return
-        remember = await self.kind.recall(NO_GENERATION, described.protocol, others)
+        memory = await self.kind.recall(shared.NO_GENERATION, described.protocol, others)
         if turn == self._turn:  # we have not begun to lead meanwhile
-            remember()
-            self._observed = seen
+            self.kind.memory, self._observed = memory, seen
 
     async def shadow(self, command: Decide, described: DescribeAnswer) -> Compared[P]:
         """A dry plan for a group that is only looked at, against what the broker shows. Raises RefusalError."""
@@ -157,11 +134,9 @@ class Planner(Generic[P]):
         await self.rebuild(RebuildMemory(command.generation, command.protocol, command.members), described, "")
         return await self.compare(command)
 
-    # ---- reading and planning ----------------------------------------------------------------------------------
-
     def _left(self, command: Decide) -> float:
         """Seconds that may be used from now on."""
-        return max(0.0, command.deadline - RESERVE_S - self._clock())
+        return max(0.0, command.deadline - RESERVE_S - time.monotonic())
 
     async def _read(self, raw: RawGroup, command: Decide) -> tuple[Any, tuple[str, ...]]:
         """What a plan is made from, or None and why. Raises RefusalError where no plan of any kind would do."""
@@ -189,14 +164,13 @@ class Planner(Generic[P]):
         if work.portable and solver is not None and solver.wants(*size):
             return self._proposed(await solver.solve(work.make, work.arguments, limit_s))
         self._threads.refuse_too_many()
-        return self._proposed(await self._in_thread(work, limit_s))
+        return await self._in_thread(work, limit_s)
 
     async def _cheap(self, inputs: Any, limit_s: float) -> Inspected[P]:
-        work = self.kind.work(inputs, Source.CHEAP, self._message_bytes_max)
-        return self._proposed(await self._in_thread(work, limit_s))
+        return await self._in_thread(self.kind.work(inputs, Source.CHEAP, self._message_bytes_max), limit_s)
 
-    async def _in_thread(self, work: Work[P], limit_s: float) -> Proposal[P]:
-        return await self._threads.run(partial(work.make, work.subject, *work.arguments), limit_s)
+    async def _in_thread(self, work: Work[P], limit_s: float) -> Inspected[P]:
+        return self._proposed(await self._threads.run(partial(work.make, work.subject, *work.arguments), limit_s))
 
     def _proposed(self, proposal: Proposal[P]) -> Inspected[P]:
         self.kind.proposed(proposal)
@@ -207,7 +181,7 @@ class Planner(Generic[P]):
 
 
 def raw_group(group_id: str, command: Decide) -> RawGroup:
-    members = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in command.members)
+    members = tuple(shared.RawMember(m.member_id, m.instance_id, m.metadata) for m in command.members)
     return RawGroup(group_id, command.generation, command.protocol, members, frozenset({command.own_member_id}))
 
 

@@ -14,57 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import (
-    ClusterView,
-    Members,
-    MemberView,
-    Memory,
-    RawGroup,
-    RawMember,
-    Rule,
-    no_clock,
-)
-from bellwether_kafka.assignors.streams.application import (
-    AssignmentConfigs,
-    EndOffsets,
-    InternalTopic,
-    Subtopology,
-    Topology,
-)
-from bellwether_kafka.assignors.streams.members import Held, Home, StreamsMemory, ThreadRecord
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.streams import application, members
 from bellwether_kafka.assignors.streams.stages import StageConfigs
-from bellwether_kafka.coordinator.planning.attestation import Arrivals
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, World
+from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 
+_VIEWS = shared.ClusterView, shared.MemberView, shared.Memory, shared.RawGroup, shared.RawMember, shared.Rule
+_TOPOLOGY = application.InternalTopic, application.Subtopology, application.Topology
+_REPORTED = application.EndOffsets, members.Held, members.Home, members.StreamsMemory, members.ThreadRecord
+_CONFIGS = application.AssignmentConfigs, StageConfigs, StreamsConfig
+_IDS = ProcessId, TaskId, TopicPartition
 _RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        Arrivals,
-        AssignmentConfigs,
-        ClusterView,
-        EndOffsets,
-        Held,
-        Home,
-        InternalTopic,
-        MemberView,
-        Memory,
-        ProcessId,
-        RawGroup,
-        RawMember,
-        Rule,
-        StageConfigs,
-        StreamsConfig,
-        StreamsMemory,
-        Subtopology,
-        TaskId,
-        TaskRequest,
-        ThreadRecord,
-        TopicPartition,
-        Topology,
-        World,
-    )
+    kind.__name__: kind for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
 }
 _LEFT_OUT = {"clock"}  # what measures stages, which says nothing of the plan
 _ARRAYS = {"<i4", "<i8", "|b1", "<f8"}
@@ -77,7 +39,8 @@ class UnreadableRoundError(ValueError):
 
 def pack(request: TaskRequest) -> bytes:
     """The round as bytes. Raises TypeError for a value that nobody has thought of here."""
-    asked = replace(request, config=replace(request.config, stages=replace(request.config.stages, clock=no_clock)))
+    stages = replace(request.config.stages, clock=shared.no_clock)
+    asked = replace(request, config=replace(request.config, stages=stages))
     return zlib.compress(json.dumps(_packed(asked), separators=(",", ":")).encode())
 
 
@@ -107,7 +70,7 @@ def _packed(value: Any) -> Any:
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, Path):
         return {"path": str(value)}
-    if isinstance(value, Members):
+    if isinstance(value, shared.Members):
         return {"members": [_packed(one) for one in value]}
     if isinstance(value, Mapping):
         return {"map": [[_packed(k), _packed(v)] for k, v in value.items()]}
@@ -150,7 +113,7 @@ _SHAPES: dict[str, Callable[[Any], Any]] = {
     "array": _array,
     "bytes": base64.b64decode,
     "path": Path,
-    "members": lambda given: Members.of([_unpacked(one) for one in given]),
+    "members": lambda given: shared.Members.of([_unpacked(one) for one in given]),
     "map": lambda given: {_unpacked(k): _unpacked(v) for k, v in given},
     "set": lambda given: frozenset(_unpacked(one) for one in given),
 }

@@ -12,6 +12,7 @@ import asyncio
 import os
 import pickle
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -137,13 +138,7 @@ class Solver:
             MEMORY_VARIABLE: str(self._memory_bytes_max),
         }
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            WORKER,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=environment,
-            limit=STREAM_BUFFER_BYTES,
+            sys.executable, "-c", WORKER, stdin=PIPE, stdout=PIPE, env=environment, limit=STREAM_BUFFER_BYTES
         )
         try:
             async with asyncio.timeout(START_S_MAX):

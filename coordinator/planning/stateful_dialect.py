@@ -7,75 +7,43 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decision, RefusalCause, RefusalError
-from bellwether_kafka.assignors.stateful import (
-    Spoken,
-    as_streams,
-    end_offsets,
-    from_streams,
-    inspect_stateful,
-    read_member,
-    stateful_topology,
-    topology_of,
-)
+from bellwether_kafka.assignors import stateful as translate
+from bellwether_kafka.assignors.shared import ClusterView, Decision, RefusalCause, RefusalError
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Topology
+from bellwether_kafka.coordinator.kafka import ClusterReader
 from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer
-from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, SnapshotSource
+from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Dialect
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import STALE_METADATA_MS_MAX, StreamsKind
+from bellwether_kafka.coordinator.topology import GivenTopology
 
 METADATA_SHARE = 0.25  # of the time until the deadline; what is read here is not read again
 
 
-class Reported:
-    """What the members of the round under way say of topics and of the size of their state."""
+class Reported(GivenTopology):
+    """What the members of the round under way say of topics and of the size of their state: they say it whenever they
+    join, and make their own topics."""
 
     def __init__(self, declared: Topology | None) -> None:
-        self.declared = declared
-        self.topology: Topology | None = declared
-        self.mismatch = ""
-        self.witnesses: frozenset[str] = frozenset()
-        self.ends = EndOffsets()
+        super().__init__(declared)
+        self.declared, self.ends = declared, EndOffsets()
 
-    async def observe(self, members: tuple[AssignedMember, ...]) -> None:
-        """There is nothing to learn that members do not say whenever they join."""
-
-    def settle(self, topology: Topology) -> None:
-        """Nothing is ever left open."""
-
-    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
-        """Members make their own topics."""
-
-    async def end_offsets(
-        self,
-        group_id: str,
-        latest: Mapping[str, int],
-        committed: Mapping[str, int],
-        limit_s: float,
-    ) -> EndOffsets:
+    async def end_offsets(self, *_: object) -> EndOffsets:
         """The members have said them already, whoever asks and however."""
-        del group_id, latest, committed, limit_s
         return self.ends
 
 
-class StatefulDialect:
+class StatefulDialect(Dialect[TaskPlan]):
     """One group's. `known` is the cluster of the plan that was delivered last."""
 
     def __init__(
-        self,
-        group_id: str,
-        reader: SnapshotSource,
-        reported: Reported,
-        known: Callable[[], ClusterView],
-        *,
-        wall_clock: Callable[[], float] = time.time,
+        self, group_id: str, reader: ClusterReader, reported: Reported, known: Callable[[], ClusterView]
     ) -> None:
         self._group_id = group_id
         self._reader = reader
         self._reported = reported
         self._known = known
-        self._wall_clock = wall_clock
 
     async def joined(self, command: Decide, limit_s: float) -> Decide:
         """Raises RefusalError where no metadata are to be had and none are remembered."""
@@ -95,44 +63,37 @@ class StatefulDialect:
         return replace(described, members=tuple(replace(m, metadata=said) for m, said in pairs))
 
     async def answered(self, decision: Decision[TaskPlan]) -> Decision[TaskPlan]:
-        sent = await asyncio.to_thread(from_streams, decision)
-        findings = inspect_stateful(decision, sent)
+        sent = await asyncio.to_thread(translate.from_streams, decision)
+        findings = translate.inspect_stateful(decision, sent)
         if findings:
             raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
         return replace(decision, assignments=sent)
 
     async def _in_streams_words(self, metadata: Sequence[bytes], limit_s: float | None) -> list[bytes]:
-        spoken = await asyncio.to_thread(lambda: list(map(read_member, metadata)))
-        topology = self._reported.declared or topology_of(self._group_id, spoken)
+        spoken = await asyncio.to_thread(lambda: list(map(translate.read_member, metadata)))
+        topology = self._reported.declared or translate.topology_of(self._group_id, spoken)
         if topology is None:
             return list(metadata)
         async with asyncio.timeout(limit_s):
             cluster = await self._sizes(topology.topics)
         counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
-        now_ms = int(self._wall_clock() * 1000)
-        return await asyncio.to_thread(self._say, spoken, stateful_topology(topology, counts), counts, now_ms)
+        return await asyncio.to_thread(self._say, spoken, translate.stateful_topology(topology, counts), counts)
 
     async def _sizes(self, topics: tuple[str, ...]) -> ClusterView:
         known = self._known().index.keys() >= set(topics)
         return await self._reader.snapshot(topics, STALE_METADATA_MS_MAX if known else METADATA_AGE_MS_MAX)
 
-    def _say(self, spoken: list[Spoken], topology: Topology, counts: Mapping[str, int], now_ms: int) -> list[bytes]:
+    def _say(self, spoken: list[translate.Spoken], topology: Topology, counts: Mapping[str, int]) -> list[bytes]:
         self._reported.topology = topology
-        self._reported.ends = end_offsets(topology, counts, spoken, now_ms)
-        return [as_streams(member, topology, counts) for member in spoken]
+        self._reported.ends = translate.end_offsets(topology, counts, spoken, int(time.time() * 1000))
+        return [translate.as_streams(member, topology, counts) for member in spoken]
 
 
 def stateful(
-    group_id: str,
-    config: StreamsConfig,
-    reader: SnapshotSource,
-    declared: Topology | None,
-    assignors: Assignors,
-    *,
-    wall_clock: Callable[[], float] = time.time,
+    group_id: str, config: StreamsConfig, reader: ClusterReader, declared: Topology | None, assignors: Assignors
 ) -> tuple[StreamsKind, StatefulDialect]:
     """What the planner of such a group needs. `declared` is the topology file's, None: one topic group of all topics.
     The topology is what members say themselves, so it needs no other witness."""
     reported, config = Reported(declared), replace(config, topology_attested=True)
-    kind = StreamsKind(group_id, config, reader, reported, reported, assignors, wall_clock=wall_clock)
-    return kind, StatefulDialect(group_id, reader, reported, lambda: kind.memory.plan.cluster, wall_clock=wall_clock)
+    kind = StreamsKind(group_id, config, reader, reported, reported, assignors)
+    return kind, StatefulDialect(group_id, reader, reported, lambda: kind.memory.plan.cluster)

@@ -1,10 +1,13 @@
-"""What the planner of one Streams application is told: frozen, and free of the libraries that read settings."""
+"""What the planner of a Streams application is told and asked: frozen, and free of the libraries that read settings."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.shared import ClusterView, RawGroup
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Topology
+from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
+from bellwether_kafka.protocol.primitives import ProcessId
 
 TASK_STALL_MS = 600_000
 
@@ -26,3 +29,39 @@ class StreamsConfig:
     stages: StageConfigs = NO_STAGES
     stateful: bool = False
     durable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Processes that came and went while we led, with the time of it (epoch milliseconds); and when those that are here
+    have restarted lately."""
+
+    came: dict[ProcessId, int] = field(default_factory=dict)
+    went: dict[ProcessId, int] = field(default_factory=dict)
+    restarts: dict[ProcessId, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What one decision is made from. `removed`: see `commands.Decide`."""
+
+    raw: RawGroup
+    topology: Topology
+    cluster: ClusterView
+    ends: EndOffsets
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRequest:
+    """A world, and what the planner knew when it asked. Nobody acts on a `dry` plan."""
+
+    world: World
+    config: StreamsConfig
+    memory: StreamsMemory
+    arrivals: Arrivals
+    witnesses: frozenset[str]
+    now_ms: int
+    seed: int
+    message_bytes_max: int
+    dry: bool = False

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -11,36 +11,21 @@ from typing import Protocol
 import numpy as np
 import structlog
 
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    NOBODY,
-    AssignedMember,
-    ClusterView,
-    Decision,
-    IntArray,
-    RawGroup,
-    RefusalCause,
-    RefusalError,
-    Rule,
-)
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, IntArray, RefusalCause, RefusalError
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan, stock
 from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, Topology, TopologyError, wanted_offsets
 from bellwether_kafka.assignors.streams.members import StreamsMemory, fatal_to_java, recall_streams
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator.kafka import ClusterReader, Counts
 from bellwether_kafka.coordinator.membership import Decide
-from bellwether_kafka.coordinator.planning.attestation import Arrivals
 from bellwether_kafka.coordinator.planning.consumer_kind import topics_of
 from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.group_kind import (
-    METADATA_AGE_MS_MAX,
-    Proposal,
-    SecondsLeft,
-    SnapshotSource,
-    Work,
-)
+from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Proposal, SecondsLeft, Work
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, World, make_tasks
+from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
+from bellwether_kafka.coordinator.planning.streams_request import make_tasks
+from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 
 METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then
@@ -55,36 +40,7 @@ log = structlog.get_logger(__name__)
 class OffsetSource(Protocol):
     """What `offset_reader.OffsetReader` is to the planner."""
 
-    async def end_offsets(
-        self,
-        group_id: str,
-        latest: Mapping[str, int],
-        committed: Mapping[str, int],
-        limit_s: float,
-    ) -> EndOffsets: ...
-
-
-class TopologySource(Protocol):
-    """Where the topology comes from, and who makes its internal topics."""
-
-    @property
-    def topology(self) -> Topology | None: ...
-    @property
-    def mismatch(self) -> str:
-        """What a live group has said against the topology, "" for nothing."""
-
-    @property
-    def witnesses(self) -> frozenset[str]:
-        """The member ids that a learned topology was concluded from."""
-
-    async def observe(self, members: tuple[AssignedMember, ...]) -> None:
-        """Learns from a group that somebody else leads."""
-
-    def settle(self, topology: Topology) -> None:
-        """Takes the learned topology that a round of ours has settled."""
-
-    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None:
-        """Creates missing internal topics that are described. Returns those that are new, None: nothing was to do."""
+    async def end_offsets(self, group_id: str, latest: Counts, committed: Counts, limit_s: float) -> EndOffsets: ...
 
 
 class StreamsKind:
@@ -94,12 +50,11 @@ class StreamsKind:
         self,
         group_id: str,
         config: StreamsConfig,
-        reader: SnapshotSource,
+        reader: ClusterReader,
         offsets: OffsetSource,
-        topologies: TopologySource,
+        topologies: TopologyKeeper | GivenTopology,
         assignors: Assignors,
         *,
-        clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.group_id = group_id
@@ -110,26 +65,22 @@ class StreamsKind:
         self._topologies = topologies
         self._assignors = assignors
         self._cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
-        self._rules: tuple[Rule, ...] = ()  # the operator's; the solver's process does not know them
+        self._rules: tuple[shared.Rule, ...] = ()  # the operator's; the solver's process does not know them
         self._asked: TaskRequest | None = None  # what the configured policy was asked last
-        self._clock = clock
         self._wall_clock = wall_clock
         self._offset_failures = 0
         self._arrivals = Arrivals()
         self._next_arrivals = self._arrivals
 
-    def rule(self, rules: tuple[Rule, ...]) -> None:
+    def rule(self, rules: tuple[shared.Rule, ...]) -> None:
         if self.config.policy != STREAMS_HA:
-            log.warning(
-                "rules_not_heeded",
-                group=self.group_id,
-                reason=f"pins, bans and evacuations need the policy {STREAMS_HA}; this one is {self.config.policy}",
-            )
+            reason = f"pins, bans and evacuations need the policy {STREAMS_HA}; this one is {self.config.policy}"
+            log.warning("rules_not_heeded", group=self.group_id, reason=reason)
             return
         self._rules = rules
         self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)
 
-    async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> World:
+    async def read(self, raw: shared.RawGroup, command: Decide, left: SecondsLeft) -> World:
         topology = self._topologies.topology
         if topology is None:
             reason = "its topology is not known; name a topology file, or let a Java member lead it once"
@@ -150,17 +101,8 @@ class StreamsKind:
 
     def work(self, inputs: World, source: Source, message_bytes_max: int, *, dry: bool = False) -> Work[TaskPlan]:
         now_ms, seed = int(self._wall_clock() * 1000), zlib.crc32(inputs.raw.group_id.encode())
-        asked = TaskRequest(
-            inputs,
-            self.config,
-            self.memory,
-            self._arrivals,
-            self._topologies.witnesses,
-            now_ms,
-            seed,
-            message_bytes_max,
-            dry,
-        )
+        known = self.config, self.memory, self._arrivals, self._topologies.witnesses
+        asked = TaskRequest(inputs, *known, now_ms, seed, message_bytes_max, dry)
         if source is Source.CHEAP:
             return Work(make_tasks, self._cheap, (asked,))
         stages = replace(self.config.stages, rules=self._rules)
@@ -172,13 +114,8 @@ class StreamsKind:
             self._next_arrivals = proposal.arrivals
 
     def topics(self, inputs: World | None, decision: Decision[TaskPlan]) -> WatchedTopics:  # noqa: ARG002 - see GroupKind
-        topology = decision.plan.topology
-        return WatchedTopics(
-            topology.source_topics,
-            kept=topology.changelogs,
-            rack_aware=bool((decision.plan.view.rack != NO_RACK).any()),
-            objection=partial(fatal_to_java, topology),
-        )
+        topology, rack_aware = decision.plan.topology, bool((decision.plan.view.rack != shared.NO_RACK).any())
+        return WatchedTopics(topology.source_topics, topology.changelogs, rack_aware, partial(fatal_to_java, topology))
 
     def recordable(self, inputs: World) -> object:
         return self._asked if self._asked is not None and self._asked.world is inputs else None
@@ -209,7 +146,7 @@ class StreamsKind:
         self._arrivals = self._next_arrivals = Arrivals()
         self._offset_failures = 0
 
-    async def learn(self, members: tuple[AssignedMember, ...]) -> bool:
+    async def learn(self, members: tuple[shared.AssignedMember, ...]) -> bool:
         """Its topology. A learned one holds for those it was learned from; others may run another version, and stay
         unknown."""
         if not members:
@@ -218,15 +155,10 @@ class StreamsKind:
         topology, ids = self._topologies.topology, {m.member_id for m in members}
         return topology is None or topology.source != LEARNED or ids == self._topologies.witnesses
 
-    async def recall(self, generation: int, protocol: str, members: Sequence[AssignedMember]) -> Callable[[], None]:
+    async def recall(self, generation: int, protocol: str, members: Sequence[shared.AssignedMember]) -> StreamsMemory:
         topology = self._topologies.topology
         cluster = await self._reader.snapshot(topology.topics if topology else (), METADATA_AGE_MS_MAX)
-        memory = await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
-
-        def remember() -> None:
-            self.memory = memory
-
-        return remember
+        return await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
 
     async def prepare(self, limit_s: float) -> None:
         """Creates the internal topics that are described and missing, before anybody needs them.
@@ -234,9 +166,7 @@ class StreamsKind:
         Only where the operator vouches for the file: by a wrong one they would get another number of partitions than
         the application wants, of which it dies.
         """
-        topology = self._topologies.topology
-        if not self.config.topology_attested:
-            return
+        topology = self._topologies.topology if self.config.topology_attested else None
         if topology is not None and not topology.patterns:  # what a pattern finds, only members know
             async with asyncio.timeout(limit_s):
                 cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
@@ -248,8 +178,6 @@ class StreamsKind:
         async with asyncio.timeout(limit_s):
             cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
         return fatal_to_java(topology, cluster)
-
-    # ---- reading -----------------------------------------------------------------------------------------------
 
     async def _snapshot(self, topics: tuple[str, ...], limit_s: float) -> ClusterView:
         """Fresh metadata; where that takes too long, what the watch over the group's topics has read a moment ago."""
@@ -271,10 +199,10 @@ class StreamsKind:
 
     async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
         """Until the brokers know the topics that were made a moment ago, or the time is over."""
-        limit = self._clock() + limit_s
+        limit = time.monotonic() + limit_s
         while True:
             cluster = await self._reader.snapshot(topics, 0)
-            if cluster.index.keys() >= {*topology.topics} or self._clock() >= limit:
+            if cluster.index.keys() >= {*topology.topics} or time.monotonic() >= limit:
                 return cluster
             await asyncio.sleep(REREAD_S)
 
@@ -300,11 +228,8 @@ class StreamsKind:
     def _refuse_unreadable(self, cluster: ClusterView) -> None:
         unknown = sorted(cluster.unreadable - self.memory.plan.cluster.index.keys())
         if unknown:
-            raise RefusalError(
-                RefusalCause.TOPICS,
-                f"metadata of {len(unknown)} topics cannot be read; grant our principal the ACL DESCRIBE on Topic"
-                f" '{unknown[0]}'",
-            )
+            remedy = f"grant our principal the ACL DESCRIBE on Topic '{unknown[0]}'"
+            raise RefusalError(RefusalCause.TOPICS, f"metadata of {len(unknown)} topics cannot be read; {remedy}")
 
 
 def worth_moving(decision: Decision[TaskPlan], memory: StreamsMemory) -> str:

@@ -2,45 +2,19 @@
 thread, or in the solver's process: arguments and result are values that survive pickling.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from bellwether_kafka.assignors.shared import ClusterView, Decision, RawGroup, Refusal, RefusalCause, RefusalError
+from bellwether_kafka.assignors.shared import Decision, Refusal, RefusalCause, RefusalError
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan, decide_streams, without_host_maps
-from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, Topology
-from bellwether_kafka.assignors.streams.members import StreamsMemory, decode_streams, gather
-from bellwether_kafka.coordinator.planning.attestation import Arrivals, distrust
+from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets
+from bellwether_kafka.assignors.streams.members import decode_streams, gather
+from bellwether_kafka.coordinator.planning.attestation import distrust
 from bellwether_kafka.coordinator.planning.group_kind import Proposal
 from bellwether_kafka.coordinator.planning.guard import inspect, oversized
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_config import TaskRequest, World
 from bellwether_kafka.coordinator.topology import settle
 
 _LISTED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What one decision is made from. `removed`: see `commands.Decide`."""
-
-    raw: RawGroup
-    topology: Topology
-    cluster: ClusterView
-    ends: EndOffsets
-    removed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRequest:
-    """A world, and what the planner knew when it asked. Nobody acts on a `dry` plan."""
-
-    world: World
-    config: StreamsConfig
-    memory: StreamsMemory
-    arrivals: Arrivals
-    witnesses: frozenset[str]
-    now_ms: int
-    seed: int
-    message_bytes_max: int
-    dry: bool = False
 
 
 def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
@@ -48,20 +22,8 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
 
     Raises RefusalError, a final one where no other plan would do.
     """
-    config, memory = asked.config, asked.memory
     world, *others = _settled(asked)
-    decoded = decode_streams(world.raw, memory.threads.keys() if memory.led else ())
-    doubt, arrived = distrust(
-        decoded,
-        gather(decoded, memory),
-        memory,
-        asked.arrivals,
-        world.topology,
-        asked.now_ms,
-        attested=config.topology_attested,
-        witnesses=asked.witnesses,
-        removed=world.removed,
-    )
+    doubt, arrived = distrust(asked, world.topology)
     if doubt is not None:
         raise RefusalError(RefusalCause.TOPOLOGY, doubt)
     decision = _decided(assignors, asked, world)
@@ -75,18 +37,8 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
 
 def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> Decision[TaskPlan]:
     config = asked.config
-    decision = decide_streams(
-        world.raw,
-        world.cluster,
-        world.ends,
-        world.topology,
-        asked.memory,
-        config.configs,
-        config.policy,
-        asked.now_ms,
-        asked.seed,
-        assignors=assignors,
-    )
+    told = asked.memory, config.configs, config.policy, asked.now_ms, asked.seed
+    decision = decide_streams(world.raw, world.cluster, world.ends, world.topology, *told, assignors=assignors)
     if isinstance(decision, Refusal):
         raise decision.error()
     return decision

@@ -3,26 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Gauge
-from prometheus_client import Counter as PrometheusCounter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver
 from bellwether_kafka.coordinator.runtime.service import Beside, DecisionObserver
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.telemetry import (
-    EventPublisher,
-    PublishConfig,
-    Sampler,
-    WeightConfig,
-    WeightReader,
-)
+from bellwether_kafka.coordinator.telemetry import EventPublisher, Sampler, WeightReader
 
 
-def events_counter(registry: CollectorRegistry) -> PrometheusCounter:
+def events_counter(registry: CollectorRegistry) -> Counter:
     """Counts what became of events: sent, dropped, failed."""
-    return PrometheusCounter(
-        "bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry
-    )
+    return Counter("bellwether_events", "Events by what became of them.", ["event", "outcome"], registry=registry)
 
 
 def events_waiting(registry: CollectorRegistry) -> Gauge:
@@ -46,20 +37,11 @@ class EventsOut:
         if events is None:
             return cls()
         counter = events_counter(registry)
-        publisher = EventPublisher(
-            settings.properties,
-            PublishConfig(events.topic, events.create_topic, events.registry_url, events.queue_max),
-            counted=lambda event, outcome, n: counter.labels(event, outcome).inc(n),
-        )
+        publisher = EventPublisher(settings.properties, events, lambda *labels: counter.labels(*labels).inc())
         events_waiting(registry).set_function(lambda: publisher.waiting)
         sampler = Sampler(publisher, interval_ms=events.sample_interval_ms)
         publisher.start()
-        return cls(
-            publisher,
-            (publisher.on_decision, sampler.on_decision),
-            (sampler.on_note,),
-            (sampler.run,),
-        )
+        return cls(publisher, (publisher.on_decision, sampler.on_decision), (sampler.on_note,), (sampler.run,))
 
     def close(self) -> None:
         if self.publisher is not None:
@@ -68,9 +50,8 @@ class EventsOut:
 
 def weight_reader(settings: Settings) -> WeightReader | None:
     """Starts reading weights if a topic is named."""
-    weights = settings.weights
-    if weights is None:
+    if settings.weights is None:
         return None
-    reader = WeightReader(settings.properties, WeightConfig(weights.topic, weights.age_ms_max, weights.create_topic))
+    reader = WeightReader(settings.properties, settings.weights)
     reader.start()
     return reader

@@ -9,40 +9,15 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, Rule
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, MetadataWatch, Transport, TransportError
-from bellwether_kafka.coordinator.membership import (
-    Abandon,
-    Command,
-    ComparisonFailed,
-    ComparisonReady,
-    Decide,
-    DecisionFailed,
-    DecisionReady,
-    Delivered,
-    DescribeAnswer,
-    Event,
-    Fatal,
-    GroupMembership,
-    Join,
-    MembershipConfig,
-    Note,
-    NoteKind,
-    NotLeading,
-    RebuildMemory,
-    Request,
-    Role,
-    State,
-    Stopped,
-    Sync,
-    Wake,
-)
 from bellwether_kafka.coordinator.planning import PlannedRound, Planner, WatchedTopics
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
 
-NoteObserver = Callable[[str, Note], None]
-RoleObserver = Callable[[str, Role], None]
+NoteObserver = Callable[[str, membership.Note], None]
+RoleObserver = Callable[[str, membership.Role], None]
 Relieve = Callable[[str, str], Awaitable[bool]]  # hands a group over for a reason; whether a standby has taken it
 
 P = TypeVar("P", bound=GroupPlan)
@@ -65,21 +40,18 @@ class GroupRunner(Generic[P]):
 
     def __init__(
         self,
-        config: MembershipConfig,
+        config: membership.MembershipConfig,
         transport: Transport,
         planner: Planner[P],
-        watch: MetadataWatch | None = None,
-        *,
-        on_decision: Sequence[Callable[[PlannedRound[P]], None]] = (),
-        on_note: Sequence[NoteObserver] = (),
-        on_role: Sequence[RoleObserver] = (),
-        relieve: Relieve | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        watch: MetadataWatch,
+        on_decision: Sequence[Callable[[PlannedRound[P]], None]],
+        on_note: Sequence[NoteObserver],
+        on_role: Sequence[RoleObserver],
+        relieve: Relieve,
     ) -> None:
         self.group_id = config.group_id
-        self.membership = GroupMembership(config)
-        self.fatal: Fatal | None = None
-        self._crashed_at: float | None = None
+        self.membership = membership.GroupMembership(config)
+        self.fatal: membership.Fatal | None = None
         self.last: PlannedRound[P] | None = None
         self._transport = transport
         self._planner = planner
@@ -87,10 +59,10 @@ class GroupRunner(Generic[P]):
         self._on_decision = on_decision
         self._on_note = on_note
         self._on_role = on_role
-        self._role_told: tuple[NotLeading | None, str] | None = None
+        self._role_told: tuple[membership.NotLeading | None, str] | None = None
+        self._crashed_at: float | None = None
         self._relieve = relieve
-        self._clock = clock
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[membership.Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._parked: dict[int, asyncio.Task[None]] = {}
         self._rebuilding: asyncio.Task[None] | None = None
@@ -101,15 +73,15 @@ class GroupRunner(Generic[P]):
         self._wake_next = False
         self._takes_part = False
 
-    def post(self, event: Event) -> None:
+    def post(self, event: membership.Event) -> None:
         self._events.put_nowait(event)
 
     @property
-    def role(self) -> Role:
+    def role(self) -> membership.Role:
         """Whether we lead. After an error of ours nobody asks the membership any more."""
         if self._crashed_at is None or self.fatal is None:
             return self.membership.role
-        return Role(NotLeading.FAILED, self.fatal.message, self._crashed_at)
+        return membership.Role(membership.NotLeading.FAILED, self.fatal.message, self._crashed_at)
 
     def rule(self, rules: tuple[Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
@@ -118,30 +90,30 @@ class GroupRunner(Generic[P]):
     async def run(self) -> int:
         """Returns the exit code: 0, or the one of the fatal command."""
         try:
-            self._execute(self.membership.start(self._clock()))
+            self._execute(self.membership.start(time.monotonic()))
             self._tell_role()
             while not self._stopped:
                 event = await self._next_event()
-                if isinstance(event, DescribeAnswer) and self.membership.state is State.WATCHING:
+                if isinstance(event, membership.DescribeAnswer) and self.membership.state is membership.State.WATCHING:
                     self._observing = self._start(self._observe(event))
-                self._execute(self.membership.handle(event, self._clock()))
+                self._execute(self.membership.handle(event, time.monotonic()))
                 self._unfollow_unless_leading()
                 self._tell_role()
         except Exception:
             log.exception("group_crashed", group=self.group_id)
             await self._hand_over("an error of ours")
-            self.fatal = Fatal(f"Group '{self.group_id}': an error of ours ended it; see the log.", EXIT_BUG)
-            self._crashed_at = self._clock()
+            self.fatal = membership.Fatal(f"Group '{self.group_id}': an error of ours ended it; see the log.", EXIT_BUG)
+            self._crashed_at = time.monotonic()
             self._tell_role()
         finally:
             self._cleanup()
         return self.fatal.exit_code if self.fatal is not None else 0
 
-    async def _next_event(self) -> Event:
+    async def _next_event(self) -> membership.Event:
         deadline = self.membership.deadline()
         if deadline is None:
             return await self._events.get()
-        left = deadline - self._clock()
+        left = deadline - time.monotonic()
         # What has happened comes before what is due, but a flood of events must not starve the timers.
         if not self._events.empty() and not self._wake_next:
             self._wake_next = left <= 0
@@ -151,31 +123,29 @@ class GroupRunner(Generic[P]):
             async with asyncio.timeout(max(0.0, left)):
                 return await self._events.get()
         except TimeoutError:
-            return Wake()
+            return membership.Wake()
 
-    def _execute(self, commands: Sequence[Command]) -> None:
+    def _execute(self, commands: Sequence[membership.Command]) -> None:
         for command in commands:
-            self._do(command)
-
-    def _do(self, command: Command) -> None:
-        match command:
-            case Abandon():
-                self._abandon(command)
-            case Decide():
-                self._start(self._compare(command) if command.dry else self._plan(command))
-            case RebuildMemory():
-                self._rebuilding = self._start(self._rebuild(command))
-            case Delivered():
-                self._delivered(command)
-            case Note():
-                self._noted(command)
-            case Fatal():
-                self.fatal = command
-                log.error("group_given_up", group=self.group_id, reason=command.message, exit_code=command.exit_code)
-            case Stopped():
-                self._stopped = True
-            case _:
-                self._send(command)
+            match command:
+                case membership.Abandon():
+                    self._abandon(command)
+                case membership.Decide():
+                    self._start(self._compare(command) if command.dry else self._plan(command))
+                case membership.RebuildMemory():
+                    self._rebuilding = self._start(self._rebuild(command))
+                case membership.Delivered():
+                    self._delivered(command)
+                case membership.Note():
+                    self._noted(command)
+                case membership.Fatal():
+                    self.fatal = command
+                    told = {"reason": command.message, "exit_code": command.exit_code}
+                    log.error("group_given_up", group=self.group_id, **told)
+                case membership.Stopped():
+                    self._stopped = True
+                case _:
+                    self._send(command)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -185,20 +155,20 @@ class GroupRunner(Generic[P]):
 
     # ---- requests ----------------------------------------------------------------------------------------------
 
-    def _send(self, command: Request) -> None:
+    def _send(self, command: membership.Request) -> None:
         task = self._start(self._request(command))
-        if isinstance(command, Join):
-            self._joined_from = self._clock()
-        if isinstance(command, Sync):
-            self._synced_from = self._clock()
-        if isinstance(command, (Join, Sync)):
+        if isinstance(command, membership.Join):
+            self._joined_from = time.monotonic()
+        if isinstance(command, membership.Sync):
+            self._synced_from = time.monotonic()
+        if isinstance(command, (membership.Join, membership.Sync)):
             self._parked[command.request_id] = task
             task.add_done_callback(lambda _: self._parked.pop(command.request_id, None))
 
-    async def _request(self, command: Request) -> None:
+    async def _request(self, command: membership.Request) -> None:
         self.post(await self._transport.request(command))
 
-    def _abandon(self, command: Abandon) -> None:
+    def _abandon(self, command: membership.Abandon) -> None:
         task = self._parked.pop(command.request_id, None)
         if task is not None:
             task.cancel()
@@ -206,41 +176,39 @@ class GroupRunner(Generic[P]):
 
     # ---- decisions ---------------------------------------------------------------------------------------------
 
-    async def _plan(self, command: Decide) -> None:
+    async def _plan(self, command: membership.Decide) -> None:
         try:
             planned = await self._planner.plan(command)
         except RefusalError as error:
-            self.post(DecisionFailed(command.generation, str(error)))
+            self.post(membership.DecisionFailed(command.generation, str(error)))
             return
         decision = planned.chosen.decision
-        self.post(DecisionReady(command.generation, decision.assignments, decision.followup, planned.topics.subscribed))
+        topics = planned.topics.subscribed
+        self.post(membership.DecisionReady(command.generation, decision.assignments, decision.followup, topics))
 
-    async def _compare(self, command: Decide) -> None:
+    async def _compare(self, command: membership.Decide) -> None:
         before = [task for task in (self._rebuilding, self._observing) if task is not None]
         if before:
             await asyncio.wait(before)
-        deadline = max(command.deadline, self._clock() + self.membership.config.decision_deadline_ms / 1000)
+        deadline = max(command.deadline, time.monotonic() + self.membership.config.decision_deadline_ms / 1000)
         try:
             comparison = await self._planner.compare(replace(command, deadline=deadline))
         except RefusalError as error:
             log.warning("comparison_failed", group=self.group_id, generation=command.generation, reason=str(error))
-            self.post(ComparisonFailed(command.generation, str(error)))
+            self.post(membership.ComparisonFailed(command.generation, str(error)))
             await asyncio.sleep(COMPARE_AGAIN_S)
             if self._rests_in(command.generation):
                 self._start(self._compare(command))
             return
         if self._rests_in(command.generation):
             self._follow(comparison.topics, comparison.decision.cluster)  # a plan of ours may be a long time off
-        self.post(
-            ComparisonReady(
-                command.generation, bool(comparison.reason), comparison.reason, comparison.topics.subscribed
-            )
-        )
+        reason, subscribed = comparison.reason, comparison.topics.subscribed
+        self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
 
     def _rests_in(self, generation: int) -> bool:
-        return self.membership.state is State.STABLE and self.membership.generation == generation
+        return self.membership.state is membership.State.STABLE and self.membership.generation == generation
 
-    async def _rebuild(self, command: RebuildMemory) -> None:
+    async def _rebuild(self, command: membership.RebuildMemory) -> None:
         try:
             described = await self._transport.describe_group(self.group_id)
             await self._planner.rebuild(command, described, self.membership.member_id)
@@ -248,18 +216,18 @@ class GroupRunner(Generic[P]):
             # Without memory the next plan is only less sticky.
             log.warning("memory_not_rebuilt", group=self.group_id, reason=str(error), exc_info=not _known(error))
 
-    async def _observe(self, described: DescribeAnswer) -> None:
+    async def _observe(self, described: membership.DescribeAnswer) -> None:
         try:
             await self._planner.observed(described, self.membership.config.instance_id)
         except Exception as error:
             log.warning("group_not_observed", group=self.group_id, reason=str(error), exc_info=not _known(error))
 
-    def _delivered(self, command: Delivered) -> None:
+    def _delivered(self, command: membership.Delivered) -> None:
         planned = self._planner.delivered(command.generation)
         if planned is None:
             return
         timings = planned.timings
-        join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), self._clock() - self._synced_from
+        join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), time.monotonic() - self._synced_from
         planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
         self.last = planned
         self._follow(planned.topics, planned.chosen.decision.cluster)
@@ -267,23 +235,16 @@ class GroupRunner(Generic[P]):
             _told(observer, planned)
 
     def _follow(self, topics: WatchedTopics, cluster: ClusterView) -> None:
-        if self._watch is not None:
-            self._watch.follow(
-                self.group_id,
-                topics.subscribed,
-                cluster,
-                rack_aware=topics.rack_aware,
-                kept=topics.kept,
-                objection=topics.objection,
-            )
+        racks, kept, objection = topics.rack_aware, topics.kept, topics.objection
+        self._watch.follow(self.group_id, topics.subscribed, cluster, rack_aware=racks, kept=kept, objection=objection)
 
     def _unfollow_unless_leading(self) -> None:
         state = self.membership.state
-        if self._watch is not None and (state in (State.WATCHING, State.STOPPED) or self.membership.alone):
+        if state in (membership.State.WATCHING, membership.State.STOPPED) or self.membership.alone:
             self._watch.forget(self.group_id)
-        if state is State.WATCHING and self._takes_part:
+        if state is membership.State.WATCHING and self._takes_part:
             self._planner.forget()
-        self._takes_part = state is not State.WATCHING
+        self._takes_part = state is not membership.State.WATCHING
 
     def _tell_role(self) -> None:
         role = self.role
@@ -292,8 +253,8 @@ class GroupRunner(Generic[P]):
             for observer in self._on_role:
                 _told(observer, self.group_id, role)
 
-    def _noted(self, note: Note) -> None:
-        level = log.warning if note.kind in (NoteKind.ALERT, NoteKind.REFUSED) else log.info
+    def _noted(self, note: membership.Note) -> None:
+        level = log.warning if note.kind in (membership.NoteKind.ALERT, membership.NoteKind.REFUSED) else log.info
         level("membership", group=self.group_id, what=note.kind.name, reason=note.reason, generation=note.generation)
         for observer in self._on_note:
             _told(observer, self.group_id, note)
@@ -302,7 +263,7 @@ class GroupRunner(Generic[P]):
         """After a bug: to a standby, for which no member stops; or members would wait for our session to expire."""
         relieved = False
         try:
-            relieved = self._relieve is not None and await self._relieve(self.group_id, reason)
+            relieved = await self._relieve(self.group_id, reason)
         except Exception:
             log.exception("not_relieved", group=self.group_id)
         command = self.membership.farewell(reason)
@@ -310,8 +271,7 @@ class GroupRunner(Generic[P]):
             await self._transport.request(command)
 
     def _cleanup(self) -> None:
-        if self._watch is not None:
-            self._watch.forget(self.group_id)
+        self._watch.forget(self.group_id)
         for task in self._tasks:
             task.cancel()
         self._transport.abandon(self.group_id)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy, with_capacity
+from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
 from bellwether_kafka.assignors.shared import UnknownNameError, load_plugins
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG
@@ -67,7 +67,13 @@ async def serve(settings: Settings, version: str) -> Outcome:
         watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
     )
-    web = Web(metrics.registry, lambda: not_ready(service), lambda: statuses(settings, service), rounds, lags.picture)
+    web = Web(
+        metrics.registry,
+        lambda: not_ready(service),
+        lambda: [_status(group, service) for group in settings.groups],
+        rounds,
+        lags.picture,
+    )
     server = HttpServer(web)
     try:
         if settings.http_address:
@@ -93,13 +99,7 @@ def _observers(
     by_task: bool,
 ) -> Observers:
     return Observers(
-        on_decision=(
-            metrics.on_decision,
-            log_decision,
-            rounds.on_decision,
-            *events.on_decision,
-            costs.on_decision,
-        ),
+        on_decision=(metrics.on_decision, log_decision, rounds.on_decision, *events.on_decision, costs.on_decision),
         on_consumer_decision=tuple(w.on_decision for w in watches),
         on_streams_decision=(StreamsMetrics(metrics, by_task=by_task).on_decision,),
         on_role=(log_role, metrics.on_role),
@@ -117,7 +117,7 @@ def _policies(groups: list[GroupSettings]) -> Mapping[str, Policy]:
     try:
         plugins = load_plugins(sorted({group.policy for group in groups} - set(POLICIES)))
         policies = {
-            group.name: replace(with_capacity(policy(group.policy, plugins), group.capacity), clock=time.perf_counter)
+            group.name: replace(policy(group.policy, plugins).with_capacity(group.capacity), clock=time.perf_counter)
             for group in groups
         }
     except UnknownNameError as error:
@@ -134,19 +134,14 @@ def _policies(groups: list[GroupSettings]) -> Mapping[str, Policy]:
     return policies
 
 
-def statuses(settings: Settings, service: Service) -> list[GroupStatus]:
-    """Every configured group, as the page lists it."""
-    return [_status(group, service) for group in settings.groups]
-
-
 def _status(group: GroupSettings, service: Service) -> GroupStatus:
+    """A configured group, as the page lists it."""
     runner = service.runners.get(group.name)
     if runner is not None:
-        member = runner.membership
-        others = max(0, len(member.members) - 1)
-        role = role_status(runner.role, time.time() - time.monotonic())
-        state, leading = member.state.name.lower(), runner.role.leading
-        return GroupStatus(group.name, group.mode, state, leading, role, member.generation, others)
+        member, role = runner.membership, runner.role
+        state, others = member.state.name.lower(), max(0, len(member.members) - 1)
+        status = role_status(role, time.time() - time.monotonic())
+        return GroupStatus(group.name, group.mode, state, role.leading, status, member.generation, others)
     observer = service.observed.get(group.name)
     seen = observer.last if observer else None
     state = "not seen yet" if seen is None else seen.state.lower() or "does not exist"
@@ -154,8 +149,8 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
 
 
 def not_ready(service: Service) -> str | None:
-    """Why the service is not ready: it has no groups yet, or can lead none of those that it is to lead. One group of
-    several does not make the process unready: the others are served."""
+    """Why the service is not ready: it has no groups yet, or has given up all of them. One group of several does not
+    make the process unready: the others are served."""
     if not (service.runners or service.observed):
         return "not connected yet"
     given_up = sorted(group for group, runner in service.runners.items() if runner.fatal is not None)

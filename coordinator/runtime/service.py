@@ -14,44 +14,18 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import GroupPlan, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.control import Controller, ControlSettings, OnControl
+from bellwether_kafka.coordinator import kafka, membership, planning
+from bellwether_kafka.coordinator.control import Controller, ControlSettings, ControlTopic, OnControl
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
-from bellwether_kafka.coordinator.kafka import (
-    ClientConfigError,
-    ClusterReader,
-    MetadataWatch,
-    OffsetReader,
-    Transport,
-    UnreachableError,
-    librdkafka_properties,
-)
-from bellwether_kafka.coordinator.membership import (
-    EXIT_CONFIG,
-    DescribeAnswer,
-    MembershipConfig,
-    Note,
-    RebalanceWanted,
-    Role,
-    StopRequested,
-    check_timing,
-    proven,
-)
 from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, Sources
-from bellwether_kafka.coordinator.planning import (
-    MESSAGE_BYTES_MAX,
-    Application,
-    ConsumerKind,
-    PlannedRound,
-    Planner,
-    Solvers,
-    foreign_code,
-)
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
 from bellwether_kafka.coordinator.runtime.role_reports import remind
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 
-DecisionObserver = Callable[[PlannedRound[GroupPlan]], None]
-Beside = Callable[[OffsetReader, Transport, AdminClient], Coroutine[Any, Any, None]]
+CONNECT_TIMEOUT_MS = 10_000
+
+DecisionObserver = Callable[[planning.PlannedRound[GroupPlan]], None]
+Beside = Callable[[kafka.OffsetReader, kafka.Transport, AdminClient], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +39,11 @@ class Observers:
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
     on_role: Sequence[RoleObserver] = ()
-    on_consumer_decision: Sequence[Callable[[PlannedRound[PartitionPlan]], None]] = ()
-    on_streams_decision: Sequence[Callable[[PlannedRound[TaskPlan]], None]] = ()
+    on_consumer_decision: Sequence[Callable[[planning.PlannedRound[PartitionPlan]], None]] = ()
+    on_streams_decision: Sequence[Callable[[planning.PlannedRound[TaskPlan]], None]] = ()
     on_ghost: Sequence[RemovalObserver] = ()
     beside: Sequence[Beside] = ()
-    on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = ()
+    on_seen: Sequence[Callable[[str, membership.DescribeAnswer], None]] = ()
     on_observation: Sequence[OnObservation] = ()
     on_control: Sequence[OnControl] = ()
 
@@ -89,19 +63,18 @@ class Service:
     def __init__(
         self,
         properties: Mapping[str, str],
-        groups: Sequence[MembershipConfig],
+        groups: Sequence[membership.MembershipConfig],
         policy: Policy,
         *,
         policies: Mapping[str, Policy] | None = None,
-        applications: Mapping[str, Application] | None = None,
+        applications: Mapping[str, planning.Application] | None = None,
         ghosts: Mapping[str, GhostOptions] | None = None,
         observers: Observers = Observers(),
         weights: Callable[[], Weights] | None = None,
         control: ControlSettings | None = None,
         watch_interval_ms: int = 10_000,
-        message_bytes_max: int = MESSAGE_BYTES_MAX,
-        connect_timeout_ms: int = 10_000,
-        new_transport: Callable[[Mapping[str, str]], Transport] = Transport,
+        message_bytes_max: int = planning.MESSAGE_BYTES_MAX,
+        new_transport: Callable[[Mapping[str, str]], kafka.Transport] = kafka.Transport,
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
         self.observed: dict[str, GroupObserver] = {}  # groups that we only look at
@@ -113,29 +86,29 @@ class Service:
         self._watches: dict[str, GhostWatch] = {}
         self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
         self._observers = observers
+        self._hear_notes = (*observers.on_note, self._on_note)
         self._weights = weights
         self._control = control
         self._controller: Controller | None = None
-        self._solvers = Solvers()
+        self._solvers = planning.Solvers()
         self._stop_task: asyncio.Task[None] | None = None
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
-        self._connect_timeout_ms = connect_timeout_ms
         self._new_transport = new_transport
 
     async def run(self, *, handle_signals: bool = True) -> Outcome:
-        troubles = [trouble for config in self._groups if (trouble := check_timing(config))]
+        troubles = [trouble for config in self._groups if (trouble := membership.check_timing(config))]
         if troubles:
-            return Outcome(EXIT_CONFIG, tuple(troubles))
+            return Outcome(membership.EXIT_CONFIG, tuple(troubles))
         try:
             transport = self._new_transport(self._properties)
-        except ClientConfigError as error:
-            return Outcome(EXIT_CONFIG, (str(error),))
+        except kafka.ClientConfigError as error:
+            return Outcome(membership.EXIT_CONFIG, (str(error),))
         try:
-            await transport.start(self._connect_timeout_ms)
+            await transport.start(CONNECT_TIMEOUT_MS)
             return await self._run(transport, handle_signals=handle_signals)
-        except UnreachableError as error:
-            return Outcome(EXIT_CONFIG, (str(error),))
+        except kafka.UnreachableError as error:
+            return Outcome(membership.EXIT_CONFIG, (str(error),))
         finally:
             await transport.close()
 
@@ -157,37 +130,35 @@ class Service:
         for observer in self.observed.values():
             observer.stop()
         for runner in self.runners.values():
-            runner.post(StopRequested())
+            runner.post(membership.StopRequested())
 
-    async def _run(self, transport: Transport, *, handle_signals: bool) -> Outcome:
-        reader = ClusterReader(librdkafka_properties(self._properties))
-        watch = MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
-        offsets = OffsetReader(reader.admin, transport)
+    async def _run(self, transport: kafka.Transport, *, handle_signals: bool) -> Outcome:
+        reader = kafka.ClusterReader(kafka.librdkafka_properties(self._properties))
+        watch = kafka.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
+        offsets = kafka.OffsetReader(reader.admin, transport)
+        sources = Sources(transport, reader, offsets)
         watching = [asyncio.create_task(watch.run())]
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
-        for config in (proven(config, transport.broker_version) for config in self._groups):
+        for config in (membership.proven(config, transport.broker_version) for config in self._groups):
             application = self._applications.get(config.group_id)
             if config.mode != "lead":
-                sources, policy = Sources(transport, reader, offsets), self._policies.get(config.group_id, self._policy)
-                self.observed[config.group_id] = GroupObserver(
-                    config,
-                    sources,
-                    policy,
-                    application,
-                    self._observers.on_observation,
-                    on_seen=self._observers.on_seen,
-                    weights=self._weights,
+                policy = self._policies.get(config.group_id, self._policy)
+                hear, seen = self._observers.on_observation, self._observers.on_seen
+                observer = GroupObserver(
+                    config, sources, policy, application, hear, on_seen=seen, weights=self._weights
                 )
+                self.observed[config.group_id] = observer
             elif application is None:
-                self._add_group(config, transport, reader, watch)
+                self._add_group(config, sources, watch)
             else:
-                watching.append(self._add_application(application, config, transport, reader, watch, offsets))
+                watching.append(self._add_application(config, sources, watch))
         led = {group_id: runner.membership for group_id, runner in self.runners.items()}
         self._watches = ghost_watches(self._ghosts, transport, led, self._observers)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None:
-            observers = self._observers.on_control
-            self._controller = Controller.open(self._properties, self._control, self.runners, observers)
+            topic = ControlTopic(kafka.librdkafka_properties(self._properties), self._control.topic)
+            hear_control = self._observers.on_control
+            self._controller = Controller(topic, self._control, self.runners, on_control=hear_control)
             watching.append(asyncio.create_task(self._controller.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         if handle_signals:
@@ -207,53 +178,32 @@ class Service:
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
         return Outcome(max(codes, default=0), messages)
 
-    def _add_group(
-        self, config: MembershipConfig, transport: Transport, reader: ClusterReader, watch: MetadataWatch
-    ) -> None:
+    def _add_group(self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch) -> None:
         policy = self._policies.get(config.group_id, self._policy)
-        foreign = foreign_code(*policy.assignors.values(), *policy.stages)
+        foreign = planning.foreign_code(*policy.assignors.values(), *policy.stages)
         solver = self._solvers.make(policy, always=foreign)
-        kind = ConsumerKind(reader, policy, weights=self._weights)
-        planner = Planner(config.group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
-        self.runners[config.group_id] = GroupRunner(
-            config,
-            transport,
-            planner,
-            watch,
-            on_decision=(*self._observers.on_decision, *self._observers.on_consumer_decision),
-            on_note=(*self._observers.on_note, self._on_note),
-            on_role=self._observers.on_role,
-            relieve=self._relieve,
-        )
+        kind = planning.ConsumerKind(sources.reader, policy, weights=self._weights)
+        planner = planning.Planner(config.group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
+        told = (*self._observers.on_decision, *self._observers.on_consumer_decision)
+        hear = told, self._hear_notes, self._observers.on_role
+        runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
+        self.runners[config.group_id] = runner
 
     def _add_application(
-        self,
-        application: Application,
-        config: MembershipConfig,
-        transport: Transport,
-        reader: ClusterReader,
-        watch: MetadataWatch,
-        offsets: OffsetReader,
+        self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch
     ) -> "asyncio.Task[None]":
         """Adds its runner; returns the task that looks after it between rounds."""
-        assignors = application.assignors
-        solver = self._solvers.make(assignors, always=application.foreign)
+        application, reader, offsets = self._applications[config.group_id], sources.reader, sources.offsets
+        solver = self._solvers.make(application.assignors, always=application.foreign)
         planner, kind = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
-        between = StreamsWatch(kind, offsets)
-        runner = GroupRunner(
-            application.membership(config),
-            transport,
-            planner,
-            watch,
-            on_decision=(between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision),
-            on_note=(*self._observers.on_note, self._on_note),
-            on_role=self._observers.on_role,
-            relieve=self._relieve,
-        )
+        between, config = StreamsWatch(kind, offsets), application.membership(config)
+        told = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
+        hear = told, self._hear_notes, self._observers.on_role
+        runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[config.group_id] = runner
         return asyncio.create_task(between.run(runner.membership, runner.post))
 
-    def _on_note(self, group_id: str, note: Note) -> None:
+    def _on_note(self, group_id: str, note: membership.Note) -> None:
         if group_id in self._watches:
             self._watches[group_id].stir()
         if self._controller is not None:
@@ -262,7 +212,7 @@ class Service:
     async def _relieve(self, group_id: str, reason: str) -> bool:
         return self._controller is not None and await self._controller.relieve(group_id, reason)
 
-    def roles(self) -> dict[str, Role]:
+    def roles(self) -> dict[str, membership.Role]:
         """Of every group that is to be led; `since` and `next_attempt` by the monotonic clock."""
         return {group: runner.role for group, runner in self.runners.items()}
 
@@ -270,7 +220,7 @@ class Service:
         """A group has reason to plan anew; whether it does is its membership's decision."""
         runner = self.runners.get(group_id)
         if runner is not None:
-            runner.post(RebalanceWanted(reason))
+            runner.post(membership.RebalanceWanted(reason))
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()

@@ -2,5 +2,5 @@
 
 from bellwether_kafka.coordinator.settings.errors import SettingsError
 from bellwether_kafka.coordinator.settings.group import GroupSettings
-from bellwether_kafka.coordinator.settings.pipeline import CostSettings
+from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.process import Settings, load

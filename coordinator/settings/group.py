@@ -16,12 +16,7 @@ from bellwether_kafka.coordinator.membership import (
     check_timing,
 )
 from bellwether_kafka.coordinator.planning import StreamsConfig
-from bellwether_kafka.coordinator.settings.streams import (
-    STREAMS_FIELDS,
-    StreamsSettings,
-    trouble_for_stateful,
-    trouble_for_streams,
-)
+from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS, StreamsSettings, trouble_for
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 DEFAULTS = MembershipConfig("")
@@ -89,10 +84,7 @@ class GroupSettings(StreamsSettings):
                 " remove ghosts or change mode"
             )
         trouble = check_timing(self.membership(None))
-        if trouble is None and self.kind == "streams":
-            trouble = trouble_for_streams(self.protocols, self.session_timeout_ms)
-        elif trouble is None and self.kind == "stateful":
-            trouble = trouble_for_stateful(self.protocols)
+        trouble = trouble or trouble_for(self.kind, self.protocols, self.session_timeout_ms)
         trouble = trouble or self.stage_trouble(self.policy)
         if trouble:
             raise ValueError(trouble)

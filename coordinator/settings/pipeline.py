@@ -20,10 +20,12 @@ TOPIC = r"^[a-zA-Z0-9._-]{1,249}$"
 Positive = Annotated[int, Field(gt=0)]
 
 
-class EventSettings(BaseModel):
-    """Where events go. Times are milliseconds."""
-
+class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class EventSettings(_Table):
+    """Where events go. Times are milliseconds."""
 
     topic: str = Field(pattern=TOPIC)
     create_topic: bool = True
@@ -32,20 +34,16 @@ class EventSettings(BaseModel):
     queue_max: Positive = 256
 
 
-class WeightSettings(BaseModel):
+class WeightSettings(_Table):
     """Where weights come from. Times are milliseconds."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     topic: str = Field(pattern=TOPIC)
     create_topic: bool = True
     age_ms_max: Positive = 7_200_000
 
 
-class CostSettings(BaseModel):
+class CostSettings(_Table):
     """What traffic between racks costs. It is shown and nothing is decided by it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     price_per_gb: Annotated[float, Field(ge=0)] | None = None
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")

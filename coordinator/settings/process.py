@@ -27,13 +27,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
@@ -46,13 +41,25 @@ from bellwether_kafka.coordinator.settings.sources import PREFIX, Environment, T
 FILE, ENVIRON = "file", "environ"
 
 
+def _groups(value: object) -> object:
+    """Names with commas between, a JSON list, or tables; a bare name is a group with every default."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+        except ValueError:
+            raise ValueError("it is not valid JSON; write names with commas between, or a JSON list") from None
+    if not isinstance(value, list | tuple):
+        raise ValueError("it must be a list of tables; write [[groups]] and below it name = ...")  # noqa: TRY004 - pydantic turns only ValueErrors into a report
+    return [{"name": item.strip()} if isinstance(item, str) else item for item in value]
+
+
 class Settings(BaseSettings):
     """All of it, checked. Read it with `load`."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    kafka: dict[str, SecretStr] = Field(default_factory=dict)
-    groups: Annotated[tuple[GroupSettings, ...], NoDecode] = ()
+    kafka: Annotated[dict[str, SecretStr], BeforeValidator(read_properties)] = Field(default_factory=dict)
+    groups: Annotated[tuple[GroupSettings, ...], NoDecode, BeforeValidator(_groups)] = ()
     instance_id: str | None = Field(default="bellwether", pattern=r"^[a-zA-Z0-9._-]{1,249}$")
     control_topic: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,249}$")
     standby: bool = False
@@ -78,16 +85,6 @@ class Settings(BaseSettings):
         given = init_settings.init_kwargs
         file, environ = given.pop(FILE), given.pop(ENVIRON)
         return init_settings, Environment(settings_cls, environ), TomlFile(settings_cls, file)
-
-    @field_validator("kafka", mode="before")
-    @classmethod
-    def _read_properties(cls, value: object) -> object:
-        return read_properties(value)
-
-    @field_validator("groups", mode="before")
-    @classmethod
-    def _split_names(cls, value: object) -> object:
-        return _groups(value)
 
     @field_validator("http_address")
     @classmethod
@@ -141,9 +138,7 @@ class Settings(BaseSettings):
 
 
 def load(
-    file: Path | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    environ: Mapping[str, str] | None = None,
+    file: Path | None = None, overrides: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
     """Settings from the file, the environment and the command line (the last wins). Raises SettingsError."""
     given: dict[str, Any] = {**(overrides or {}), FILE: file, ENVIRON: os.environ if environ is None else environ}
@@ -152,20 +147,7 @@ def load(
     except ValidationError as error:
         raise SettingsError(sentence(error, Settings)) from None
     except OSError as error:
-        raise SettingsError(
-            f"The configuration file {file} cannot be read ({error.strerror}); check --config."
-        ) from None
+        text = f"The configuration file {file} cannot be read ({error.strerror}); check --config."
+        raise SettingsError(text) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"The configuration file {file} is not valid TOML: {error}; correct it.") from None
-
-
-def _groups(value: object) -> object:
-    """Names with commas between, a JSON list, or tables; a bare name is a group with every default."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
-        except ValueError:
-            raise ValueError("it is not valid JSON; write names with commas between, or a JSON list") from None
-    if not isinstance(value, list | tuple):
-        raise ValueError("it must be a list of tables; write [[groups]] and below it name = ...")  # noqa: TRY004 - pydantic turns only ValueErrors into a report
-    return [{"name": item.strip()} if isinstance(item, str) else item for item in value]

@@ -42,6 +42,10 @@ from bellwether_kafka.coordinator.planning import TASK_STALL_MS, StreamsConfig
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 SESSION_MS_MIN, SESSION_MS_MAX = 6_000, 10_000
+ONLY_PROTOCOL = {
+    "streams": (STREAMS_PROTOCOL, "a Streams application"),
+    "stateful": (STATEFUL_PROTOCOL, "stateful members"),
+}
 DEFAULTS = AssignmentConfigs()
 
 
@@ -129,12 +133,6 @@ class StreamsSettings(BaseModel):
             return Obstacle(NotLeading.UNDECLARED, sentence)
         return None
 
-    @property
-    def _durable(self) -> bool:
-        """Declared, and not only assumed."""
-        at_least_once = "processing_guarantee" in self.model_fields_set and self.processing_guarantee == "at_least_once"
-        return at_least_once and self.stores == "persistent"
-
     def stage_configs(self) -> StageConfigs:
         """Raises AssignmentConfigError."""
         return StageConfigs(**{name: getattr(self, name) for name in STAGE_FIELDS}, clock=time.perf_counter)
@@ -153,6 +151,8 @@ class StreamsSettings(BaseModel):
         stages = self.stage_configs()
         if self.kind == "stateful" and policy == STREAMS_HA and not stages.capacity_tag:
             stages = replace(stages, capacity_tag=CAPACITY_TAG)
+        declared = "processing_guarantee" in self.model_fields_set  # and not only assumed
+        at_least_once = declared and self.processing_guarantee == "at_least_once"
         return StreamsConfig(
             application_id=self.application_id or name,
             topology=self.topology,
@@ -164,7 +164,7 @@ class StreamsSettings(BaseModel):
             standby_lag_max=self.standby_lag_max,
             stages=stages,
             stateful=self.kind == "stateful",
-            durable=self._durable,
+            durable=at_least_once and self.stores == "persistent",
         )
 
 
@@ -176,23 +176,17 @@ NOT_FOR_STATEFUL = frozenset(
 )
 
 
-def trouble_for_streams(protocols: tuple[str, ...], session_timeout_ms: int) -> str | None:
-    """What of the common settings a Streams application cannot live with, as a part of a sentence."""
-    if protocols != (STREAMS_PROTOCOL,):
-        return f'protocols must be ["{STREAMS_PROTOCOL}"] for a Streams application; remove the setting'
-    if not SESSION_MS_MIN <= session_timeout_ms <= SESSION_MS_MAX:
+def trouble_for(kind: str, protocols: tuple[str, ...], session_timeout_ms: int) -> str | None:
+    """What of the common settings a group of this kind cannot live with, as a part of a sentence."""
+    only, whom = ONLY_PROTOCOL.get(kind, (None, ""))
+    if only is not None and protocols != (only,):
+        return f'protocols must be ["{only}"] for {whom}; remove the setting'
+    if kind == "streams" and not SESSION_MS_MIN <= session_timeout_ms <= SESSION_MS_MAX:
         return (
             f"session_timeout_ms must be {SESSION_MS_MIN} to {SESSION_MS_MAX} for a Streams application, because its"
             " commits, and so its transactions, may have to wait for us that long"
         )
     return None
-
-
-def trouble_for_stateful(protocols: tuple[str, ...]) -> str | None:
-    """The same for stateful members."""
-    if protocols == (STATEFUL_PROTOCOL,):
-        return None
-    return f'protocols must be ["{STATEFUL_PROTOCOL}"] for stateful members; remove the setting'
 
 
 def _shown(field_name: str) -> str:

@@ -9,6 +9,6 @@ from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetric
 from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
-from bellwether_kafka.coordinator.telemetry.publish import EventPublisher, PublishConfig
+from bellwether_kafka.coordinator.telemetry.publish import EventPublisher
 from bellwether_kafka.coordinator.telemetry.samples import Followed, Sampler
-from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader
+from bellwether_kafka.coordinator.telemetry.weights import WeightReader

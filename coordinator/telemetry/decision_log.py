@@ -1,10 +1,11 @@
 """One log line per plan that the broker has: why the round happened, what it changed, how long it took, what is odd."""
 
+import structlog
+
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.planning import PlannedRound, Source
-from bellwether_kafka.coordinator.telemetry.logs import get
 
-log = get(__name__)
+log = structlog.get_logger(__name__)
 
 # By kind of group: what the line is called, and the time for reading what a plan is made from.
 _NAMES = {"consumer": ("decision", "metadata_ms"), "streams": ("streams_decision", "read_ms")}

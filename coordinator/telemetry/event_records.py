@@ -5,6 +5,8 @@ Large plans are cut into parts, so that no event outgrows a broker's limit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,13 +37,7 @@ def decision_events(planned: PlannedRound[GroupPlan]) -> Iterator[Event]:
 
 
 def decision_record(planned: PlannedRound[GroupPlan]) -> dict[str, Any]:
-    decision, why, moves, timings = (
-        planned.chosen.decision,
-        planned.cause,
-        planned.chosen.decision.moves,
-        planned.timings,
-    )
-    cost = decision.cost
+    decision, why, timings = planned.chosen.decision, planned.cause, planned.timings
     return {
         "group": decision.raw.group_id,
         "kind": decision.plan.words.kind,
@@ -54,14 +50,9 @@ def decision_record(planned: PlannedRound[GroupPlan]) -> dict[str, Any]:
         "cause": why.sentence,
         "members": len(decision.raw.others),
         "owned": int(np.count_nonzero(decision.plan.owner != NOBODY)),
-        "unowned": cost.unowned,
-        "kept": moves.kept,
-        "moved": moves.moved,
-        "new": moves.new,
-        "lost": moves.lost,
         "withheld": int(decision.plan.withheld.sum()),
-        "cross_rack": cost.cross_rack,
-        "spread": cost.spread,
+        **asdict(decision.moves),
+        **asdict(decision.cost),
         "metadata_ms": timings.metadata_s * 1000,
         "plan_ms": timings.plan_s * 1000,
         "sync_ms": timings.sync_s * 1000,
@@ -183,21 +174,18 @@ class Places:
     """Names and racks of flat partitions, as entries of events have them."""
 
     def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
         self._topic: IntArray = cluster.topic_of()
-        self._first = cluster.first
-        self._topics = cluster.topics
-        self._racks = cluster.racks
-        self._leader = cluster.leader_rack
-        self._signature = cluster.signature
         self._held = [[cluster.racks[r] for r in np.flatnonzero(row)] for row in cluster.signature_racks]
 
     def __call__(self, flat: int) -> dict[str, Any]:
-        topic, leader = int(self._topic[flat]), int(self._leader[flat])
+        cluster = self._cluster
+        topic, leader = int(self._topic[flat]), int(cluster.leader_rack[flat])
         return {
-            "topic": self._topics[topic],
-            "partition": flat - int(self._first[topic]),
-            "leader_rack": self._racks[leader] if leader != NO_RACK else None,
-            "replica_racks": self._held[int(self._signature[flat])],
+            "topic": cluster.topics[topic],
+            "partition": flat - int(cluster.first[topic]),
+            "leader_rack": cluster.racks[leader] if leader != NO_RACK else None,
+            "replica_racks": self._held[int(cluster.signature[flat])],
         }
 
 
@@ -216,15 +204,10 @@ def _racks(cluster: ClusterView, code: int) -> list[str | None]:
 
 
 def _parts(head: Mapping[str, Any], entries: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    part: list[dict[str, Any]] = []
-    number = 0
-    for entry in entries:
-        part.append(entry)
-        if len(part) == ENTRIES_MAX:
-            yield {**head, "part": number, "entries": part}
-            number, part = number + 1, []
-    if part or not number:
+    part, number = list(islice(entries, ENTRIES_MAX)), 0
+    while part or not number:
         yield {**head, "part": number, "entries": part}
+        part, number = list(islice(entries, ENTRIES_MAX)), number + 1
 
 
 def chunks(head: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:

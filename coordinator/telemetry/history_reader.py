@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -18,10 +17,7 @@ class HistoryUnreadError(Exception):
 
 
 def recorded(
-    properties: Mapping[str, str],
-    topic: str,
-    timeout_s: float,
-    ids: Mapping[int, EventSchema] = MappingProxyType({}),
+    properties: Mapping[str, str], topic: str, timeout_s: float, ids: Mapping[int, EventSchema]
 ) -> Iterator[bytes]:
     """The values of wanted events as single objects, partition by partition in order; `ids` are a schema registry's.
 
@@ -35,11 +31,9 @@ def recorded(
         found = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
         if found.error is not None:
             raise HistoryUnreadError(f"The topic {topic} cannot be read: {found.error.str()}; check --topic.")
-        left = {}
-        for number in found.partitions:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=timeout_s)
-            if high > low:
-                left[number] = high
+        parts = [TopicPartition(topic, number) for number in found.partitions]
+        marks = {part.partition: consumer.get_watermark_offsets(part, timeout=timeout_s) for part in parts}
+        left = {number: high for number, (low, high) in marks.items() if high > low}
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
         heard = time.monotonic()
         while left:

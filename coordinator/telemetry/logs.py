@@ -8,7 +8,7 @@ import hashlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -102,17 +102,8 @@ def configure_logs(
     for name, least in CHATTY.items():
         logging.getLogger(name).setLevel(least)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-
-
-def get(name: str) -> Any:
-    """The logger of a module."""
-    return structlog.get_logger(name)

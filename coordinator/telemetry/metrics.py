@@ -60,65 +60,43 @@ class Metrics:
         self._gauges()
 
     def _counters(self) -> None:
-        group, registry = ["group"], self.registry
-        self.rebalances = Counter(
-            "bellwether_rebalances", "Rounds that ended here.", [*group, "reason", "outcome"], registry=registry
-        )
-        self.moves = Counter(
-            "bellwether_partition_moves",
-            "Partitions by what a plan did to them: kept, moved, new, lost.",
-            [*group, "kind"],
-            registry=registry,
-        )
-        self.fallbacks = Counter(
-            "bellwether_fallbacks", "Plans made another way than asked for.", [*group, "reason"], registry=registry
-        )
-        self.step_asides = Counter(
-            "bellwether_step_asides", "Groups handed back to a member.", [*group, "reason"], registry=registry
-        )
-        self.ghosts = Counter(
-            "bellwether_ghosts_removed",
-            "Dead members removed from the group, by what proved their death.",
-            [*group, "proof"],
-            registry=registry,
-        )
-        self.member_changes = Counter(
-            "bellwether_member_changes",
-            "Members that came or went between two plans, by client id; beyond the first ones as other.",
-            [*group, "client"],
-            registry=registry,
-        )
-        self.alerts = Counter("bellwether_alerts", "Times that somebody should look.", group, registry=registry)
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"bellwether_{name}", text, ["group", *labels], registry=self.registry)
+
+        self.rebalances = counter("rebalances", "Rounds that ended here.", "reason", "outcome")
+        text = "Partitions by what a plan did to them: kept, moved, new, lost."
+        self.moves = counter("partition_moves", text, "kind")
+        self.fallbacks = counter("fallbacks", "Plans made another way than asked for.", "reason")
+        self.step_asides = counter("step_asides", "Groups handed back to a member.", "reason")
+        text = "Dead members removed from the group, by what proved their death."
+        self.ghosts = counter("ghosts_removed", text, "proof")
+        text = "Members that came or went between two plans, by client id; beyond the first ones as other."
+        self.member_changes = counter("member_changes", text, "client")
+        self.alerts = counter("alerts", "Times that somebody should look.")
 
     def _histograms(self) -> None:
-        def seconds(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            return Histogram(f"bellwether_{name}_seconds", text, ["group"], buckets=buckets, registry=self.registry)
+        def seconds(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            labelled = ["group", *labels]
+            return Histogram(f"bellwether_{name}_seconds", text, labelled, buckets=buckets, registry=self.registry)
 
         self.decision = seconds("decision", "From the members' bytes to ours.", DECISION_BUCKETS)
         self.metadata = seconds("metadata", "Reading the metadata of a decision.", WAIT_BUCKETS)
         self.join = seconds("join", "From our JoinGroup to its answer, members waited for.", WAIT_BUCKETS)
         self.sync = seconds("sync", "From our SyncGroup to its answer.", WAIT_BUCKETS)
-        self.stage = Histogram(
-            "bellwether_stage_seconds",
-            "Stages of the decisions, Streams' own steps not counted.",
-            ["group", "stage"],
-            buckets=DECISION_BUCKETS,
-            registry=self.registry,
-        )
+        text = "Stages of the decisions, Streams' own steps not counted."
+        self.stage = seconds("stage", text, DECISION_BUCKETS, "stage")
+
+    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        """A gauge of this registry, by group and `labels`."""
+        return Gauge(f"bellwether_{name}", text, ["group", *labels], registry=self.registry)
 
     def _gauges(self) -> None:
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"bellwether_{name}", text, ["group"], registry=self.registry)
-
+        gauge = self.gauge
         self.leading = gauge(
             "group_leading", "1 while this process leads the group, 0 while it is to lead it and does not."
         )
-        self.not_leading = Gauge(
-            "bellwether_group_not_leading",
-            "1 for the reason why this process does not lead a group that it is to lead.",
-            ["group", "reason"],
-            registry=self.registry,
-        )
+        text = "1 for the reason why this process does not lead a group that it is to lead."
+        self.not_leading = gauge("group_not_leading", text, "reason")
         self.led_at = gauge("led_timestamp_seconds", "When this process last decided for the group or gave it up.")
         self.generation = gauge("generation", "Generation of the latest plan.")
         self.members = gauge("members", "Members in the latest plan, ourselves not counted.")
@@ -139,9 +117,8 @@ class Metrics:
             "streams": {},
         }
         self.metadata_age = gauge("metadata_age_seconds", "Age of the metadata behind the latest plan.")
-        self.record_size = gauge(
-            "group_record_bytes", "Cautious estimate of the broker's record of the group; message.max.bytes limits it."
-        )
+        text = "Cautious estimate of the broker's record of the group; message.max.bytes limits it."
+        self.record_size = gauge("group_record_bytes", text)
 
     def expect(self, group: str, *, lead: bool, ghosts: bool) -> None:
         """Counters that have counted nothing yet are 0: an increase from nothing to 1 is invisible to Prometheus."""

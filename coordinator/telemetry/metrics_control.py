@@ -11,11 +11,8 @@ class ControlMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.orders = Gauge("bellwether_orders", "Operators' orders that stand.", ["group", "kind"], registry=registry)
         self.sidecars = Gauge("bellwether_sidecars", "Sidecars heard lately, this one included.", registry=registry)
-        self.silence = Gauge(
-            "bellwether_control_topic_silence_seconds",
-            "Since our own beat last came back through the control topic.",
-            registry=registry,
-        )
+        text = "Since our own beat last came back through the control topic."
+        self.silence = Gauge("bellwether_control_topic_silence_seconds", text, registry=registry)
 
     def on_control(self, found: ControlReport) -> None:
         self.orders.clear()

@@ -5,10 +5,9 @@ set; money per hour once [cost] has a price too. Weights change between rounds, 
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
 
 import structlog
-from prometheus_client import Gauge
+from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.explain import Pair, Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
@@ -19,9 +18,6 @@ from bellwether_kafka.coordinator.planning import PlannedRound
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.telemetry.metrics import OTHER, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import Changing
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
 
 INTERVAL_S = 30.0
 LIMIT_S = 10.0
@@ -35,10 +31,7 @@ class CostMetrics:
     """All groups of a process; give its `on_*` methods and `beside` to the service as observers."""
 
     def __init__(self, common: Metrics, cost: CostSettings | None, weights: Callable[[], Weights] | None) -> None:
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"bellwether_{name}", text, ["group", *labels], registry=common.registry)
-
-        pair = "from_rack", "to_rack"
+        gauge, pair = common.gauge, ("from_rack", "to_rack")
         text = "Partitions read in another rack: from leaders, unless consumers may fetch from followers."
         self._partitions = Changing(gauge("cross_rack_read_partitions", text, *pair))
         text = "Read by members in another rack; only with weights."
@@ -64,7 +57,7 @@ class CostMetrics:
             self._last.pop(group, None)
             self._show(group, {}, {})
 
-    async def beside(self, _offsets: object, _transport: object, admin: "AdminClient") -> None:
+    async def beside(self, _offsets: object, _transport: object, admin: AdminClient) -> None:
         """Until cancelled; errors of ours are log lines and not the end."""
         asked_at = float("-inf")
         while True:

@@ -15,7 +15,7 @@ class ObservedMetrics:
 
     def __init__(self, common: Metrics) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"bellwether_observed_{name}", text, ["group", *labels], registry=common.registry)
+            return common.gauge(f"observed_{name}", text, *labels)
 
         self.members = gauge("members", "Members of an observed group.")
         self.can_be_led = gauge("can_be_led", "1 if a client could lead the group, 0 if its broker assigns.")

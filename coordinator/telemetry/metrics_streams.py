@@ -37,7 +37,7 @@ class StreamsMetrics:
 
     def __init__(self, common: Metrics, *, by_task: bool = False) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"bellwether_streams_{name}", text, ["group", *labels], registry=common.registry)
+            return common.gauge(f"streams_{name}", text, *labels)
 
         def lags(kind: str, text: str) -> tuple[Changing, Changing]:
             records = gauge(f"{kind}_lag_records", f"The largest known lag of a {text}.", "subtopology")

@@ -9,10 +9,8 @@ once until it ends.
 import queue
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -22,10 +20,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.kafka import DENIED, Renewed, grant, librdkafka_properties, with_remedy
 from bellwether_kafka.coordinator.planning import PlannedRound
+from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry.event_records import Event, decision_events
 from bellwether_kafka.pipeline.records import EventSchema, RegistryError, SchemaSet, confluent, register
 
-QUEUE_MAX = 256  # plans and samples waiting for the thread
 PRODUCER_MESSAGES_MAX = 20_000
 PRODUCER_KIB_MAX = 65_536
 DELIVERY_TIMEOUT_MS = 30_000
@@ -35,43 +33,35 @@ ADMIN_TIMEOUT_S = 10.0
 REVIVAL_S = 5.0  # after the death of a producer, until the next one is tried
 FLUSH_S = 2.0
 TOPIC_PARTITIONS = 6
-RETENTION_MS = 7 * 24 * 3_600_000
+TOPIC_CONFIG = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(7 * 24 * 3_600_000),
+    "message.timestamp.type": "LogAppendTime",  # late events and skewed clocks show
+}
 SENT, DELIVERED, FAILED, DROPPED, TOO_LARGE = "sent", "delivered", "failed", "dropped", "too large"
 
 log = structlog.get_logger(__name__)
 
 Work = Callable[[], Iterator[Event]]
-Counted = Callable[[str, str, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PublishConfig:
-    """Where events go. `registry_url` asks for Confluent's framing; without it they are Avro single objects."""
-
-    topic: str
-    create_topic: bool = True
-    registry_url: str | None = None
-    queue_max: int = QUEUE_MAX
+Counted = Callable[[str, str], None]
 
 
 class EventPublisher:
-    """Start it, give its `on_*` methods to the runtime as observers, close it. `counted` hears (event, outcome, n).
+    """Start it, give its `on_*` methods to the runtime as observers, close it.
 
-    The outcomes: sent (given to the producer), then delivered or failed; dropped; too large. Plans dropped from the
-    queue count as the event "decision".
+    `counted` hears (event, outcome) in any thread. The outcomes: sent (given to the producer), then delivered or
+    failed; dropped; too large. Plans dropped from the queue count as the event "decision".
     """
 
-    def __init__(self, properties: Mapping[str, str], config: PublishConfig, *, counted: Counted | None = None) -> None:
-        self.counts: Counter[tuple[str, str]] = Counter()
+    def __init__(self, properties: Mapping[str, str], config: EventSettings, counted: Counted) -> None:
         self._config = config
-        self._counted = counted
+        self._count = counted
         self._properties = librdkafka_properties(properties)
         self._schemas = SchemaSet.load()
         self._ids: dict[str, int] = {}
         self._registry_at = float("-inf")
         self._queue: queue.Queue[tuple[str, Work]] = queue.Queue(config.queue_max)
         self._troubles: set[str] = set()
-        self._counting = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
 
@@ -110,15 +100,7 @@ class EventPublisher:
     def _run(self) -> None:
         try:
             if self._config.create_topic:
-                create_topic(
-                    self._properties,
-                    self._config.topic,
-                    {
-                        "cleanup.policy": "delete",
-                        "retention.ms": str(RETENTION_MS),
-                        "message.timestamp.type": "LogAppendTime",  # late events and skewed clocks show
-                    },
-                )
+                create_topic(self._properties, self._config.topic, TOPIC_CONFIG, TOPIC_PARTITIONS)
             renewed = self._renewed()
         except (KafkaException, ValueError) as error:
             log.warning("events_off", reason=f"no producer can be made: {error}; correct the properties under [kafka]")
@@ -186,7 +168,7 @@ class EventPublisher:
                 self._count(event, DROPPED)
                 self._trouble("the producer is full", f"does topic {self._config.topic} have a leader?")
             except KafkaException as error:
-                self._refused(event, error.args[0])
+                self._refused(event, error.args[0], f"{event} refused")
             else:
                 self._count(event, SENT)
             return
@@ -211,30 +193,21 @@ class EventPublisher:
                 return None
         return self._ids[schema.event]
 
-    def _refused(self, event: str, error: KafkaError) -> None:
-        large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
-        self._count(event, TOO_LARGE if large else FAILED)
-        self._trouble(f"{event} refused", with_remedy(error, "WRITE", self._config.topic))
+    def _refused(self, event: str, error: KafkaError, what: str) -> None:
+        self._count(event, TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else FAILED)
+        self._trouble(what, with_remedy(error, "WRITE", self._config.topic))
 
     def _delivered(self, event: str, error: KafkaError | None) -> None:
-        if error is None:
-            self._count(event, DELIVERED)
-            self._troubles.clear()
+        if error is not None:
+            self._refused(event, error, "events are not delivered")
             return
-        large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
-        self._count(event, TOO_LARGE if large else FAILED)
-        self._trouble("events are not delivered", with_remedy(error, "WRITE", self._config.topic))
+        self._count(event, DELIVERED)
+        self._troubles.clear()
 
     def _trouble(self, what: str, reason: str) -> None:
         if what not in self._troubles:
             self._troubles.add(what)
             log.warning("events_lost", what=what, reason=reason, topic=self._config.topic)
-
-    def _count(self, event: str, outcome: str) -> None:
-        with self._counting:
-            self.counts[event, outcome] += 1
-        if self._counted is not None:
-            self._counted(event, outcome, 1)
 
 
 def producer_config(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -251,11 +224,9 @@ def producer_config(properties: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def create_topic(
-    properties: Mapping[str, str], topic: str, config: Mapping[str, str], partitions: int = TOPIC_PARTITIONS
-) -> bool:
+def create_topic(properties: Mapping[str, str], topic: str, config: Mapping[str, str], partitions: int) -> None:
     """Creates the topic if it is not there and we may; the broker decides the replication factor. A refusal is a log
-    line. Returns whether it was created now."""
+    line."""
     admin = AdminClient({"log_level": 2, **properties})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config))
     try:
@@ -263,12 +234,11 @@ def create_topic(
     except KafkaException as error:
         code = error.args[0].code()
         if code == KafkaError.TOPIC_ALREADY_EXISTS:
-            return False
+            return
         remedy = f"; if it does not exist, create it or {grant('CREATE', 'Topic', topic)}" if code in DENIED else ""
         log.warning("topic_not_created", topic=topic, reason=f"{error.args[0].str()}{remedy}")
-        return False
     except TimeoutError:
         log.warning("topic_not_created", topic=topic, reason="no broker answered in time")
-        return False
-    log.info("topic_created", topic=topic, partitions=partitions, **{k.replace(".", "_"): v for k, v in config.items()})
-    return True
+    else:
+        told = {name.replace(".", "_"): value for name, value in config.items()}
+        log.info("topic_created", topic=topic, partitions=partitions, **told)

@@ -89,40 +89,25 @@ def lag_entries(followed: Followed, look: Look) -> list[dict[str, Any]]:
     lag = np.where(known, np.maximum(look.end - look.committed, 0), UNKNOWN).tolist()
     committed, end = look.committed.tolist(), look.end.tolist()
     for flat, member in enumerate(followed.holder):
-        if member is None:
-            continue
-        place = places(flat)
-        found.append(
-            {
-                "topic": place["topic"],
-                "partition": place["partition"],
-                "task": followed.task[flat],
-                "role": ACTIVE,
-                "member": member,
-                "committed": committed[flat],
-                "end": end[flat],
-                "lag": lag[flat],
-            }
-        )
+        if member is not None:
+            place = {name: value for name, value in places(flat).items() if name in ("topic", "partition")}
+            offsets = {"committed": committed[flat], "end": end[flat], "lag": lag[flat]}
+            found.append({**place, "task": followed.task[flat], "role": ACTIVE, "member": member, **offsets})
     return found
 
 
 def traffic_entries(followed: Followed, before: Look, now: Look) -> list[dict[str, Any]]:
     """One entry per partition that somebody has; both looks are in the coordinates of `followed.cluster`."""
-    recreated = np.repeat(
-        [_other(before.ids, now.ids, topic) for topic in followed.cluster.topics], followed.cluster.counts
-    )
+    cluster, was, ids = followed.cluster, before.ids, now.ids
+    other = [was.get(topic, ids.get(topic)) != ids.get(topic, was.get(topic)) for topic in cluster.topics]
+    recreated = np.repeat(other, cluster.counts)
     records, written = (np.where(recreated, UNKNOWN, amounts) for amounts in traffic(before, now))
-    places, found = Places(followed.cluster), []
+    places, found = Places(cluster), []
     for flat, member in enumerate(followed.holder):
         if member is not None:
             more = {"member": member, "rack": followed.rack[flat]}
             found.append(places(flat) | more | {"records": int(records[flat]), "bytes": int(written[flat])})
     return found
-
-
-def _other(before: Mapping[str, str], now: Mapping[str, str], topic: str) -> bool:
-    return before.get(topic, now.get(topic)) != now.get(topic, before.get(topic))
 
 
 def traffic(before: Look, now: Look) -> tuple[LongArray, LongArray]:
@@ -143,11 +128,7 @@ class Sampler:
     """All led groups. Give its `on_*` methods to the runtime as observers and `run` as what runs beside it."""
 
     def __init__(
-        self,
-        publisher: Publishes,
-        *,
-        interval_ms: int = 30_000,
-        wall_clock: Callable[[], float] = time.time,
+        self, publisher: Publishes, *, interval_ms: int = 30_000, wall_clock: Callable[[], float] = time.time
     ) -> None:
         self._publisher = publisher
         self._interval_s = interval_ms / 1000
@@ -185,14 +166,13 @@ class Sampler:
         head = {"group": followed.group_id, "sampled_at_ms": look.at_ms}
         for record in chunks(head, lag_entries(followed, look)):
             self._publisher.offer("lag", record)
-        last = self._looks.get(followed.group_id)
+        then, last = self._looks.get(followed.group_id, (None, look))
         self._looks[followed.group_id] = followed, look
-        if last is None or last[0].cluster.topics != followed.cluster.topics:
+        if then is None or then.cluster.topics != followed.cluster.topics:
             return
-        if not np.array_equal(last[0].cluster.counts, followed.cluster.counts):
-            return
-        for record in chunks({**head, "since_ms": last[1].at_ms}, traffic_entries(followed, last[1], look)):
-            self._publisher.offer("traffic", record)
+        if np.array_equal(then.cluster.counts, followed.cluster.counts):
+            for record in chunks({**head, "since_ms": last.at_ms}, traffic_entries(followed, last, look)):
+                self._publisher.offer("traffic", record)
 
     async def _look(self, followed: Followed, offsets: OffsetReader, transport: Transport, admin: AdminClient) -> Look:
         counts = followed.counts
@@ -223,9 +203,8 @@ class Sampler:
     async def _sizes(self, counts: Counts, transport: Transport, admin: AdminClient) -> Sizes:
         """The largest replica of each partition; nothing where that may not be asked."""
         described = admin.describe_cluster(request_timeout=LIMIT_S)
-        nodes = (await asyncio.to_thread(described.result, LIMIT_S + 1)).nodes
         found: dict[tuple[str, int], int] = {}
-        for node in nodes:
+        for node in (await asyncio.to_thread(described.result, LIMIT_S + 1)).nodes:
             try:
                 sizes = await transport.log_sizes(Node(int(node.id), node.host, int(node.port)), counts)
             except TransportError as error:
@@ -234,9 +213,8 @@ class Sampler:
             for partition, size in sizes.items():
                 found[partition] = max(size, found.get(partition, UNKNOWN))
         if not found and counts and not self._sizes_refused:
-            log.warning(
-                "sizes_unknown", reason="no broker tells sizes; grant our principal the ACL DESCRIBE on Cluster"
-            )
+            reason = "no broker tells sizes; grant our principal the ACL DESCRIBE on Cluster"
+            log.warning("sizes_unknown", reason=reason)
         self._sizes_refused = not found
         return found
 

@@ -10,19 +10,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
-from bellwether_kafka.coordinator.kafka import (
-    IRRELEVANT_TO_READERS,
-    CertificateFiles,
-    librdkafka_properties,
-    with_remedy,
-)
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.publish import create_topic
 from bellwether_kafka.pipeline.records import EventError, SchemaSet
 from bellwether_kafka.protocol.primitives import TopicPartition as Partition
@@ -36,22 +31,15 @@ METADATA_TIMEOUT_S = 10.0
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightConfig:
-    topic: str
-    age_ms_max: int = 7_200_000
-    create_topic: bool = True
-
-
 class WeightReader:
     """Start it, ask it with `usable`, close it. Any thread may ask."""
 
     def __init__(
-        self, properties: Mapping[str, str], config: WeightConfig, *, wall_clock: Callable[[], float] = time.time
+        self, properties: Mapping[str, str], config: WeightSettings, *, wall_clock: Callable[[], float] = time.time
     ) -> None:
         self.config = config
         self.refused: Counter[str] = Counter()
-        self._properties = librdkafka_properties(properties)
+        self._properties = kafka.librdkafka_properties(properties)
         self._wall_clock = wall_clock
         self._schemas = SchemaSet.load()
         self._estimates: dict[Partition, Weight] = {}
@@ -76,7 +64,8 @@ class WeightReader:
         told = json.dumps(refused, sort_keys=True)
         if told != self._told:
             self._told = told
-            log.warning("weights_refused", topic=self.config.topic, used=len(weights.of), **_words(refused))
+            words = {reason.replace(" ", "_"): n for reason, n in refused.items()}
+            log.warning("weights_refused", topic=self.config.topic, used=len(weights.of), **words)
         return weights
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
@@ -141,13 +130,13 @@ class WeightReader:
                 log.warning(
                     "weights_unread",
                     topic=self.config.topic,
-                    reason=with_remedy(error.args[0], "READ", self.config.topic),
+                    reason=kafka.with_remedy(error.args[0], "READ", self.config.topic),
                 )
             self._closing.wait(RETRY_S)
 
     def _consume(self) -> None:
         ours = {"group.id": "bellwether-weights", "enable.auto.commit": False, "enable.auto.offset.store": False}
-        files = CertificateFiles(self._properties)
+        files = kafka.CertificateFiles(self._properties)
         consumer = Consumer({"log_level": 2, **self._properties, **ours})
         try:
             found = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
@@ -163,7 +152,7 @@ class WeightReader:
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
-            if error.code() in IRRELEVANT_TO_READERS:
+            if error.code() in kafka.IRRELEVANT_TO_READERS:
                 return
             if error.fatal() or not error.retriable():
                 raise KafkaException(error)
@@ -174,7 +163,3 @@ class WeightReader:
 def key_of(partition: Partition) -> bytes:
     """The key of a partition's weight."""
     return f"{partition.topic}-{partition.partition}".encode()
-
-
-def _words(refused: Mapping[str, int]) -> dict[str, int]:
-    return {reason.replace(" ", "_"): n for reason, n in refused.items()}

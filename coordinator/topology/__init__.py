@@ -5,4 +5,4 @@ from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationE
 from bellwether_kafka.coordinator.topology.learn import Learned
 from bellwether_kafka.coordinator.topology.live import learn_live, topic_counts
 from bellwether_kafka.coordinator.topology.resolve_changelogs import settle
-from bellwether_kafka.coordinator.topology.source import TopologyKeeper
+from bellwether_kafka.coordinator.topology.source import GivenTopology, TopologyKeeper

@@ -27,12 +27,8 @@ from bellwether_kafka.assignors.streams.application import InternalTopic, Subtop
 
 SOURCES, PATTERNS, SINKS = "SourceTopics", "SourceTopicRegex", "RepartitionSinkTopics"
 REPARTITION, CHANGELOGS, COPARTITION = "RepartitionSourceTopics", "StateChangelogTopics", "CopartitionGroups"
-APPLICATION, SUBTOPOLOGIES, ID, UNDECIDED = (
-    "ApplicationId",
-    "Subtopologies",
-    "SubtopologyId",
-    "UndecidedChangelogTopics",
-)
+APPLICATION, SUBTOPOLOGIES, ID = "ApplicationId", "Subtopologies", "SubtopologyId"
+UNDECIDED = "UndecidedChangelogTopics"
 FILE_CHARS_MAX = 10_000_000  # what is cut off there is no valid file any more
 _TOPIC_FIELDS = ("Name", "Partitions", "ReplicationFactor", "TopicConfigs")
 
@@ -64,10 +60,10 @@ def read_topology(text: str) -> Topology:
         raise TopologyError(f"{APPLICATION} is missing")
     internal: dict[str, InternalTopic] = {}
     patterns: list[tuple[int, str]] = []
-    parts = _list(top, SUBTOPOLOGIES, "the file")
+    parts = tuple([_subtopology(part, internal, patterns) for part in _list(top, SUBTOPOLOGIES, "the file")])
     return Topology(
         application_id,
-        tuple([_subtopology(part, internal, patterns) for part in parts]),
+        parts,
         "file",
         internal_topics=tuple(internal.values()),
         patterns=tuple(patterns),
@@ -94,9 +90,8 @@ def _subtopology(value: object, internal: dict[str, InternalTopic], patterns: li
     number = _number(part.get(ID))
     here = f"subtopology {number}"
     sources = _texts(part, SOURCES, here)
-    regexes = _texts(part, PATTERNS, here)
+    patterns += [(number, pattern) for pattern in _texts(part, PATTERNS, here)]
     repartition = [_topic(item, here, internal) for item in _list(part, REPARTITION, here)]
-    patterns += [(number, pattern) for pattern in regexes]
     return Subtopology(
         number,
         (*sources, *repartition),
@@ -151,12 +146,8 @@ def _whole(value: object, what: str) -> int:
 def _group(value: object, here: str, sources: Sequence[str], repartition: Sequence[str]) -> tuple[str, ...]:
     """The topics of a copartition group, which the KIP writes as indexes into the lists beside it."""
     group = _mapping(value, f"a copartition group of {here}", (SOURCES, PATTERNS, REPARTITION))
-    found = [
-        _named(item, names, here)
-        for key, names in ((SOURCES, sources), (REPARTITION, repartition))
-        for item in _list(group, key, here)
-    ]
-    return tuple(sorted(found))
+    lists = (SOURCES, sources), (REPARTITION, repartition)
+    return tuple(sorted(_named(item, names, here) for key, names in lists for item in _list(group, key, here)))
 
 
 def _named(item: object, names: Sequence[str], here: str) -> str:
@@ -195,14 +186,10 @@ def _texts(part: Mapping[str, Any], key: str, here: str) -> list[str]:
 def _document(subtopology: Subtopology, topology: Topology) -> dict[str, Any]:
     sources = [t for t in subtopology.sources if t not in subtopology.repartition_sources]
     repartition = list(subtopology.repartition_sources)
-    groups = [
-        {
-            SOURCES: [sources.index(t) for t in group if t in sources],
-            PATTERNS: [],
-            REPARTITION: [repartition.index(t) for t in group if t in repartition],
-        }
-        for group in subtopology.copartition_groups
-    ]
+
+    def places(names: Sequence[str], group: Sequence[str]) -> list[int]:
+        return [names.index(t) for t in group if t in names]
+
     return {
         ID: str(subtopology.id),
         SOURCES: sources,
@@ -210,7 +197,10 @@ def _document(subtopology: Subtopology, topology: Topology) -> dict[str, Any]:
         REPARTITION: [_topic_document(t, topology) for t in repartition],
         SINKS: list(subtopology.repartition_sinks),
         CHANGELOGS: [_topic_document(t, topology) for t in subtopology.changelogs],
-        COPARTITION: groups,
+        COPARTITION: [
+            {SOURCES: places(sources, group), PATTERNS: [], REPARTITION: places(repartition, group)}
+            for group in subtopology.copartition_groups
+        ],
     }
 
 

@@ -6,6 +6,7 @@ end offsets, and where that is not enough, the topology is left `undecided` and 
 (docs/reference/streams.md#the-topology-is-not-on-the-wire). Pure.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,9 @@ from itertools import product
 from types import MappingProxyType
 
 from bellwether_kafka.assignors.shared import AssignedMember, LongArray
-from bellwether_kafka.assignors.streams.application import Subtopology, Topology, TopologyError
+from bellwether_kafka.assignors.streams.application import LEARNED, Subtopology, Topology, TopologyError
 from bellwether_kafka.assignors.streams.members import assignment_info
-from bellwether_kafka.protocol.messages import (
-    LATEST_OFFSET,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    SubscriptionInfo,
-)
+from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId, TopicPartition, java_sorted
 
 CHANGELOG, REPARTITION = "-changelog", "-repartition"
@@ -29,8 +25,9 @@ _COMBINATIONS_MAX = 20_000
 # How much better than the second best a guess by offsets must be, and how far off it may be itself.
 _MARGIN, _SLACK = 4, 0.1
 
-
 OffsetSum = tuple[TaskId, int]
+Ends = Mapping[str, LongArray]  # end offsets by partition
+Places = Mapping[str, int | None]  # the subtopology of each changelog, None where it is open
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +40,18 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
+    """`partitions` are in the order of the `given` active tasks."""
+
     member_id: str
     topics: tuple[str, ...]
     owned: tuple[TopicPartition, ...]
-    info: SubscriptionInfo
+    info: messages.SubscriptionInfo
     partitions: tuple[TopicPartition, ...]
-    active: tuple[TaskId, ...]
-    standby: tuple[tuple[TaskId, tuple[TopicPartition, ...]], ...]
+    given: messages.AssignmentInfo
 
 
 def learn(
-    application_id: str,
-    described: Sequence[AssignedMember],
-    counts: Mapping[str, int],
-    ends: Mapping[str, LongArray] | None = None,
+    application_id: str, described: Sequence[AssignedMember], counts: Mapping[str, int], ends: Ends | None = None
 ) -> Learned:
     """The topology of a Stable group. `counts` are the partitions of its source topics and of every topic that is named
     like a changelog of the application; `ends` the end offsets of the latter, None: not known.
@@ -86,9 +81,9 @@ def learn(
 def _thread(member: AssignedMember) -> _Thread:
     """One member, decoded. What cannot be read cannot be learned from."""
     try:
-        subscription = ConsumerProtocolSubscription.decode(member.metadata)
-        info = SubscriptionInfo.decode(subscription.user_data or b"")
-        partitions = ConsumerProtocolAssignment.decode(member.assignment).partitions
+        subscription = messages.ConsumerProtocolSubscription.decode(member.metadata)
+        info = messages.SubscriptionInfo.decode(subscription.user_data or b"")
+        partitions = messages.ConsumerProtocolAssignment.decode(member.assignment).partitions
     except RemoteProtocolError as error:
         raise TopologyError(f"member {member.member_id} cannot be read: {error}") from error
     given = assignment_info(member.assignment)
@@ -101,15 +96,8 @@ def _thread(member: AssignedMember) -> _Thread:
         raise TopologyError(f"member {member.member_id} has not one active task for each of its partitions")
     rank = {topic: i for i, topic in enumerate(java_sorted({tp.topic for tp in partitions}))}
     ordered = tuple(sorted(partitions, key=lambda tp: (rank[tp.topic], tp.partition)))
-    return _Thread(
-        member.member_id,
-        tuple(sorted(subscription.topics)),
-        subscription.owned_partitions,
-        info,
-        ordered,
-        given.active_tasks,
-        given.standby_tasks,
-    )
+    topics = tuple(sorted(subscription.topics))
+    return _Thread(member.member_id, topics, subscription.owned_partitions, info, ordered, given)
 
 
 def _one_subscription(threads: Sequence[_Thread]) -> tuple[str, ...]:
@@ -126,8 +114,8 @@ def _one_subscription(threads: Sequence[_Thread]) -> tuple[str, ...]:
 def _subtopology_of(threads: Sequence[_Thread]) -> dict[str, int]:
     """Topic -> subtopology, from every active and standby task."""
     owner: dict[str, int] = {}
-    pairs = [pair for t in threads for pair in zip(t.active, t.partitions, strict=True)]
-    pairs += [(task, tp) for t in threads for task, held in t.standby for tp in held]
+    pairs = [pair for t in threads for pair in zip(t.given.active_tasks, t.partitions, strict=True)]
+    pairs += [(task, tp) for t in threads for task, held in t.given.standby_tasks for tp in held]
     for task, tp in pairs:
         if task.partition != tp.partition or owner.setdefault(tp.topic, task.subtopology) != task.subtopology:
             raise TopologyError(f"task {task} reads {tp.topic}-{tp.partition}, which contradicts other tasks")
@@ -150,9 +138,9 @@ def _with_state(thread: _Thread, owner: Mapping[str, int]) -> Iterable[int]:
     a directory of an older version of the application."""
     held = {(owner[tp.topic], tp.partition) for tp in (*thread.owned, *thread.partitions) if tp.topic in owner}
     for task, value in thread.info.task_offset_sums:
-        if value == LATEST_OFFSET or task[:2] in held:
+        if value == messages.LATEST_OFFSET or task[:2] in held:
             yield task.subtopology
-    yield from (task.subtopology for task, _ in thread.standby)
+    yield from (task.subtopology for task, _ in thread.given.standby_tasks)
 
 
 def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[int]:
@@ -179,11 +167,7 @@ class Puzzle:
     stateless: set[int]
 
     def solve(
-        self,
-        changelogs: Mapping[str, int],
-        sums: Sequence[OffsetSum],
-        ends: Mapping[str, LongArray],
-        known: Mapping[str, int] = NOTHING,
+        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int] = NOTHING
     ) -> tuple[dict[str, int | None], list[str]]:
         """(subtopology of each changelog, None where it is open; notes). Changelogs that fit nowhere are left out;
         `known` ones are not asked for again."""
@@ -194,11 +178,7 @@ class Puzzle:
         return placed | (guess or dict.fromkeys(options)), notes
 
     def possible(
-        self,
-        changelogs: Mapping[str, int],
-        sums: Sequence[OffsetSum],
-        ends: Mapping[str, LongArray],
-        known: Mapping[str, int] = NOTHING,
+        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int]
     ) -> list[dict[str, int]]:
         """Every way to place the changelogs, or to take them for leftovers, in which nobody has read beyond an end, the
         likeliest first; [] where there are too many. Where state gets none, a source topic may serve as one."""
@@ -239,7 +219,7 @@ class Puzzle:
         """The store behind an aggregation gives its name to the repartition topic before it."""
         return changelog.removesuffix(CHANGELOG) + REPARTITION in self.sources[number]
 
-    def reused(self, placed: Mapping[str, int | None], counts: Mapping[str, int]) -> dict[int, str]:
+    def reused(self, placed: Places, counts: Mapping[str, int]) -> dict[int, str]:
         """Stateful subtopologies without a changelog of their own: a source topic serves as one."""
         if None in placed.values():
             return {}
@@ -247,19 +227,14 @@ class Puzzle:
         for number in sorted(self.stateful - set(placed.values())):
             own = [t for t in self.sources[number] if not t.endswith(REPARTITION)]
             if len(own) != 1 or counts[own[0]] != self.sizes[number]:
-                raise TopologyError(
-                    f"subtopology {number} keeps state, but no changelog of it is found: write the file by hand, from"
-                    " Topology.describe()"
-                )
+                remedy = "write the file by hand, from Topology.describe()"
+                raise TopologyError(f"subtopology {number} keeps state, but no changelog of it is found: {remedy}")
             found[number] = own[0]
         return found
 
 
 def _by_offsets(
-    placed: Mapping[str, int | None],
-    options: Mapping[str, Sequence[int]],
-    sums: Sequence[OffsetSum],
-    ends: Mapping[str, LongArray],
+    placed: Places, options: Mapping[str, Sequence[int]], sums: Sequence[OffsetSum], ends: Ends
 ) -> dict[str, int | None]:
     """The one way to place the open changelogs in which offset sums are nearly end offsets; {} if there is none."""
     asked = {n for choice in options.values() for n in choice}
@@ -276,17 +251,11 @@ def _by_offsets(
 
 
 def _ranked(
-    placed: Mapping[str, int | None],
-    options: Mapping[str, Sequence[int | None]],
-    sums: Sequence[OffsetSum],
-    ends: Mapping[str, LongArray],
+    placed: Places, options: Mapping[str, Sequence[int | None]], sums: Sequence[OffsetSum], ends: Ends
 ) -> list[tuple[int, int, tuple[int | None, ...]]]:
     """(records that the sums lack to the ends, the ends, the choice) of each choice in which no sum is beyond its end,
     ascending; [] where there are too many choices. Sums of subtopologies without any changelog say nothing."""
-    combinations = 1
-    for choices in options.values():
-        combinations *= len(choices)
-    if combinations > _COMBINATIONS_MAX:
+    if math.prod(map(len, options.values())) > _COMBINATIONS_MAX:
         return []
     found: list[tuple[int, int, tuple[int | None, ...]]] = []
     for choice in product(*options.values()):
@@ -299,7 +268,7 @@ def _ranked(
     return sorted(found, key=lambda way: way[:2])
 
 
-def _end_sum(task: TaskId, placed: Mapping[str, int | None], ends: Mapping[str, LongArray]) -> int:
+def _end_sum(task: TaskId, placed: Places, ends: Ends) -> int:
     mine = [t for t, number in placed.items() if number == task.subtopology]
     return sum(int(ends[t][task.partition]) for t in mine if task.partition < len(ends[t]))
 
@@ -307,30 +276,25 @@ def _end_sum(task: TaskId, placed: Mapping[str, int | None], ends: Mapping[str, 
 def assembled(
     application_id: str,
     sources: Mapping[int, Sequence[str]],
-    placed: Mapping[str, int | None],
+    placed: Places,
     reused: Mapping[int, str],
     notes: Sequence[str],
 ) -> Learned:
     def internal(topic: str) -> bool:
         return topic.startswith(f"{application_id}-") and topic.endswith(REPARTITION)
 
-    subtopologies = tuple(
-        Subtopology(
-            number,
-            tuple(sorted(topics)),
-            repartition_sources=tuple(sorted(filter(internal, topics))),
-            changelogs=(
-                *sorted(t for t, n in placed.items() if n == number),
-                *([reused[number]] if number in reused else []),
-            ),
-        )
-        for number, topics in sorted(sources.items())
-    )
+    subtopologies = []
+    for number, topics in sorted(sources.items()):
+        changelogs = sorted(t for t, n in placed.items() if n == number)
+        changelogs += [reused[number]] if number in reused else []
+        repartition = tuple(sorted(filter(internal, topics)))
+        named = tuple(sorted(topics))
+        subtopologies.append(Subtopology(number, named, repartition_sources=repartition, changelogs=tuple(changelogs)))
     undecided = tuple(sorted(t for t, number in placed.items() if number is None))
     more = [f"source topic {t} serves as changelog of subtopology {n}" for n, t in reused.items()]
     if undecided:
         more.append("move each changelog under UndecidedChangelogTopics to its subtopology before leading with this")
-    return Learned(Topology(application_id, subtopologies, "learned", undecided=undecided), (*notes, *more))
+    return Learned(Topology(application_id, tuple(subtopologies), LEARNED, undecided=undecided), (*notes, *more))
 
 
 def _notes(stateful: set[int], stateless: set[int], sources: Mapping[int, Sequence[str]]) -> list[str]:

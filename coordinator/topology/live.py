@@ -13,11 +13,7 @@ from bellwether_kafka.coordinator.topology.learn import CHANGELOG, Learned, lear
 
 
 async def learn_live(
-    application_id: str,
-    described: Sequence[AssignedMember],
-    admin: AdminClient,
-    offsets: OffsetReader,
-    limit_s: float,
+    application_id: str, described: Sequence[AssignedMember], admin: AdminClient, offsets: OffsetReader, limit_s: float
 ) -> Learned:
     """The topology of a Stable group from what DescribeGroups returned of it. Raises TopologyError."""
     counts = await asyncio.to_thread(topic_counts, admin, limit_s)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, LongArray, RawGroup
-from bellwether_kafka.assignors.streams.application import GUESSED, Subtopology, Topology, TopologyError
+from bellwether_kafka.assignors.streams.application import GUESSED, Topology, TopologyError
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.coordinator.topology.learn import OffsetSum, Puzzle, assembled
 from bellwether_kafka.protocol.messages import LATEST_OFFSET, ConsumerProtocolSubscription, SubscriptionInfo
@@ -44,10 +44,10 @@ def settle(
     reported: dict[ProcessId, Tasks] = defaultdict(set)
     running: Tasks = set()
     sums: list[OffsetSum] = []
-    for process, info, owned in _said(topology, raw):
-        ran[process] |= owned
+    for info, owned in _said(topology, raw):
+        ran[info.process_id] |= owned
         for task, value in info.task_offset_sums:
-            reported[process].add(task[:2])
+            reported[info.process_id].add(task[:2])
             sums.append((task, value))
             if value == LATEST_OFFSET:
                 running.add(task[:2])
@@ -88,12 +88,8 @@ def _guessed(topology: Topology, puzzle: Puzzle, counts: Mapping[str, int]) -> T
     for topic in topology.undecided:
         fitting = [n for n in puzzle.same_size(counts.get(topic, 0)) if n not in puzzle.stateless] or sorted(holds)
         holds[min(fitting, key=lambda n: (n not in puzzle.stateful, len(holds[n]), n))].append(topic)
-    parts = [_with(s, holds[s.id]) for s in topology.subtopologies]
-    return replace(topology, subtopologies=tuple(parts), undecided=(), source=GUESSED)
-
-
-def _with(subtopology: Subtopology, changelogs: list[str]) -> Subtopology:
-    return replace(subtopology, changelogs=tuple(sorted(changelogs)))
+    parts = tuple(replace(s, changelogs=tuple(sorted(holds[s.id]))) for s in topology.subtopologies)
+    return replace(topology, subtopologies=parts, undecided=(), source=GUESSED)
 
 
 def _ran(topology: Topology, memory: StreamsMemory) -> defaultdict[ProcessId, Tasks]:
@@ -109,18 +105,16 @@ def _ran(topology: Topology, memory: StreamsMemory) -> defaultdict[ProcessId, Ta
     return found
 
 
-def _said(topology: Topology, raw: RawGroup) -> list[tuple[ProcessId, SubscriptionInfo, Tasks]]:
+def _said(topology: Topology, raw: RawGroup) -> list[tuple[SubscriptionInfo, Tasks]]:
     """What each thread of this round reports, and the tasks of the partitions that it owns."""
-    found = []
+    found, owners = [], topology.subtopology_of
     for member in raw.others:
         try:
             subscription = ConsumerProtocolSubscription.decode(member.metadata)
             info = SubscriptionInfo.decode(subscription.user_data or b"")
         except RemoteProtocolError:
             continue
-        if info.future:
-            continue
-        owners = topology.subtopology_of
-        owned = {(owners[tp.topic], tp.partition) for tp in subscription.owned_partitions if tp.topic in owners}
-        found.append((info.process_id, info, owned))
+        if not info.future:
+            owned = {(owners[tp.topic], tp.partition) for tp in subscription.owned_partitions if tp.topic in owners}
+            found.append((info, owned))
     return found

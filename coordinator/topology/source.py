@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader
-from bellwether_kafka.coordinator.topology.internal_topics import TopicPlan, create_topics, plan_internal_topics
+from bellwether_kafka.coordinator.topology.internal_topics import create_topics, plan_internal_topics
 from bellwether_kafka.coordinator.topology.learn import Learned
 from bellwether_kafka.coordinator.topology.live import learn_live
 
@@ -26,6 +26,20 @@ log = structlog.get_logger(__name__)
 Learner = Callable[
     [str, Sequence[AssignedMember], AdminClient, OffsetReader, float], Coroutine[object, object, Learned]
 ]
+
+
+class GivenTopology:
+    """A topology that is neither learned nor settled, and for which nobody makes topics."""
+
+    mismatch = ""
+    witnesses: frozenset[str] = frozenset()
+
+    def __init__(self, topology: Topology | None) -> None:
+        self.topology = topology
+
+    async def observe(self, members: tuple[AssignedMember, ...]) -> None: ...
+    def settle(self, topology: Topology) -> None: ...
+    async def complete(self, topology: Topology, cluster: ClusterView, limit_s: float) -> frozenset[str] | None: ...
 
 
 class TopologyKeeper:
@@ -101,10 +115,7 @@ class TopologyKeeper:
         # All or nothing: with one missing the group is not led, and a Java leader makes them its own way.
         if plan.reasons or not plan.topics:
             return None
-        return await self._create(plan.topics, limit_s)
-
-    async def _create(self, plans: tuple[TopicPlan, ...], limit_s: float) -> frozenset[str]:
-        created = await asyncio.to_thread(create_topics, self._admin, plans, limit_s)
+        created = await asyncio.to_thread(create_topics, self._admin, plan.topics, limit_s)
         log.info("internal_topics_created", application=self._application_id, topics=sorted(created))
         return created
 

@@ -1,7 +1,7 @@
 """Asks for a rebalance when a group led by `load-aware` has become uneven enough for its policy to move something.
 
 It makes the plan that would be made now, with the same rules: so it asks for nothing that the plan would not do; the
-policy's own dead band and charge for moving decide. One group is asked at most once per `pause_ms`.
+policy's own dead band and charge for moving decide. One group is asked at most once per PAUSE_S.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRound
 
 INTERVAL_S = 5.0
-PAUSE_MS = 60_000
+PAUSE_S = 60.0
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +26,7 @@ def would_move(decision: Decision[PartitionPlan], policy: Policy, weights: Weigh
     """How many partitions the policy would move now if members hold what the decision gave them. Pure."""
     load = replace(policy.load, weights=weights)
     group = holding(decision.plan.group, decision.plan.owner)
-    return moves(decision.plan.owner, load.place(group, decision.cluster)).moved
+    return moves(decision.plan.owner, load.assign(group, decision.cluster)).moved
 
 
 class LoadWatch:
@@ -39,13 +39,11 @@ class LoadWatch:
         policies: Mapping[str, Policy],
         wanted: Callable[[str, str], None],
         *,
-        pause_ms: int = PAUSE_MS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._weights = weights
         self._policies = policies
         self._wanted = wanted
-        self._pause_s = pause_ms / 1000
         self._clock = clock
         self._last: dict[str, Decision[PartitionPlan]] = {}
         self._asked_at: dict[str, float] = {}
@@ -74,7 +72,7 @@ class LoadWatch:
         """One look at every group that is due."""
         weights = self._weights()
         for group, decision in list(self._last.items()):
-            if self._clock() - self._asked_at.get(group, float("-inf")) < self._pause_s:
+            if self._clock() - self._asked_at.get(group, float("-inf")) < PAUSE_S:
                 continue
             moved = await asyncio.to_thread(would_move, decision, self._policies[group], weights)
             if moved and self._last.get(group) is decision:

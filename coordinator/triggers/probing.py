@@ -69,20 +69,13 @@ class ProbingFacts:
     def of(cls, decision: Decision[TaskPlan]) -> "ProbingFacts":
         """Copies whose lag is unknown are left out: nothing may be concluded about them."""
         ends = decision.plan.view.tasks.end_sum[decision.plan.target.standby_task].tolist()
-        copies = [
-            ReportedCopy(
-                lag.task,
-                lag.process_id,
-                lag.warmup,
-                position=end - max(0, lag.lag),
-                end=end,
-                reported_at_ms=None if lag.age_ms is None else decision.decided_at_ms - lag.age_ms,
-            )
-            for lag, end in zip(decision.plan.copies, ends, strict=True)
-            if UNKNOWN_OFFSET_SUM not in (lag.lag, end)
-        ]
-        known = decision.plan.lags_known
-        deferred = decision.plan.target.deferred
+        copies = []
+        for lag, end in zip(decision.plan.copies, ends, strict=True):
+            if UNKNOWN_OFFSET_SUM not in (lag.lag, end):
+                at_ms = None if lag.age_ms is None else decision.decided_at_ms - lag.age_ms
+                position = end - max(0, lag.lag)
+                copies.append(ReportedCopy(lag.task, lag.process_id, lag.warmup, position, end, at_ms))
+        known, deferred = decision.plan.lags_known, decision.plan.target.deferred
         return cls(decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies), known, deferred)
 
 
@@ -152,8 +145,7 @@ class Prober:
     @property
     def wants_ends(self) -> bool:
         """Whether `due` can make use of end offsets that are newer than the plan's."""
-        facts = self._facts
-        return self._standby_lag_max is not None and facts is not None and bool(facts.copies)
+        return self._standby_lag_max is not None and self._facts is not None and bool(self._facts.copies)
 
     @property
     def next_at_ms(self) -> int | None:
@@ -173,8 +165,7 @@ class Prober:
 
     def forget(self) -> None:
         """We lead no more. Rates stay: they belong to the application and not to our leading it."""
-        self._facts = None
-        self._early_at_ms = None
+        self._facts = self._early_at_ms = None
         self._early_used = 0
 
     def due(self, now_ms: int, ends: Mapping[TaskId, int] | None = None) -> str | None:
@@ -230,10 +221,8 @@ class Prober:
             lag = int(end - copy.position - rate * age_ms / 1000)
             if lag > most and age_ms <= self._interval_ms:
                 self._lagging_told_ms = now_ms
-                return (
-                    f"the standby of {copy.task} on {copy.process_id} is about {lag} records behind, as far as a report"
-                    f" of {age_ms // 1000} s ago tells"
-                )
+                behind = f"the standby of {copy.task} on {copy.process_id} is about {lag} records behind"
+                return f"{behind}, as far as a report of {age_ms // 1000} s ago tells"
         return None
 
 

@@ -17,44 +17,39 @@ UNREAD_MIN = 2
 
 
 class Progress:
-    """One application's. Offsets are arrays over the flat partitions of the latest decision's cluster view."""
+    """One application's. Offsets are arrays over the flat partitions of the cluster of `decision`, the last plan."""
 
     def __init__(self, stall_ms: int) -> None:
         self._stall_ms = stall_ms
-        self._decision: Decision[TaskPlan] | None = None
+        self.decision: Decision[TaskPlan] | None = None
         self._holder: IntArray | None = None
         self._since: LongArray = np.zeros(0, dtype=np.int64)
         self._committed: LongArray | None = None
         self._first_end: LongArray | None = None
 
-    @property
-    def decision(self) -> Decision[TaskPlan] | None:
-        """The plan that offsets are to be read for."""
-        return self._decision
-
     def planned(self, decision: Decision[TaskPlan]) -> None:
         """The broker has this plan. Tasks that stay with their process go on being timed."""
-        before, holder = self._holder, decision.plan.target.active
-        kept = before is not None and self._same_tasks(decision)
+        before, last, holder = self._holder, self.decision, decision.plan.target.active
         since = np.full(len(holder), decision.decided_at_ms, dtype=np.int64)
-        if kept and before is not None and self._decision is not None:
-            names = [p.process_id for p in self._decision.plan.view.processes]
+        same = last is not None and np.array_equal(last.plan.tasks.task_of, decision.plan.tasks.task_of)
+        if before is not None and last is not None and same:
+            names = [p.process_id for p in last.plan.view.processes]
             position = {name: i for i, name in enumerate(p.process_id for p in decision.plan.view.processes)}
             moved_to = np.array([*(position.get(name, NOBODY) for name in names), NOBODY], dtype=np.int32)
             since = np.where(moved_to[before] == holder, self._since, since)
         else:
             self._committed = self._first_end = None
-        self._decision, self._holder, self._since = decision, holder, since
+        self.decision, self._holder, self._since = decision, holder, since
 
     def forget(self) -> None:
-        self._decision = self._holder = self._committed = self._first_end = None
+        self.decision = self._holder = self._committed = self._first_end = None
 
     def observe(self, committed: LongArray, ends: LongArray, now_ms: int) -> tuple[TaskId, ...]:
         """Takes offsets of the partitions of `decision`; returns the tasks that stand still for too long.
 
         NOTHING_COMMITTED where the group has no offset. An end below 0 is unknown, which speaks for nothing.
         """
-        decision = self._decision
+        decision = self.decision
         if decision is None:
             return ()
         if self._committed is None or self._first_end is None or len(self._committed) != len(committed):
@@ -63,18 +58,13 @@ class Progress:
             self._since = np.full(len(self._since), now_ms, dtype=np.int64)
             return ()
         start = np.where(committed == NOTHING_COMMITTED, self._first_end, committed)
-        waiting = (ends >= 0) & (ends - start >= UNREAD_MIN) & (committed == self._committed)
         moved = committed != self._committed
+        waiting = (ends >= 0) & (ends - start >= UNREAD_MIN) & ~moved
         still = _per_task(decision, waiting) & ~_per_task(decision, moved)
         self._committed = committed
         self._since = np.where(still, self._since, now_ms)
         stuck = np.flatnonzero(still & (now_ms - self._since >= self._stall_ms))
         return tuple(decision.plan.view.tasks.task_id(task) for task in stuck.tolist())
-
-    def _same_tasks(self, decision: Decision[TaskPlan]) -> bool:
-        if self._decision is None:
-            return False
-        return np.array_equal(self._decision.plan.tasks.task_of, decision.plan.tasks.task_of)
 
 
 def _per_task(decision: Decision[TaskPlan], of_partition: BoolArray) -> BoolArray:

@@ -8,15 +8,14 @@ while the group is at rest: whoever is in the middle of a rebalance is left alon
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 import numpy as np
 import structlog
 
 from bellwether_kafka.assignors.shared import Decision, LongArray
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.assignors.streams.application import EndOffsets, end_sums, wanted_offsets
-from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, Counts, Offsets, OffsetsError
+from bellwether_kafka.assignors.streams.application import end_sums, wanted_offsets
+from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership import Event, GroupMembership, RebalanceWanted, State, StepAsideWanted
 from bellwether_kafka.coordinator.planning import PlannedRound, StreamsKind
 from bellwether_kafka.coordinator.topology import TopicCreationError
@@ -35,47 +34,31 @@ SHOWN = 3
 log = structlog.get_logger(__name__)
 
 
-class Offsetter(Protocol):
-    """What `offset_reader.OffsetReader` is to the watch."""
-
-    async def end_offsets(self, group_id: str, latest: Counts, committed: Counts, limit_s: float) -> EndOffsets: ...
-    async def ends(self, topics: Counts, limit_s: float) -> Offsets: ...
-    async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets: ...
-
-
 class StreamsWatch:
     """One application's. For one event loop."""
 
     def __init__(
         self,
         kind: StreamsKind,
-        offsets: Offsetter,
+        offsets: OffsetReader,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        config = kind.config
+        config, configs = kind.config, kind.config.configs
         self.group_id = kind.group_id
         self._kind = kind
         self._offsets = offsets
         self._clock = clock
         self._wall_clock = wall_clock
         self._sleep = sleep
-        self._prober = Prober(
-            config.configs.acceptable_recovery_lag,
-            config.configs.probing_rebalance_interval_ms,
-            config.standby_lag_max,
-        )
+        interval_ms = configs.probing_rebalance_interval_ms
+        self._prober = Prober(configs.acceptable_recovery_lag, interval_ms, config.standby_lag_max)
         self._progress = Progress(config.task_stall_ms)
         self._stall_ms = config.task_stall_ms
         self._ends_at = self._progress_at = self._prepare_at = self._held_back_at = float("-inf")
         self._ends: dict[TaskId, int] = {}
-
-    @property
-    def next_probe_at_ms(self) -> int | None:
-        """Epoch milliseconds; None while there is nothing to promote."""
-        return self._prober.next_at_ms
 
     def on_decision(self, planned: PlannedRound[TaskPlan]) -> None:
         """The runtime's observer of decisions."""
@@ -151,12 +134,10 @@ class StreamsWatch:
         if decision is None or not self._due(self._progress_at, self._stall_ms * PROGRESS_SHARE / 1000):
             return None
         self._progress_at = self._clock()
-        counts = {
-            t: int(decision.cluster.counts[decision.cluster.index[t]]) for t in decision.plan.topology.source_topics
-        }
-        ends, committed = await asyncio.gather(
-            self._offsets.ends(counts, LIMIT_S), self._offsets.committed(self.group_id, counts, LIMIT_S)
-        )
+        cluster, of = decision.cluster, self._offsets
+        counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.source_topics}
+        asked = of.ends(counts, LIMIT_S), of.committed(self.group_id, counts, LIMIT_S)
+        ends, committed = await asyncio.gather(*asked)
         if self._progress.decision is not decision:
             return None  # a new plan came in between
         stuck = self._progress.observe(_flat(decision, committed), _flat(decision, ends), self._now_ms())

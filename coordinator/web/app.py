@@ -120,9 +120,7 @@ class Web:
             return Answer(HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"Only GET and HEAD.\n")
         if path in PAGE:
             name, kind = PAGE[path]
-            return Answer(
-                HTTPStatus.OK, kind, files("bellwether_kafka.coordinator.web").joinpath("page", name).read_bytes()
-            )
+            return Answer(HTTPStatus.OK, kind, files(__package__).joinpath("page", name).read_bytes())
         if path.startswith(GROUP_PATH):
             return self._group(unquote(path.removeprefix(GROUP_PATH)))
         match path:
@@ -131,7 +129,9 @@ class Web:
             case "/livez":
                 return Answer(HTTPStatus.OK, PLAIN, b"ok\n")
             case "/readyz":
-                return self._readiness()
+                reason = self._ready()
+                status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
+                return Answer(status, PLAIN, f"{reason or 'ok'}\n".encode())
             case "/decisions":
                 return _json([asdict(line) for line in self._rounds.lines()])
             case "/api/groups":
@@ -145,12 +145,6 @@ class Web:
         except (TypeError, ValueError):  # a version that is no version: as for those who accept anything
             encode, kind = choose_encoder("")
         return Answer(HTTPStatus.OK, kind, encode(self._registry))
-
-    def _readiness(self) -> Answer:
-        reason = self._ready()
-        if reason is None:
-            return Answer(HTTPStatus.OK, PLAIN, b"ok\n")
-        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, f"{reason}\n".encode())
 
     def _group(self, name: str) -> Answer:
         picture = self._picture(name)

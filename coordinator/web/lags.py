@@ -6,17 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import structlog
+from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.telemetry import Followed
-from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Picture
+from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Item, Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
 
 LIMIT_S = 10.0
 AGAIN_S = 3.0  # a page that is left open asks as often
@@ -49,16 +46,12 @@ def lags_of_items(followed: Followed, committed: Offsets, ends: Offsets) -> dict
 def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
     """Copies of tasks have lags of their own, told by their threads. Pure."""
     age_ms = max(0, int((now_s - lags.at_s) * 1000))
-    holders = []
-    for holder in picture.holders:
-        items = tuple(
-            replace(item, lag=lags.of[item.name], lag_age_ms=age_ms)
-            if item.state not in (STANDBY, WARMUP) and item.name in lags.of
-            else item
-            for item in holder.items
-        )
-        holders.append(replace(holder, items=items))
-    return replace(picture, holders=tuple(holders))
+
+    def told(item: Item) -> Item:
+        known = item.state not in (STANDBY, WARMUP) and item.name in lags.of
+        return replace(item, lag=lags.of[item.name], lag_age_ms=age_ms) if known else item
+
+    return replace(picture, holders=tuple(replace(h, items=tuple(map(told, h.items))) for h in picture.holders))
 
 
 class LagWatch:
@@ -83,7 +76,7 @@ class LagWatch:
             self._asked.set()
         return found if known is None or now_s - known.at_s > OLD_S else with_lags(found, known, now_s)
 
-    async def beside(self, _offsets: object, groups: GroupOffsets, admin: "AdminClient") -> None:
+    async def beside(self, _offsets: object, groups: GroupOffsets, admin: AdminClient) -> None:
         """Until cancelled; errors of ours are log lines and not the end. It has a reader of its own: plans wait for
         the other one."""
         reader = OffsetReader(admin, groups)

@@ -2,13 +2,12 @@
 that become JSON as they are; the status page, `/decisions` and the command line draw them. Pure.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, LongArray
-from bellwether_kafka.coordinator.planning import Cause, PlannedRound, Timings, cause
+from bellwether_kafka.coordinator.planning import PlannedRound, cause
 
 ITEMS_MAX = 20_000  # partitions or copies of tasks that a picture shows one by one
 MOVES_MAX = 500
@@ -86,25 +85,9 @@ class Picture:
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """How a decision came about, as far as it was carried out: why there was a round (None: tell it from the decision
-    before), which answer was sent, why others were not, seconds."""
-
-    cause: Cause | None = None
-    source: str = "dry run"
-    not_taken: tuple[str, ...] = ()
-    timings: Timings | None = None
-
-
-DRY = Circumstances()
-
-
-def picture_of(
-    decision: Decision[GroupPlan], previous: Decision[GroupPlan] | None = None, how: Circumstances = DRY
-) -> Picture:
-    """Of any decision, delivered or not; `previous` is the one before it."""
-    plan, cost, moves = decision.plan, decision.cost, decision.moves
+def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | None = None) -> Picture:
+    """Of a decision that nobody carries out; `previous` is the one before it."""
+    plan, cost = decision.plan, decision.cost
     placed = int(np.count_nonzero(plan.owner != NOBODY))
     holders = tuple(
         Holder(owner.name, owner.rack, owner.members, tuple(items), owner.degraded)
@@ -117,26 +100,23 @@ def picture_of(
         generation=decision.raw.generation,
         protocol=decision.raw.protocol,
         policy=decision.policy,
-        source=how.source,
+        source="dry run",
         decided_at_ms=decision.decided_at_ms,
-        cause=(how.cause or cause(previous, decision)).sentence,
+        cause=cause(previous, decision).sentence,
         holders=holders,
-        racks=_racks(plan.cluster.racks, holders),
+        racks=tuple(sorted({*plan.cluster.racks, *(h.rack for h in holders if h.rack)})),
         total=placed + cost.unowned,
         unowned=cost.unowned,
         cross_rack=cost.cross_rack,
         withheld=int(plan.withheld.sum()),
-        kept=moves.kept,
-        moved=moves.moved,
-        new=moves.new,
-        lost=moves.lost,
+        **asdict(decision.moves),
         moves=_moves(decision, changed[:MOVES_MAX]),
         stages=(
             *(StageLine(s.stage, s.taken, s.reason) for s in decision.stages),
             *(StageLine(note, True, note) for note in decision.notes),
         ),
-        warnings=(*decision.warnings, *how.not_taken),
-        took_ms=_took(how.timings),
+        warnings=decision.warnings,
+        took_ms={},
         probing_at_ms=decision.probing_at_ms,
         truncated=placed + len(plan.copies) > ITEMS_MAX or len(changed) > MOVES_MAX,
     )
@@ -144,9 +124,15 @@ def picture_of(
 
 def round_picture(planned: PlannedRound[GroupPlan]) -> Picture:
     """Of a decision that was carried out."""
-    chosen = planned.chosen
-    how = Circumstances(planned.cause, chosen.source.value, chosen.reasons, planned.timings)
-    return picture_of(chosen.decision, planned.previous, how)
+    chosen, timings = planned.chosen, planned.timings
+    seconds = {"metadata": timings.metadata_s, "plan": timings.plan_s, "sync": timings.sync_s}
+    return replace(
+        picture_of(chosen.decision, planned.previous),
+        source=chosen.source.value,
+        cause=planned.cause.sentence,
+        warnings=(*chosen.decision.warnings, *chosen.reasons),
+        took_ms={name: round(value * 1000, 2) for name, value in seconds.items()},
+    )
 
 
 def _moves(decision: Decision[GroupPlan], items: LongArray) -> tuple[Move, ...]:
@@ -171,14 +157,3 @@ def _items(plan: GroupPlan) -> list[list[Item]]:
         state, lag = WARMUP if copy.warmup else STANDBY, copy.lag if copy.lag >= 0 else None
         found[index[str(copy.process_id)]].append(Item(str(copy.task), state, False, lag, copy.age_ms))
     return found
-
-
-def _racks(known: Sequence[str], holders: Iterable[Holder]) -> tuple[str, ...]:
-    return tuple(sorted({*known, *(h.rack for h in holders if h.rack)}))
-
-
-def _took(timings: Timings | None) -> dict[str, float]:
-    if timings is None:
-        return {}
-    seconds = {"metadata": timings.metadata_s, "plan": timings.plan_s, "sync": timings.sync_s}
-    return {name: round(value * 1000, 2) for name, value in seconds.items()}

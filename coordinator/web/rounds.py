@@ -1,7 +1,7 @@
 """What the process remembers of rounds for people: the newest one of each group in full, those before as one line."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.planning import PlannedRound
@@ -52,17 +52,7 @@ class Rounds:
 
 
 def _line(planned: PlannedRound[GroupPlan]) -> Line:
-    decision = planned.chosen.decision
-    moves = decision.moves
-    return Line(
-        decision.raw.group_id,
-        decision.raw.generation,
-        decision.decided_at_ms,
-        planned.cause.sentence,
-        planned.chosen.source.value,
-        moves.kept,
-        moves.moved,
-        moves.new,
-        moves.lost,
-        round(planned.timings.plan_s * 1000, 2),
-    )
+    decision, plan_ms = planned.chosen.decision, round(planned.timings.plan_s * 1000, 2)
+    head = (decision.raw.group_id, decision.raw.generation, decision.decided_at_ms)
+    how = (planned.cause.sentence, planned.chosen.source.value)
+    return Line(*head, *how, **asdict(decision.moves), plan_ms=plan_ms)

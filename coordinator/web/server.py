@@ -38,12 +38,10 @@ class HttpServer:
         try:
             listening = await asyncio.to_thread(_listen, host.strip("[]"), int(port))
         except OSError as error:
-            raise HttpAddressError(
-                f"The HTTP server cannot listen on {address} ({error.strerror}); change http_address."
-            ) from None
-        found = f"{host}:{listening.getsockname()[1]}"
+            text = f"The HTTP server cannot listen on {address} ({error.strerror}); change http_address."
+            raise HttpAddressError(text) from None
         self._task = asyncio.create_task(self._serve(listening))
-        return found
+        return f"{host}:{listening.getsockname()[1]}"
 
     async def stop(self) -> None:
         self._stop.set()

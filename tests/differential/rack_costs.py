@@ -7,13 +7,9 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared.model import IntArray
 from bellwether_kafka.assignors.streams.application.model import NO_STRATEGY, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.placing.exchange import StandbyExchange
 from bellwether_kafka.assignors.streams.placing.placement import Standbys
-from bellwether_kafka.assignors.streams.placing.rack_aware import (
-    RackOptimiser,
-    columns,
-    exchange_standbys,
-    remote_table,
-)
+from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser, columns, remote_table
 
 Movable = Callable[[int, int, int, list[int]], bool]
 """Whether a standby may move: (source, destination, task, processes that now hold standbys of the task)."""
@@ -55,7 +51,8 @@ def optimize_standby(
         def bound(source: int, destination: int, task: int) -> bool:
             return test(source, destination, task, standbys[task])
 
-    exchange_standbys(view, plan.active.tolist(), standbys, traffic_cost, non_overlap_cost, bound)
+    cost = remote_table(view, view.tasks.changelog_remote)[view.tasks.changelog_signature] * traffic_cost
+    StandbyExchange(cost, columns(view), non_overlap_cost, plan.active.tolist(), standbys, bound).run()
     process_of = [p for task in sorted(standbys) for p in sorted(standbys[task])]
     return StreamsPlan(
         plan.active,

@@ -9,7 +9,7 @@ import pytest
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
 from bellwether_kafka.assignors.streams.placing.sticky_task import StickyTask
-from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
+from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.conftest import missing_tool
 from tests.interop.support.jvm import MissingToolError, java

@@ -12,7 +12,8 @@ from bellwether_kafka.assignors.stateful.translate import read_member
 from bellwether_kafka.assignors.streams.application.topology import TopologyError
 from bellwether_kafka.assignors.streams.application.topology_text import parse_description
 from bellwether_kafka.coordinator.control import records as orders
-from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader
+from bellwether_kafka.coordinator.settings import WeightSettings
+from bellwether_kafka.coordinator.telemetry.weights import WeightReader
 from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.pipeline.records.codec import EventError, SchemaSet
 from bellwether_kafka.protocol.bulk.consumer import read_assignments, read_claims, read_subscriptions
@@ -27,12 +28,7 @@ from bellwether_kafka.protocol.messages.stateful import (
     Task,
     TaskState,
 )
-from bellwether_kafka.protocol.messages.sticky import (
-    encode_sticky_user_data,
-    read_generation,
-    read_rack_affinity,
-    read_sticky_user_data,
-)
+from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data, read_generation, read_rack_affinity
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
 from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
@@ -157,7 +153,6 @@ def _refused(decode: Callable[[bytes], object], data: bytes) -> bool:
 
 
 def _sticky(data: bytes) -> None:
-    assert read_sticky_user_data(data).generation >= -1
     assert read_generation(data) >= -1
     read_rack_affinity(data)
 
@@ -182,7 +177,9 @@ def _events() -> SchemaSet:
 
 @cache
 def _weight_reader() -> WeightReader:
-    return WeightReader({"bootstrap.servers": "127.0.0.1:1"}, WeightConfig("weights"), wall_clock=lambda: 1_000.0)
+    return WeightReader(
+        {"bootstrap.servers": "127.0.0.1:1"}, WeightSettings(topic="weights"), wall_clock=lambda: 1_000.0
+    )
 
 
 def _weights(data: bytes) -> None:

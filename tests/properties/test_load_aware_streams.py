@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing.sticky_task import previous_owners
 from bellwether_kafka.assignors.streams.policies.assign import assign_streams
-from bellwether_kafka.assignors.streams.policies.load_aware import Items, cores, task_weights
+from bellwether_kafka.assignors.streams.policies.load_aware import Items, cores, task_weights, terms_of
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
@@ -55,7 +55,9 @@ def test_tasks_are_placed_no_worse_than_by_counts(seed: int, cored: bool) -> Non
     weight, reason = task_weights(view, load)
     assert weight is not None, reason
     before = previous_owners(view)
-    items = Items(view, np.arange(tasks, dtype=np.int32), weight, cores(view), np.zeros(processes), load)
+    items = Items(
+        weight, cores(view), np.zeros(processes), load.rules, terms_of(view, np.arange(tasks, dtype=np.int32))
+    )
     assert items.score(before, plan.active)[0] <= items.score(before, counted.active)[0] + 1e-9
 
     def moved(plan: StreamsPlan) -> int:

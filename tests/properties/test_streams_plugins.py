@@ -15,11 +15,9 @@ from bellwether_kafka.assignors.streams.api.assignment import (
 )
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.api.errors import TaskAssignmentError
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
-from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.api.state import ApplicationState, TaskAssignmentError
+from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsView
 from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
-from bellwether_kafka.assignors.streams.policies.previous import keep_previous
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.unit.assignors.streams.api.api_scenes import Application, Process, process_id, validate_task_assignment
@@ -134,7 +132,7 @@ def test_the_plan_is_valid_whatever_a_plug_in_does(
     health = PluginHealth(failures=failures, rounds=failures)
     before = view.previous_active.values.copy()
     plugin = Answering(behaviour)
-    run = run_plugin(plugin, view, configs, None, health, now_ms=1000)
+    run = run_plugin(plugin, view, configs, health, now_ms=1000)
     assert validate_plan(view, run.plan) == ()
     assert all(0 <= process < view.size and at_ms >= 0 for process, at_ms in run.plan.deadlines)
     assert np.array_equal(view.previous_active.values, before)
@@ -150,37 +148,6 @@ def test_the_plan_is_valid_whatever_a_plug_in_does(
             for task in view.previous_active[process]:
                 owned[task].add(process)
         assert all(int(p) in found for p, found in zip(run.plan.active, owned, strict=True) if found)
-
-
-@st.composite
-def previous_plans(draw: st.DrawFn, view: StreamsView) -> StreamsPlan:
-    """A plan that fits the view, and may be wrong in every other way."""
-    active = draw(st.lists(st.integers(-1, view.size - 1), min_size=view.tasks.size, max_size=view.tasks.size))
-    pairs = st.tuples(st.integers(0, view.tasks.size - 1), st.integers(0, view.size - 1))
-    standbys = sorted(draw(st.lists(pairs, max_size=8))) if view.tasks.size else []
-    columns = np.array(standbys, dtype=np.int32).reshape(-1, 2)
-    warmup = np.array([draw(st.booleans()) for _ in standbys], dtype=np.bool_)
-    return StreamsPlan(np.array(active, dtype=np.int32), columns[:, 0].copy(), columns[:, 1].copy(), warmup)
-
-
-@given(data=st.data(), view=applications(), replicas=st.integers(0, 3))
-@settings(max_examples=150, deadline=None)
-def test_keeping_a_plan_gives_a_valid_one_that_moves_no_owned_task(
-    data: st.DataObject, view: StreamsView, replicas: int
-) -> None:
-    previous = data.draw(previous_plans(view))
-    kept = keep_previous(view, AssignmentConfigs(num_standby_replicas=replicas), previous)
-    assert validate_plan(view, kept) == ()
-    owned = previous.active >= 0
-    assert np.array_equal(kept.active[owned], previous.active[owned])
-    had = set(zip(previous.standby_task.tolist(), previous.standby_process.tolist(), strict=True))
-    now = set(zip(kept.standby_task.tolist(), kept.standby_process.tolist(), strict=True))
-    lost = {(t, p) for t, p in had - now if view.tasks.stateful[t] and kept.active[t] != p}
-    assert lost == set()
-    for task in range(view.tasks.size):
-        old, new = (sum(t == task for t, _ in pairs) for pairs in (had & now, now))
-        wanted = min(replicas, view.size - 1) if view.tasks.stateful[task] else 0
-        assert new == max(old, wanted)
 
 
 def _is_valid(view: StreamsView, configs: AssignmentConfigs, answer: Any) -> bool:

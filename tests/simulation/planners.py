@@ -17,10 +17,10 @@ from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from bellwether_kafka.coordinator.membership.events import DescribedMember as Seen
 from bellwether_kafka.coordinator.planning import streams_kind
-from bellwether_kafka.coordinator.planning.attestation import Arrivals
-from bellwether_kafka.coordinator.planning.consumer_kind import make_partitions, worth_moving
+from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind, make_partitions
 from bellwether_kafka.coordinator.planning.fallback import previous_answer
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX, inspect
+from bellwether_kafka.coordinator.planning.streams_config import Arrivals
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.streams_watch import HELD_BACK_S
 from tests.simulation import streams
@@ -83,7 +83,7 @@ class PlainPlanner:
         return topics_wanted(raw)
 
     def worth_moving(self, decision: Decision[PartitionPlan]) -> str:
-        return worth_moving(decision)
+        return ConsumerKind.worth_moving(decision)
 
     def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None:
         self.memory = recall(generation, protocol, self.world.topics.look(), _described(seen))

@@ -13,11 +13,11 @@ from bellwether_kafka.assignors.streams.decide import decide_streams, stock
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES
-from bellwether_kafka.coordinator.planning.attestation import Arrivals
 from bellwether_kafka.coordinator.planning.group_kind import Proposal
 from bellwether_kafka.coordinator.planning.guard import MESSAGE_BYTES_MAX
-from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, make_tasks
-from bellwether_kafka.coordinator.planning.streams_request import World as Seen
+from bellwether_kafka.coordinator.planning.streams_config import Arrivals, TaskRequest
+from bellwether_kafka.coordinator.planning.streams_config import World as Seen
+from bellwether_kafka.coordinator.planning.streams_request import make_tasks
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo

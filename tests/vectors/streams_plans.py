@@ -36,7 +36,7 @@ from bellwether_kafka.assignors.streams.policies.assign import (
     assign_streams,
 )
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
-from bellwether_kafka.assignors.streams.threads.spread import spread
+from bellwether_kafka.assignors.streams.threads.stay import spread
 from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of

@@ -20,17 +20,15 @@ from bellwether_kafka.assignors.streams.api.assignor import (
     TaskAssignor,
 )
 from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of
-from bellwether_kafka.assignors.streams.api.errors import LagsNotComputedError, TaskAssignmentError, UnknownTaskError
 from bellwether_kafka.assignors.streams.api.state import (
     ApplicationState,
     KafkaStreamsState,
+    LagsNotComputedError,
+    TaskAssignmentError,
     TaskInfo,
     TaskTopicPartition,
+    UnknownTaskError,
 )
-from bellwether_kafka.assignors.streams.api.validation import (
-    InvalidAssignmentError,
-    check,
-    snapshot,
-)
+from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError, check, snapshot
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId

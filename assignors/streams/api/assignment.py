@@ -35,10 +35,8 @@ class AssignedTask:
 
 
 class KafkaStreamsAssignment:
-    """The tasks of one process, and optionally when it is to ask for another rebalance.
-
-    Tasks are keyed by id, so one process never holds a task in two roles.
-    """
+    """The tasks of one process, and optionally when it is to ask for another rebalance. Tasks are keyed by id, so one
+    process never holds a task in two roles."""
 
     __slots__ = ("_deadline_ms", "_process_id", "_tasks")
 

@@ -1,17 +1,13 @@
 """Between the dense arrays of the decision path and the objects that task assignors work with, in both directions."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TypeVar
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray, Ragged
-from bellwether_kafka.assignors.streams.api.assignment import (
-    AssignedTask,
-    KafkaStreamsAssignment,
-    TaskType,
-)
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Ragged
+from bellwether_kafka.assignors.streams.api.assignment import KafkaStreamsAssignment, TaskType
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.state import ApplicationState
 from bellwether_kafka.assignors.streams.api.validation import Entry, InvalidAssignmentError
@@ -19,16 +15,6 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs, St
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 _Table = TypeVar("_Table", bound=StreamsView | TaskTable | Ragged)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Copies:
-    """An assignment, perhaps an unfinished one, as arrays. `active[t]` is a process index or NOBODY; standbys are
-    parallel arrays by task, then process."""
-
-    active: IntArray
-    standby_task: IntArray
-    standby_process: IntArray
 
 
 def from_view(
@@ -56,20 +42,16 @@ def _read_only(table: _Table) -> _Table:
 
 def plan_of(state: ApplicationState, entries: Sequence[Entry]) -> StreamsPlan:
     """The plan of checked entries."""
-    copies = _copies(state, ((e.process_id, e.tasks) for e in entries))
-    warmup = np.zeros(len(copies.standby_task), dtype=np.bool_)
-    return StreamsPlan(copies.active, copies.standby_task, copies.standby_process, warmup)
+    return _plan(state, ((e.process_id, e.tasks) for e in entries))
 
 
-def copies_of(state: ApplicationState, assignments: Iterable[KafkaStreamsAssignment]) -> Copies:
-    """The arrays of an unfinished assignment.
-
-    Raises InvalidAssignmentError (UNKNOWN_PROCESS_ID, UNKNOWN_TASK_ID) for what the application lacks.
-    """
-    return _copies(state, ((a.process_id, [(t.id, t.type) for t in a.tasks.values()]) for a in assignments))
+def copies_of(state: ApplicationState, assignments: Iterable[KafkaStreamsAssignment]) -> StreamsPlan:
+    """An unfinished assignment as a plan. Raises InvalidAssignmentError (UNKNOWN_PROCESS_ID, UNKNOWN_TASK_ID) for
+    what the application lacks."""
+    return _plan(state, ((a.process_id, [(t.id, t.type) for t in a.tasks.values()]) for a in assignments))
 
 
-def _copies(state: ApplicationState, held: Iterable[tuple[ProcessId, Iterable[tuple[TaskId, TaskType]]]]) -> Copies:
+def _plan(state: ApplicationState, held: Iterable[tuple[ProcessId, Iterable[tuple[TaskId, TaskType]]]]) -> StreamsPlan:
     rows = {process.process_id: row for row, process in enumerate(state.view.processes)}
     numbers = state.numbers
     active = np.full(state.view.tasks.size, NOBODY, dtype=np.int32)
@@ -87,17 +69,4 @@ def _copies(state: ApplicationState, held: Iterable[tuple[ProcessId, Iterable[tu
             else:
                 standby.append((number, row))
     pairs = np.array(sorted(set(standby)), dtype=np.int32).reshape(-1, 2)
-    return Copies(active, pairs[:, 0].copy(), pairs[:, 1].copy())
-
-
-def from_plan(state: ApplicationState, plan: StreamsPlan | Copies) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """The assignment that a plan describes, by process: what an assignor starts from that refines a stock one."""
-    tasks = tuple(state.all_tasks)
-    held: list[list[AssignedTask]] = [[] for _ in state.view.processes]
-    for number, row in enumerate(plan.active.tolist()):
-        if row != NOBODY:
-            held[row].append(AssignedTask.active(tasks[number]))
-    for number, row in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
-        held[row].append(AssignedTask.standby(tasks[number]))
-    ids = [process.process_id for process in state.view.processes]
-    return {process: KafkaStreamsAssignment.of(process, mine) for process, mine in zip(ids, held, strict=True)}
+    return StreamsPlan.of(active, pairs[:, 0].copy(), pairs[:, 1].copy())

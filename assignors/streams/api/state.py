@@ -11,7 +11,6 @@ from types import MappingProxyType
 import numpy as np
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray, LongArray
-from bellwether_kafka.assignors.streams.api.errors import LagsNotComputedError, TaskAssignmentError, UnknownTaskError
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, ProcessView, StreamsView, Subtopology
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
@@ -39,11 +38,8 @@ class TaskTopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """One task.
-
-    `is_stateful`: it has a changelog. In shipped Java a store without changelog makes it true as well, but nobody can
-    see such a store from outside the application, and a standby of it could hold nothing.
-    """
+    """One task. `is_stateful`: it has a changelog. In shipped Java a store without changelog makes it true as well, but
+    nobody can see such a store from outside the application, and a standby of it could hold nothing."""
 
     id: TaskId
     is_stateful: bool
@@ -118,17 +114,11 @@ class KafkaStreamsState:
         view = self._tasks.view
         if index is None or not view.tasks.stateful[index]:
             raise UnknownTaskError(f"task {task} is not a stateful task of {view.group_id}")
-        reported = view.report[self._row]
-        at = int(np.searchsorted(reported, index))
-        if at < len(reported) and reported[at] == index:
-            return int(view.report_lag[view.report.span(self._row)][at])
-        return int(view.tasks.end_sum[index])
+        return view.lag_of(index, self._row)
 
     def prev_tasks_by_lag(self, consumer_client_id: str) -> tuple[TaskId, ...]:
         """The stateful tasks that this thread reported, by lag, then task; empty for a thread of another process.
-
-        Raises LagsNotComputedError.
-        """
+        Raises LagsNotComputedError."""
         self._check_lags()
         if consumer_client_id not in self._process.members:
             return ()
@@ -181,11 +171,8 @@ class Tasks(Mapping[TaskId, TaskInfo]):
 
 
 class ApplicationState:
-    """The application in one rebalance; made by `bridge.from_view`.
-
-    `now_ms` (epoch) is the time of the decision. `view` has the same facts as dense arrays, for assignors that would
-    rather compute than look up.
-    """
+    """The application in one rebalance; made by `bridge.from_view`. `now_ms` (epoch) is the time of the decision.
+    `view` has the same facts as dense arrays, for assignors that would rather compute than look up."""
 
     __slots__ = ("_configs", "_states", "_tasks", "now_ms", "view")
 
@@ -235,3 +222,16 @@ class ApplicationState:
             states[process.process_id] = state
             thread += process.capacity
         return states
+
+
+class TaskAssignmentError(Exception):
+    """Something that may be over soon (KIP-924's TaskAssignmentException): an assignor lets it through, or raises it
+    itself, to keep the present assignment and have the rebalance retried."""
+
+
+class LagsNotComputedError(RuntimeError):
+    """A lag was asked of a state that was requested without task lags (Java's UnsupportedOperationException)."""
+
+
+class UnknownTaskError(LookupError):
+    """There is no such task, or it has no lag because it is stateless (Java's IllegalStateException)."""

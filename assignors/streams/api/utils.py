@@ -10,22 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
+from bellwether_kafka.assignors.streams import placing
 from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskType
-from bellwether_kafka.assignors.streams.api.bridge import Copies, copies_of
-from bellwether_kafka.assignors.streams.api.errors import UnknownTaskError
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
-from bellwether_kafka.assignors.streams.application import NO_STRATEGY
-from bellwether_kafka.assignors.streams.placing import (
-    STATEFUL_NON_OVERLAP_COST,
-    STATEFUL_TRAFFIC_COST,
-    STATELESS_NON_OVERLAP_COST,
-    STATELESS_TRAFFIC_COST,
-    Placement,
-    RackOptimiser,
-    can_use,
-    fill_lightest,
-    tag_rule,
-)
+from bellwether_kafka.assignors.streams.api.bridge import copies_of
+from bellwether_kafka.assignors.streams.api.state import ApplicationState, UnknownTaskError
+from bellwether_kafka.assignors.streams.application import NO_STRATEGY, StreamsPlan
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 Assignments = MutableMapping[ProcessId, KafkaStreamsAssignment]
@@ -76,10 +65,9 @@ class RackAwareOptimizationParams:
     def costs(self) -> tuple[int, int]:
         """(traffic cost, non-overlap cost) that apply."""
         infos, configs = self.application_state.all_tasks, self.application_state.assignment_configs
-        if any(infos[task].is_stateful for task in self.tasks_to_optimize):
-            traffic, stay = configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
-        else:  # the settings are about stateful tasks only
-            traffic, stay = STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST
+        stateful = any(infos[task].is_stateful for task in self.tasks_to_optimize)
+        # The settings are about stateful tasks only.
+        traffic, stay = configs.rack_costs(*placing.STATEFUL_COSTS) if stateful else placing.STATELESS_COSTS
         overrides = self.traffic_cost_override, self.non_overlap_cost_override
         return (traffic if overrides[0] is None else overrides[0], stay if overrides[1] is None else overrides[1])
 
@@ -107,9 +95,9 @@ def default_standby_task_assignment(application_state: ApplicationState, assignm
     place = _placement(application_state, before)
     stateful = [int(t) for t in np.flatnonzero(view.tasks.stateful)]
     replicas = configs.num_standby_replicas
-    tag_rule(view, configs).assign(place, [t for t in stateful if place.active[t] != NOBODY], replicas)
-    fill_lightest(place, {t: replicas for t in stateful if place.active[t] == NOBODY})
-    _apply(application_state, assignments, before, Copies(before.active, *place.replicas()))
+    placing.tag_rule(view, configs).assign(place, [t for t in stateful if place.active[t] != NOBODY], replicas)
+    placing.fill_lightest(place, {t: replicas for t in stateful if place.active[t] == NOBODY})
+    _apply(application_state, assignments, before, StreamsPlan.of(before.active, *place.replicas()))
 
 
 def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
@@ -131,7 +119,7 @@ def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assign
         before.standby_task
     ]
     process = np.where(role_change, before.active[before.standby_task], before.standby_process)
-    _apply(state, assignments, before, Copies(owners, before.standby_task, process.astype(np.int32)))
+    _apply(state, assignments, before, StreamsPlan.of(owners, before.standby_task, process.astype(np.int32)))
 
 
 def optimize_rack_aware_standby_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
@@ -150,17 +138,17 @@ def optimize_rack_aware_standby_tasks(params: RackAwareOptimizationParams, assig
     inside = chosen[before.standby_task]
     if racks is None or not inside.any():
         return
-    within = Copies(before.active, before.standby_task[inside], before.standby_process[inside])
+    within = StreamsPlan.of(before.active, before.standby_task[inside], before.standby_process[inside])
     place = _placement(state, within)
-    racks.standbys(place, tag_rule(state.view, state.assignment_configs), *params.costs)
-    _apply(state, assignments, within, Copies(before.active, *place.replicas()))
+    racks.standbys(place, placing.tag_rule(state.view, state.assignment_configs), *params.costs)
+    _apply(state, assignments, within, StreamsPlan.of(before.active, *place.replicas()))
 
 
-def _racks(state: ApplicationState, *, with_standbys: bool) -> RackOptimiser | None:
+def _racks(state: ApplicationState, *, with_standbys: bool) -> placing.RackOptimiser | None:
     strategy = state.assignment_configs.rack_aware_assignment_strategy
-    if strategy == NO_STRATEGY or can_use(state.view, with_standbys) is not None:
+    if strategy == NO_STRATEGY or placing.can_use(state.view, with_standbys) is not None:
         return None
-    return RackOptimiser(state.view, strategy)
+    return placing.RackOptimiser(state.view, strategy)
 
 
 def _cost(name: str, value: int) -> int:
@@ -180,7 +168,7 @@ def _placed(params: RackAwareOptimizationParams, active: IntArray) -> IntArray:
     return placed
 
 
-def _begin(state: ApplicationState, assignments: Assignments) -> Copies:
+def _begin(state: ApplicationState, assignments: Assignments) -> StreamsPlan:
     """The arrays of the assignments, to which processes without one are added. Raises InvalidAssignmentError."""
     for process in state.view.processes:
         if process.process_id not in assignments:
@@ -188,8 +176,8 @@ def _begin(state: ApplicationState, assignments: Assignments) -> Copies:
     return copies_of(state, assignments.values())
 
 
-def _placement(state: ApplicationState, copies: Copies) -> Placement:
-    place = Placement(state.view)
+def _placement(state: ApplicationState, copies: StreamsPlan) -> placing.Placement:
+    place = placing.Placement(state.view)
     placed = np.flatnonzero(copies.active != NOBODY).astype(np.int32)
     place.place_actives(placed, copies.active[placed])
     for task, process in zip(copies.standby_task.tolist(), copies.standby_process.tolist(), strict=True):
@@ -197,7 +185,7 @@ def _placement(state: ApplicationState, copies: Copies) -> Placement:
     return place
 
 
-def _apply(state: ApplicationState, assignments: Assignments, before: Copies, after: Copies) -> None:
+def _apply(state: ApplicationState, assignments: Assignments, before: StreamsPlan, after: StreamsPlan) -> None:
     """Writes what has changed, and that only, into the assignments."""
     old, new = _listed(before), _listed(after)
     ids = tuple(state.all_tasks)
@@ -207,7 +195,7 @@ def _apply(state: ApplicationState, assignments: Assignments, before: Copies, af
         assignments[state.view.processes[process].process_id].assign_task(AssignedTask(ids[task], role))
 
 
-def _listed(copies: Copies) -> set[_Copy]:
+def _listed(copies: StreamsPlan) -> set[_Copy]:
     placed = np.flatnonzero(copies.active != NOBODY)
     actives = zip(placed.tolist(), copies.active[placed].tolist(), strict=True)
     standbys = zip(copies.standby_task.tolist(), copies.standby_process.tolist(), strict=True)

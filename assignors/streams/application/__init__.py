@@ -17,14 +17,7 @@ from bellwether_kafka.assignors.streams.application.model import (
     TaskTable,
     ThreadPlan,
 )
-from bellwether_kafka.assignors.streams.application.offsets import (
-    MISSING,
-    EndOffsets,
-    beyond_end,
-    end_sums,
-    lags,
-    wanted_offsets,
-)
+from bellwether_kafka.assignors.streams.application.offsets import MISSING, EndOffsets, end_sums, lags, wanted_offsets
 from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized
 from bellwether_kafka.assignors.streams.application.tasks import TaskMap, build_tasks
 from bellwether_kafka.assignors.streams.application.topology import (

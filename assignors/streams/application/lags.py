@@ -8,7 +8,7 @@ that an unknown lag (-3) sorts first although it never counts as caught up
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -56,6 +56,8 @@ class TaskLags:
     least: LongArray
     acceptable_lag: int
     home: IntArray
+    _states: dict[int, dict[int, int]] = field(default_factory=dict, init=False, repr=False)
+    _choices: dict[int, dict[int, int]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, view: StreamsView, acceptable_lag: int) -> "TaskLags":
@@ -120,8 +122,7 @@ class TaskLags:
     def first_before(
         self, task: int, destination: int, allowed: Callable[[int], bool], *, closer: bool = False
     ) -> int | None:
-        """The first allowed process by (raw lag, process) that comes before `destination`; with `closer` only one that
-        lags strictly less."""
+        """The first allowed process by (raw lag, process) before `destination`; `closer`: of strictly less lag only."""
         reports = self.reports(task)
         reporters = {process for _, process in reports}
         end = int(self.end_sum[task])
@@ -145,24 +146,19 @@ class TaskLags:
 
     def state_of(self, process: int) -> dict[int, int]:
         """The tasks of which the process has usable state, with the lag: running there, or less to restore than all."""
-        found = self._states.get(process)
-        if found is None:
+        if process not in self._states:
             start, stop = np.searchsorted(self.keys, (process * self.tasks, (process + 1) * self.tasks))
             task, lag = self.keys[start:stop] - process * self.tasks, self.lag[start:stop]
             usable = has_state(lag, self.end_sum[task])
-            found = dict(zip(task[usable].tolist(), lag[usable].tolist(), strict=True))
-            self._states[process] = found
-        return found
+            self._states[process] = dict(zip(task[usable].tolist(), lag[usable].tolist(), strict=True))
+        return self._states[process]
 
     def choices(self, process: int) -> dict[int, int]:
-        """The tasks that this process could take over well, with its lag: those of which it has state, and those that
-        are at home there, reported or not."""
-        found = self._choices.get(process)
-        if found is None:
-            at_home = self._at_home.get(process, ())
-            found = {task: int(self.end_sum[task]) for task in at_home} | self.state_of(process)
-            self._choices[process] = found
-        return found
+        """The tasks that it could take over well, with its lag: of which it has state, or that are at home there."""
+        if process not in self._choices:
+            at_home = {task: int(self.end_sum[task]) for task in self._at_home.get(process, ())}
+            self._choices[process] = at_home | self.state_of(process)
+        return self._choices[process]
 
     @cached_property
     def _at_home(self) -> dict[int, list[int]]:
@@ -170,10 +166,6 @@ class TaskLags:
         for task in np.flatnonzero(self.home != NOBODY).tolist():
             found.setdefault(int(self.home[task]), []).append(task)
         return found
-
-    @cached_property
-    def _choices(self) -> dict[int, dict[int, int]]:
-        return {}
 
     def holders(self, task: int) -> list[tuple[int, int]]:
         """(lag, process) of all usable state of the task, the least lag first."""
@@ -187,10 +179,6 @@ class TaskLags:
         task, lag, process = task[usable], self.reporter_lag[usable], self.reporters.values[usable]
         order = np.lexsort((process, lag, task))
         return starts(task, self.tasks).tolist(), list(zip(lag[order].tolist(), process[order].tolist(), strict=True))
-
-    @cached_property
-    def _states(self) -> dict[int, dict[int, int]]:
-        return {}
 
     @cached_property
     def _caught_lists(self) -> tuple[list[int], list[int], list[bool]]:

@@ -127,6 +127,14 @@ class StreamsView:
     def size(self) -> int:
         return len(self.processes)
 
+    def lag_of(self, task: int, process: int) -> int:
+        """What the process would have to restore of the task, in records, or one of Kafka's two sentinels."""
+        reported = self.report[process]
+        at = int(np.searchsorted(reported, task))
+        if at < len(reported) and reported[at] == task:
+            return int(self.report_lag[self.report.span(process)][at])
+        return int(self.tasks.end_sum[task])
+
     def tasks_of_thread(self, thread: int) -> IntArray:
         """The stateful tasks in the thread's own report."""
         own = self.thread_tasks
@@ -146,11 +154,9 @@ class AssignmentConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentConfigs:
-    """KIP-924's AssignmentConfigs; names, defaults and bounds are Kafka's. Raises AssignmentConfigError.
-
-    A cost of None is the default of whoever optimises: 10 and 1 under HighAvailability. Negative standby counts and
-    costs, which Kafka lets through although nothing can be meant by them, are refused.
-    """
+    """KIP-924's AssignmentConfigs; names, defaults and bounds are Kafka's. Raises AssignmentConfigError. A cost of None
+    is the default of whoever optimises: 10 and 1 under HighAvailability. Negative standby counts and costs, which Kafka
+    lets through although nothing can be meant by them, are refused."""
 
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
@@ -225,8 +231,12 @@ class StreamsPlan:
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":
-        none = np.zeros(0, dtype=np.int32)
-        return cls(active, none, none, np.zeros(0, dtype=np.bool_))
+        return cls.of(active, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+
+    @classmethod
+    def of(cls, active: IntArray, standby_task: IntArray, standby_process: IntArray) -> "StreamsPlan":
+        """A plan without warm-ups."""
+        return cls(active, standby_task, standby_process, np.zeros(len(standby_task), dtype=np.bool_))
 
     @property
     def placed(self) -> bool:

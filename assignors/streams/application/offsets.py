@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, PINNED, UNKNOWN_OFFSET_SUM, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 
@@ -17,11 +17,9 @@ MISSING = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EndOffsets:
-    """End offsets by topic and partition as of `read_at_ms` (epoch). MISSING marks a partition without an answer.
-
-    For a source topic that is reused as changelog they are the committed offsets of the group (0 where none is); for a
-    changelog created in this very round they are zeros. `failure` says why the query failed: then nothing is known.
-    """
+    """End offsets by topic and partition as of `read_at_ms` (epoch). MISSING marks a partition without an answer. For a
+    source topic that is reused as changelog they are the committed offsets of the group (0 where none is); for a
+    changelog created in this very round they are zeros. `failure` says why the query failed: then nothing is known."""
 
     ends: Mapping[str, LongArray] = field(default_factory=dict)
     read_at_ms: int = 0
@@ -42,10 +40,8 @@ def wanted_offsets(topology: Topology, counts: Mapping[str, int]) -> tuple[dict[
 
 
 def end_sums(subtopology: Subtopology, tasks: int, ends: EndOffsets) -> LongArray | str:
-    """The sum of end offsets of each task of one subtopology, or what is missing.
-
-    A source topic that is reused as changelog counts for the partitions that it has.
-    """
+    """The sum of end offsets of each task of one subtopology, or what is missing. A source topic that is reused as
+    changelog counts for the partitions that it has."""
     total = np.zeros(tasks, dtype=np.int64)
     for topic in subtopology.changelogs:
         known = np.asarray(ends.ends.get(topic, ()), dtype=np.int64)[:tasks]
@@ -61,18 +57,10 @@ def end_sums(subtopology: Subtopology, tasks: int, ends: EndOffsets) -> LongArra
 
 
 def lags(offset_sum: LongArray, end_sum: LongArray, *, known: bool) -> LongArray:
-    """Turns the offset sums of reports into lags beside the end sums of their tasks.
-
-    A sum beyond the end is a store that must be restored from scratch. Negative sums that mean nothing count as 0.
-    """
-    own = np.where(offset_sum < UNKNOWN_OFFSET_SUM, 0, offset_sum)
-    own = np.where(own == -1, 0, own)
+    """Turns the offset sums of reports into lags beside the end sums of their tasks. A sum beyond the end is a store
+    that must be restored from scratch. Negative sums that mean nothing count as 0."""
+    own = np.where((offset_sum < UNKNOWN_OFFSET_SUM) | (offset_sum == -1), 0, offset_sum)
     if known:
         behind = np.where(own > end_sum, end_sum, end_sum - np.maximum(own, 0))
         return np.where(own < 0, own, behind)
     return np.where(own == LATEST_OFFSET, LATEST_OFFSET, UNKNOWN_OFFSET_SUM).astype(np.int64)
-
-
-def beyond_end(offset_sum: LongArray, end_sum: LongArray) -> IntArray:
-    """Rows whose report is further than the end offsets: a changelog that the topology lacks, or a wiped one."""
-    return np.flatnonzero(offset_sum > end_sum).astype(np.int32)

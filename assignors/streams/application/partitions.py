@@ -26,11 +26,9 @@ class PartitionCounts:
 
 
 def required_counts(topology: Topology, existing: Mapping[str, int]) -> PartitionCounts:
-    """What every topic of the application needs, from the partition counts of those that exist.
-
-    The size of a repartition topic is derived from its writers, as the application itself would; only where nobody is
-    known to write it (learned topologies), the existing topic decides.
-    """
+    """What every topic of the application needs, from the partition counts of those that exist. The size of a
+    repartition topic is derived from its writers, as the application itself would; only where nobody is known to write
+    it (learned topologies), the existing topic decides."""
     internal = set(topology.repartition_topics)
     external = [t for t in topology.source_topics if t not in internal]
     counts = {t: existing[t] for t in external if existing.get(t, 0) > 0}
@@ -60,10 +58,8 @@ def resized(counts: PartitionCounts, existing: Mapping[str, int], topics: Iterab
 
 
 def _fixpoint(topology: Topology, counts: dict[str, int], derived: set[str]) -> None:
-    """A repartition topic gets the most partitions that a source of any of its writers has, once all are known.
-
-    In a circle of repartition topics nothing ever is: then what is known of the sources must do.
-    """
+    """A repartition topic gets the most partitions that a source of any of its writers has, once all are known. In a
+    circle of repartition topics nothing ever is: then what is known of the sources must do."""
     writers = {t: [s for s in topology.subtopologies if t in s.repartition_sinks] for t in sorted(derived)}
     waits_for = {t: {x for s in of for x in s.sources if x in derived} for t, of in writers.items()}
     while True:

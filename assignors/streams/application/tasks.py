@@ -43,9 +43,7 @@ class TaskMap:
 
 def build_tasks(topology: Topology, cluster: ClusterView, ends: EndOffsets) -> tuple[TaskMap, str | None]:
     """The tables, and why end offsets are not known (None if they are): then every end sum is UNKNOWN_OFFSET_SUM.
-
-    Source topics that the cluster lacks add nothing; whoever minds must look first.
-    """
+    Source topics that the cluster lacks add nothing; whoever minds must look first."""
     counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
     sizes = [task_count(s, counts) for s in topology.subtopologies]
     first = offsets(sizes)
@@ -104,10 +102,8 @@ def _remote(
     cluster: ClusterView, sizes: Sequence[int], names: Sequence[Sequence[str]]
 ) -> tuple[IntArray, IntArray, bool]:
     """(signature of every task, per signature and rack the partitions without a replica there, all racks known). One
-    more column stands for racks without a broker: all partitions.
-
-    Tasks whose partitions lie on the same sets of racks share a signature: there are few of them.
-    """
+    more column stands for racks without a broker: all partitions. Tasks whose partitions lie on the same sets of racks
+    share a signature: there are few of them."""
     signature = np.zeros(sum(sizes), dtype=np.int32)
     tables: list[IntArray] = []
     held = np.logical_or.reduce(cluster.signature_racks, axis=1)

@@ -18,11 +18,7 @@ from hashlib import blake2b
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 
 LEARNED = "learned"
-
-
 GUESSED = "guessed"  # learned, and of whose changelog is whose one of several possibilities
-
-
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _LISTED = 5
 
@@ -71,8 +67,7 @@ class Topology:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of what decides placement: not of where it was read, who writes what, or which topics a
-        pattern has found so far."""
+        """A fingerprint of what decides placement: not of the source, who writes what, or topics of patterns."""
         shape = [
             (s.id, sorted(t for t in s.sources if not self.fits_pattern(t)), sorted(s.changelogs))
             for s in self.subtopologies
@@ -130,10 +125,8 @@ class Topology:
         return replace(self, subtopologies=tuple(grown))
 
     def differences(self, subscribed: Iterable[str]) -> tuple[str, ...]:
-        """What one member's subscription says against this topology, one sentence part each; () where they agree.
-
-        A member may lack a topic that came by a pattern (it has not seen it yet) or still have one that is gone.
-        """
+        """What one member's subscription says against this topology, one sentence part each; () where they agree. A
+        member may lack a topic that came by a pattern (it has not seen it yet) or still have one that is gone."""
         theirs = set(subscribed)
         extra = sorted(t for t in theirs - self.subtopology_of.keys() if not self.fits_pattern(t))
         lacking = [t for t in self.source_topics if t not in theirs and not self.found_by_members(t)]

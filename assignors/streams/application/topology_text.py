@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.partitions import required_counts
-from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
+from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError, legal_topic
 
 REPARTITION, CHANGELOG = "-repartition", "-changelog"
 
@@ -21,7 +21,6 @@ _SOURCE = re.compile(r"\s*Source: .* \(topics: (.*)\)\s*")
 _PROCESSOR = re.compile(r"\s*Processor: .* \(stores: \[(.*)\]\)\s*")
 _SINK = re.compile(r"\s*Sink: .* \((topic: (.*)|extractor class: .*)\)\s*")
 _ARROW = re.compile(r"\s*(-->|<--) ?.*")
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _LISTED = 5
 
 
@@ -46,10 +45,8 @@ class _Part:
 
 
 def parse_description(text: str, application_id: str, topics: Collection[str] | None = None) -> Described:
-    """The topology that a description says. `topics` are all that exist in the cluster, None: not known.
-
-    Raises TopologyError with the number of a line that cannot be read.
-    """
+    """The topology that a description says. `topics` are all that exist in the cluster, None: not known. Raises
+    TopologyError with the number of a line that cannot be read."""
     parts = _parts(text)
     internal = {t for p in parts for t in p.sources if t.endswith(REPARTITION)}
     internal &= {t for p in parts for t in p.sinks} | _undecorated(internal, application_id, topics)
@@ -135,7 +132,7 @@ def _names(text: str) -> list[str]:
     if not (text.startswith("[") and text.endswith("]")):
         return []
     names = [name.strip() for name in text[1:-1].split(",")]
-    return names if all(_TOPIC.fullmatch(name) for name in names) else []
+    return names if all(map(legal_topic, names)) else []
 
 
 def _undecorated(names: Collection[str], application_id: str, topics: Collection[str] | None) -> set[str]:

@@ -7,6 +7,8 @@ from bellwether_kafka.assignors.streams.members.checks import (
     check_topology,
     fatal_to_java,
     known_cluster,
+    member_warnings,
+    state_warnings,
 )
 from bellwether_kafka.assignors.streams.members.claims import ThreadClaims, read_claims, withheld
 from bellwether_kafka.assignors.streams.members.hidden_state import (
@@ -24,7 +26,6 @@ from bellwether_kafka.assignors.streams.members.memory import (
     assignment_info,
     recall_streams,
 )
-from bellwether_kafka.assignors.streams.members.notes import member_warnings, state_warnings
 from bellwether_kafka.assignors.streams.members.process_map import (
     SHUTDOWN_REQUESTED,
     DecodedStreams,

@@ -1,4 +1,5 @@
 """What must hold before a Streams group is led; each check names the subtopology, topic or member that is wrong.
+And sentences for people about what was odd in a round.
 
 Where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning), we step aside
 instead: an error code of ours would only be another way to fail it (docs/reference/streams.md#leader-steps).
@@ -7,18 +8,17 @@ instead: an error code of ours would only be another way to fail it (docs/refere
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
+
 from bellwether_kafka.assignors.shared import ClusterView, RefusalCause, RefusalError, extended
-from bellwether_kafka.assignors.streams.application import (
-    AssignmentConfigs,
-    Topology,
-    TopologyError,
-    required_counts,
-    resized,
-)
+from bellwether_kafka.assignors.streams import application
+from bellwether_kafka.assignors.streams.members.claims import ThreadClaims
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
+from bellwether_kafka.protocol.messages import STREAMS_VERSION_MAX
 
 _PROBING_SINCE = 3
+_DEADLINE_FROM = 7
 _LISTED = 5
 
 
@@ -31,40 +31,33 @@ def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
         member = decoded.members[min(decoded.infos.named)].member_id
         raise RefusalError(RefusalCause.MEMBERS, f"member {member} uses named topologies, which are not led")
     if process_map.future and process_map.version < _PROBING_SINCE:
-        raise RefusalError(
-            RefusalCause.MEMBERS, f"one member is newer than version 11 and another uses version {process_map.version}"
-        )
+        reason = f"one member is newer than version 11 and another uses version {process_map.version}"
+        raise RefusalError(RefusalCause.MEMBERS, reason)
 
 
 def check_topology(
-    decoded: DecodedStreams, process_map: ProcessMap, topology: Topology, cluster: ClusterView
-) -> Topology:
+    decoded: DecodedStreams, process_map: ProcessMap, topology: application.Topology, cluster: ClusterView
+) -> application.Topology:
     """The topology with its pattern topics, if it explains what every thread subscribes to."""
     if topology.undecided:
-        named = ", ".join(topology.undecided[:_LISTED])
-        raise RefusalError(
-            RefusalCause.TOPOLOGY, f"the topology does not say which subtopology these belong to: {named}"
-        )
+        reason = "the topology does not say which subtopology these belong to: "
+        raise RefusalError(RefusalCause.TOPOLOGY, reason + ", ".join(topology.undecided[:_LISTED]))
     lists = decoded.columns.topic_lists
     subscribed = {decoded.columns.topic_list[m]: m for m in reversed(process_map.member.tolist())}
     subscribed.pop(-1, None)
     there = {t for row in subscribed for t in lists[row] if t in cluster.index or t in cluster.unreadable}
     try:
         topology = topology.resolved(there)
-    except TopologyError as error:
+    except application.TopologyError as error:
         raise RefusalError(RefusalCause.TOPOLOGY, str(error)) from error
     for row, m in subscribed.items():
-        differences = topology.differences(lists[row])
-        if differences:
-            member = decoded.members[m].member_id
-            raise RefusalError(
-                RefusalCause.TOPOLOGY,
-                f"the topology is not that of member {member}: {'; '.join(differences[:_LISTED])}",
-            )
+        if differences := topology.differences(lists[row]):
+            reason = f"the topology is not that of member {decoded.members[m].member_id}: "
+            raise RefusalError(RefusalCause.TOPOLOGY, reason + "; ".join(differences[:_LISTED]))
     return topology
 
 
-def known_cluster(topology: Topology, cluster: ClusterView, memory: StreamsMemory) -> ClusterView:
+def known_cluster(topology: application.Topology, cluster: ClusterView, memory: StreamsMemory) -> ClusterView:
     """The cluster with topics that cannot be read now at the size that memory knows: they are not gone."""
     seen = memory.plan.cluster
     sizes = {t: int(seen.counts[seen.index[t]]) for t in cluster.unreadable if t in seen.index}
@@ -75,10 +68,10 @@ def known_cluster(topology: Topology, cluster: ClusterView, memory: StreamsMemor
     return cluster
 
 
-def check_topics(topology: Topology, cluster: ClusterView) -> None:
+def check_topics(topology: application.Topology, cluster: ClusterView) -> None:
     """Every topic is there and as large as the application needs it."""
     existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
-    counts = required_counts(topology, existing)
+    counts = application.required_counts(topology, existing)
     if counts.missing:
         topic = counts.missing[0]
         owner = topology.subtopology_of[topic]
@@ -88,20 +81,16 @@ def check_topics(topology: Topology, cluster: ClusterView) -> None:
     internal = (*topology.repartition_topics, *_own_changelogs(topology))
     missing = [t for t in internal if t not in existing and t not in cluster.unreadable]
     if missing:
-        raise RefusalError(
-            RefusalCause.INTERNAL_TOPICS, f"internal topics do not exist: {', '.join(missing[:_LISTED])}"
-        )
-    wrong = resized(counts, existing, internal)
-    if wrong:
+        reason = f"internal topics do not exist: {', '.join(missing[:_LISTED])}"
+        raise RefusalError(RefusalCause.INTERNAL_TOPICS, reason)
+    if wrong := application.resized(counts, existing, internal):
         raise RefusalError(RefusalCause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
 
 
-def fatal_to_java(topology: Topology, cluster: ClusterView) -> str:
-    """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing.
-
-    A source topic that is gone, sources that are no longer copartitioned, internal topics of another size than the
-    sources now ask for (docs/reference/streams.md#repartition-topics). While nobody rebalances the application goes on.
-    """
+def fatal_to_java(topology: application.Topology, cluster: ClusterView) -> str:
+    """What a Java leader fails the whole application for when it rebalances with these topics, "" for nothing. A source
+    topic that is gone, sources that are no longer copartitioned, internal topics of another size than the sources now
+    ask for (docs/reference/streams.md#repartition-topics). While nobody rebalances the application goes on."""
     if cluster.unreadable:
         return ""
     existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}
@@ -110,13 +99,15 @@ def fatal_to_java(topology: Topology, cluster: ClusterView) -> str:
         for s in topology.subtopologies
     ]
     topology = replace(topology, subtopologies=tuple(stays))
-    counts = required_counts(topology, existing)
+    counts = application.required_counts(topology, existing)
     gone = [f"source topic {t} does not exist" for t in counts.missing]
     internal = (*topology.repartition_topics, *_own_changelogs(topology))
-    return "; ".join([*gone, *counts.conflicts, *resized(counts, existing, internal)][:_LISTED])
+    return "; ".join([*gone, *counts.conflicts, *application.resized(counts, existing, internal)][:_LISTED])
 
 
-def check_standbys(topology: Topology, memory: StreamsMemory, configs: AssignmentConfigs) -> None:
+def check_standbys(
+    topology: application.Topology, memory: StreamsMemory, configs: application.AssignmentConfigs
+) -> None:
     """A plan that was not ours shows how many standbys the application is configured to have."""
     stateful = {s.id for s in topology.subtopologies if s.stateful}
     odd = memory.odd_standbys(stateful, configs.num_standby_replicas, configs.max_warmup_replicas)
@@ -124,6 +115,33 @@ def check_standbys(topology: Topology, memory: StreamsMemory, configs: Assignmen
         raise RefusalError(RefusalCause.CONFIG, odd)
 
 
-def _own_changelogs(topology: Topology) -> Iterable[str]:
+def _own_changelogs(topology: application.Topology) -> Iterable[str]:
     sources = set(topology.source_topics)
     return [t for t in topology.changelogs if t not in sources]
+
+
+def member_warnings(decoded: DecodedStreams, process_map: ProcessMap) -> list[str]:
+    """Members that cannot be read, contradictions inside a process, old and new versions."""
+    ids = [m.member_id for m in decoded.members]
+    known = {m: reason for m, reason in decoded.bad.items() if m not in process_map.outsiders}
+    lines = list(process_map.warnings)
+    for rows, fate in ((process_map.outsiders, "gets no tasks"), (known, "stays the thread that it was")):
+        lines += [f"member {ids[m]} cannot be read ({rows[m]}) and {fate}" for m in list(rows)[:_LISTED]]
+    if process_map.version < _DEADLINE_FROM and process_map.processes:
+        lines.append(
+            f"the group is served with version {process_map.version}, which carries no time of the next rebalance"
+        )
+    if process_map.future:
+        lines.append(f"members newer than version {STREAMS_VERSION_MAX} take part as one process without state")
+    return lines
+
+
+def state_warnings(claims: ThreadClaims, decoded: DecodedStreams, trouble: str | None) -> list[str]:
+    """Unknown lags, false claims, members that did not come back."""
+    ids = [m.member_id for m in decoded.members]
+    lines = [f"lags are not known, tasks stay where they are: {trouble}"] if trouble else []
+    lines += [f"member {ids[m]} claims partitions that it was never given" for m in claims.refused[:_LISTED]]
+    silent = [ids[m] for m in np.flatnonzero(claims.silent)[:_LISTED].tolist()]
+    if silent:
+        lines.append(f"did not join again, taken to hold what they were given: {', '.join(silent)}")
+    return lines

@@ -16,7 +16,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, digest, distinct
 from bellwether_kafka.assignors.streams.application import TaskMap
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, owned_partitions
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams
 
 _UNCLAIMED = -2
@@ -42,7 +42,7 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
     """The claims of all members in the coordinates of `tasks.cluster`."""
     columns, cluster = decoded.columns, tasks.cluster
     remembered = memory.plan.owner_in(cluster, [m.key for m in decoded.members])
-    member, flat = _named(decoded, tasks)
+    member, flat = owned_partitions(columns, cluster)
     generation = columns.generation.copy()
     silent = _silent(decoded, memory)
     known = np.array([m.key in memory.plan.index for m in decoded.members], dtype=np.bool_)
@@ -62,11 +62,8 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
 
 def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
     """Tasks that must not be sent yet: another member still owns one of their partitions
-    (docs/reference/streams.md#withholding).
-
-    `holder[task]` is the row of the member that gets it. Its own claim of a partition wins unless somebody else's is of
-    a later generation.
-    """
+    (docs/reference/streams.md#withholding). `holder[task]` is the row of the member that gets it. Its own claim of a
+    partition wins unless somebody else's is of a later generation."""
     result = np.zeros(tasks.table.size, dtype=np.bool_)
     task = claims.tasks(tasks)
     inside = task != NOBODY
@@ -85,21 +82,8 @@ def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArra
     return result
 
 
-def _named(decoded: DecodedStreams, tasks: TaskMap) -> tuple[LongArray, LongArray]:
-    """(member, flat partition) of the claims on partitions that exist."""
-    columns, cluster = decoded.columns, tasks.cluster
-    if not len(columns.owned_member) or not cluster.topics:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    index = np.array([cluster.index.get(name, NOBODY) for name in columns.topic_names], dtype=np.int64)
-    topic = index[columns.owned_topic]
-    number = columns.owned_partition
-    real = (topic != NOBODY) & (number >= 0) & (number < cluster.counts[topic])
-    return columns.owned_member[real].astype(np.int64), cluster.first[topic[real]] + number[real]
-
-
 def _silent(decoded: DecodedStreams, memory: StreamsMemory) -> BoolArray:
-    """Static members whose bytes are those of last time (a thread that joins changes its unique field), and members
-    whose subscription cannot be read."""
+    """Static members with the bytes of last time (joining changes the unique field), and those that cannot be read."""
     silent = np.zeros(len(decoded.members), dtype=np.bool_)
     for m, raw in enumerate(decoded.members):
         if not raw.instance_id:

@@ -20,15 +20,7 @@ What is remembered of a process that restarted:
 * its homes: tasks that it ran until it restarted, and tasks that were lost, that is, sent to it and run by none of its
   threads now, because the broker or another leader removed the thread. It shall have them back once it has caught up.
 
-An example: task 1_0 has 5,000 records, the acceptable lag is 100. Process a keeps a standby of it and lags 10, b runs
-it, c has nothing of it. Then b restarts, and reports nothing:
-
-    round  time    b reports  its state counts as  1_0 runs on            because
-    1      0 ms    nothing    hidden, 4,999        a, b gets the standby  a has caught up; 4,999 is less than 5,000
-    2      500 ms  lag 10     10                   a, withheld for b      b has caught up and ran it, a has to let go
-    3      550 ms  lag 150    promised, 100        b                      1_0 was promised to b, which has state of it
-
-With durable stores, 1_0 is trusted in round 1: it counts as lag 0, b runs it at once, and nothing moves.
+docs/streams-vs-java.md#what-no-leader-can-see-and-what-is-remembered has an example.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,8 +57,6 @@ REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it de
 RETURNING_MS = 5_000  # so long a restarted process is asked again and again what it has by now
 ASK_MS = 500  # at first; then half as long again as it has been here
 LONG_AGO = -(2**62)
-
-
 HeldBy = Mapping[ProcessId, Held]
 
 
@@ -90,19 +80,11 @@ class HiddenState:
 
     def homes(self, affinity: IntArray) -> IntArray:
         """Per task the process that shall have it back, NOBODY for none. `affinity` are the homes of host affinity."""
-        return first_known(
-            self.promised_to,  # its owner has let go of it for this process, after all that else is remembered
-            affinity,  # what the operator wants back, as long as the process has state of it
-            self.ran_before_restart,
-            self.lost_by,
-        )
-
-
-def first_known(found: IntArray, *others: IntArray) -> IntArray:
-    """Per task the first of these processes that is not NOBODY."""
-    for following in others:
-        found = np.where(found == NOBODY, following, found)
-    return found
+        found = self.promised_to  # its owner has let go of it for this process, after all that else is remembered
+        # Affinity is what the operator wants back, as long as the process has state of it.
+        for following in (affinity, self.ran_before_restart, self.lost_by):
+            found = np.where(found == NOBODY, following, found)
+        return found
 
 
 def use_hidden_state(
@@ -116,10 +98,8 @@ def use_hidden_state(
     *,
     durable: bool = False,
 ) -> tuple[TimestampedView, HiddenState]:
-    """The view in which what is remembered counts as far as it may, and what is remembered.
-
-    `durable`: stores survive the restart of their process.
-    """
+    """The view in which what is remembered counts as far as it may, and what is remembered. `durable`: stores survive
+    the restart of their process."""
     view = seen.view
     # Who was sent what in the last plan, and what is remembered of each process that is here.
     sent = _sent_to(memory, process_map, tasks)
@@ -184,9 +164,6 @@ def asks_again_at_ms(state: HiddenState, lags: TaskLags, plan: StreamsPlan, now_
         waited_for.append(away_ms[plan.standby_process[back[late]]])
     ages = np.concatenate(waited_for)
     return now_ms + max(ASK_MS, int(ages.min()) // 2) if len(ages) else None
-
-
-# ---- what is remembered ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -327,9 +304,6 @@ def _reported(view: StreamsView) -> LongArray:
     return view.report.codes(view.tasks.size)[usable]
 
 
-# ---- what the policy sees --------------------------------------------------------------------------------------------
-
-
 def _keep_promises(view: StreamsView, promised: LongArray, acceptable_lag: int) -> tuple[StreamsView, IntArray]:
     """The view in which a process that was promised a task is within the acceptable lag of it, and that process per
     task, NOBODY where there is none: it has some state of the task, which runs nowhere."""
@@ -348,11 +322,9 @@ def _keep_promises(view: StreamsView, promised: LongArray, acceptable_lag: int) 
 
 
 def _report_hidden(seen: TimestampedView, state: HiddenState, now_ms: int, acceptable_lag: int) -> TimestampedView:
-    """The view in which hidden state is reported, as almost nothing, and what is trusted as caught up.
-
-    State that would count as caught up is left out, except what is trusted: nobody may be given a running task for the
-    sake of a memory.
-    """
+    """The view in which hidden state is reported, as almost nothing, and what is trusted as caught up. State that would
+    count as caught up is left out, except what is trusted: nobody may be given a running task for the sake of a
+    memory."""
     if not len(state.hidden):
         return seen
     view, total = seen.view, seen.view.tasks.size  # not 0: there is hidden state of some

@@ -16,8 +16,7 @@ NO_HOMES: Homes = MappingProxyType({})
 
 
 def known_homes(memory: StreamsMemory, tasks: TaskMap, process_map: ProcessMap, now_ms: int, window_ms: int) -> Homes:
-    """The stateful tasks of processes that were there in the last plan and are not now, and those remembered for less
-    than `window_ms`."""
+    """The stateful tasks of processes that went after the last plan, and those remembered for less than `window_ms`."""
     if window_ms <= 0:
         return NO_HOMES
     present = {process.process_id for process in process_map.processes}
@@ -33,10 +32,8 @@ def known_homes(memory: StreamsMemory, tasks: TaskMap, process_map: ProcessMap, 
 
 
 def home_of(view: StreamsView, homes: Homes) -> tuple[IntArray, Homes]:
-    """(per task the process index of its home, NOBODY for none or while it is away; the homes worth remembering).
-
-    A process that is back without the state of a task is no home of it any more.
-    """
+    """(per task the process index of its home, NOBODY for none or while it is away; the homes worth remembering). A
+    process that is back without the state of a task is no home of it any more."""
     home = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     if not homes:
         return home, NO_HOMES

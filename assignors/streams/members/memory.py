@@ -11,7 +11,16 @@ from types import MappingProxyType
 import numpy as np
 
 from bellwether_kafka.assignors.consumer import recall
-from bellwether_kafka.assignors.shared import NOBODY, AssignedMember, BoolArray, ClusterView, IntArray, Memory, digest
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    AssignedMember,
+    BoolArray,
+    ClusterView,
+    IntArray,
+    LongArray,
+    Memory,
+    digest,
+)
 from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_infos, read_subscriptions
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId
@@ -86,11 +95,9 @@ class StreamsMemory:
         return record.joined_at_ms if record and record.digest == digest(metadata) else now_ms
 
     def odd_standbys(self, stateful: Collection[int], configured: int, max_warmups: int) -> str | None:
-        """Why the standbys of a plan that was not ours do not fit this configuration, None if they do.
-
-        `stateful` are subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has
-        fewer than configured has no such explanation.
-        """
+        """Why the standbys of a plan that was not ours do not fit this configuration, None if they do. `stateful` are
+        subtopology ids. A warm-up is one copy too many, so as many are allowed; that every task has fewer than
+        configured has no such explanation."""
         counts = sorted(n for task, n in self.standbys.items() if task.subtopology in stateful)
         if self.led or not counts or self.processes < 2:
             return None
@@ -108,9 +115,7 @@ def recall_streams(
     generation: int, protocol: str, cluster: ClusterView, described: Sequence[AssignedMember]
 ) -> StreamsMemory:
     """Memory from DescribeGroups of a Stable group: what a leader that just came can know. Never raises for bytes.
-
-    Nothing says when these members joined, so their reports count as old as the epoch.
-    """
+    Nothing says when these members joined, so their reports count as old as the epoch."""
     columns = read_subscriptions([d.metadata for d in described])
     infos = read_infos(columns.user_data)
     threads: dict[str, ThreadRecord] = {}
@@ -150,14 +155,21 @@ def _held(tasks: Mapping[TaskId, bool]) -> Held:
     return Held(subtopology, partition, np.array([tasks[task] for task in ordered], dtype=np.bool_), nothing, nothing)
 
 
+def owned_partitions(columns: SubscriptionColumns, cluster: ClusterView) -> tuple[LongArray, LongArray]:
+    """(row of the member, flat partition) of all that members say they own, as far as it exists."""
+    if not len(columns.owned_member) or not cluster.topics:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    index = np.array([cluster.index.get(name, NOBODY) for name in columns.topic_names], dtype=np.int64)
+    topic, number = index[columns.owned_topic], columns.owned_partition
+    real = (topic != NOBODY) & (number >= 0) & (number < cluster.counts[topic])
+    return columns.owned_member[real].astype(np.int64), cluster.first[topic[real]] + number[real]
+
+
 def _owned(columns: SubscriptionColumns, cluster: ClusterView) -> IntArray:
     """The row of a member that said when it joined that it has each flat partition, NOBODY where nobody did."""
     owner: IntArray = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
-    if cluster.topics and len(columns.owned_member):
-        index = np.array([cluster.index.get(name, NOBODY) for name in columns.topic_names], dtype=np.int64)
-        topic, number = index[columns.owned_topic], columns.owned_partition
-        real = (topic != NOBODY) & (number >= 0) & (number < cluster.counts[topic])
-        owner[cluster.first[topic[real]] + number[real]] = columns.owned_member[real]
+    member, flat = owned_partitions(columns, cluster)
+    owner[flat] = member
     owner.flags.writeable = False
     return owner
 

@@ -6,7 +6,7 @@ along (docs/reference/client-quirks.md#java-streams-threads). Nothing here raise
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -47,10 +47,8 @@ class DecodedStreams:
 @dataclass(frozen=True, slots=True, eq=False)
 class ProcessMap:
     """Threads are numbered as in StreamsView: `member[thread]` is the row of its member, `process[thread]` its process.
-
     `thread[row]` is the thread of a member, -1 for an outsider. `version` and `common` are the lowest used and the
-    lowest latest version of the group; `future` says whether a member is newer than we are.
-    """
+    lowest latest version of the group; `future` says whether a member is newer than we are."""
 
     processes: tuple[ProcessView, ...]
     member: IntArray
@@ -64,11 +62,9 @@ class ProcessMap:
 
 
 def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
-    """Decodes every foreign member once.
-
-    `led` are the keys of threads that we lead already, so the application has no named topologies: a newcomer that
-    names one beside them is no thread of it, and a leader's step aside would only let it ruin the next leader.
-    """
+    """Decodes every foreign member once. `led` are the keys of threads that we lead already, so the application has no
+    named topologies: a newcomer that names one beside them is no thread of it, and a leader's step aside would only let
+    it ruin the next leader."""
     members = raw.others
     columns = read_subscriptions([m.metadata for m in members])
     infos = read_infos(columns.user_data)
@@ -116,8 +112,8 @@ def gather(decoded: DecodedStreams, memory: StreamsMemory) -> ProcessMap:
         process=np.repeat(np.arange(len(ordered), dtype=np.int32), [len(mine) for _, mine in ordered]),
         thread=thread,
         outsiders=outsiders,
-        version=min(STREAMS_VERSION_MAX, *used) if used else STREAMS_VERSION_MAX,
-        common=_common(latest),
+        version=min({STREAMS_VERSION_MAX, *used}),
+        common=min({STREAMS_VERSION_MAX, *latest}),  # versions 1 and 2 do not say theirs, which Java writes down as -1
         future=bool(infos.future.any()),
         warnings=tuple([warning for _, warnings in views for warning in warnings]),
     )
@@ -129,11 +125,6 @@ def end_point(text: str | None) -> HostInfo | None:
     if found is None or int(found[2]) > _PORT_MAX:
         return None
     return HostInfo(found[1], int(found[2]))
-
-
-def _common(latest: Iterable[int]) -> int:
-    """Versions 1 and 2 do not say what they support, which Java writes down as -1."""
-    return min(STREAMS_VERSION_MAX, *latest) if latest else STREAMS_VERSION_MAX
 
 
 def _by_id(members: Sequence[RawMember], rows: Sequence[int]) -> list[int]:

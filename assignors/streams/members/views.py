@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, among, distinct, look_up, task_code
-from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, StreamsView, TaskMap, beyond_end, lags
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, StreamsView, TaskMap, lags
 from bellwether_kafka.assignors.streams.members.claims import ThreadClaims
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
@@ -87,7 +87,7 @@ def streams_view(
         now_ms=now_ms,
         cluster=tasks.cluster,
     )
-    far = beyond_end(sums[kept], end) if lags_known else np.zeros(0, dtype=np.int32)
+    far = np.flatnonzero((sums[kept] > end) & lags_known)
     said_by = process_map.member[thread][latest][kept]
     return TimestampedView(view, joined[said_by], _beyond(view, far))
 
@@ -165,7 +165,8 @@ def _running_on(process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims) -
     return running
 
 
-def _beyond(view: StreamsView, far: IntArray) -> tuple[str, ...]:
+def _beyond(view: StreamsView, far: LongArray) -> tuple[str, ...]:
+    """A warning for reports that are further than the end offsets: a changelog is missing, or was wiped."""
     if not len(far):
         return ()
     process = view.processes[view.report.row[far[0]]].process_id

@@ -2,18 +2,15 @@
 
 from bellwether_kafka.assignors.streams.placing.even import Evener
 from bellwether_kafka.assignors.streams.placing.high_availability import (
-    STATEFUL_NON_OVERLAP_COST,
-    STATEFUL_TRAFFIC_COST,
-    STATELESS_NON_OVERLAP_COST,
-    STATELESS_TRAFFIC_COST,
+    STATEFUL_COSTS,
+    STATELESS_COSTS,
     HighAvailability,
-    RackStage,
     assign_high_availability,
     deal,
     hashes_of,
 )
 from bellwether_kafka.assignors.streams.placing.keeping import KeepingRule, rack_disagreement, spread_by
-from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
+from bellwether_kafka.assignors.streams.placing.movements import Movements
 from bellwether_kafka.assignors.streams.placing.placement import Placement
 from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser, can_use, is_pointless
 from bellwether_kafka.assignors.streams.placing.standby import (

@@ -13,21 +13,13 @@ from bellwether_kafka.assignors.shared import IntArray, LongArray
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, PINNED, TaskLags
 
 _LEAST_GAIN = 1e-9
-
-
 Remote = Callable[[int, int], int]
 
 
-def _nothing_is_remote(_task: int, _process: int) -> int:
-    return 0
-
-
 class Evener:
-    """`owner[t]` is the process of each of `tasks`, and is changed in place.
-
-    `others[p]` counts active tasks of process p that stay where they are but weigh in its load. `remote(task, process)`
-    is what the racks say against a place, for those that take them into account.
-    """
+    """`owner[t]` is the process of each of `tasks`, and is changed in place. `others[p]` counts active tasks of process
+    p that stay where they are but weigh in its load. `remote(task, process)` is what the racks say against a place, for
+    those that take them into account."""
 
     def __init__(
         self,
@@ -40,7 +32,7 @@ class Evener:
         remote: Remote | None = None,
     ) -> None:
         self.owner = owner
-        self.remote = remote or _nothing_is_remote
+        self.remote = remote or (lambda _task, _process: 0)
         self._tasks = tasks
         self._capacity = capacity.astype(np.float64)
         self._lags = lags

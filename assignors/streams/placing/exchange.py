@@ -22,10 +22,8 @@ Movable = Callable[[int, int, int], bool]
 
 class StandbyExchange:
     """`cost[t, r]` is what a standby of task t costs in rack r, `leaving` what a swap adds per task that moves.
-
     `standbys[t]` lists the processes that keep task t and is changed in place, swap by swap, because `movable` (source,
-    destination, task) may look at it.
-    """
+    destination, task) may look at it."""
 
     __slots__ = (
         *("_active", "_best", "_changed", "_clock", "_cost", "_leaving", "_movable"),

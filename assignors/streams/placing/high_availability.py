@@ -5,41 +5,26 @@ least loaded processes. The racks of KIP-925 come in as a hook at the three plac
 """
 
 from collections.abc import Callable
-from functools import cached_property
-from typing import Protocol
+from functools import cache, cached_property
 
 import numpy as np
 
 from bellwether_kafka.assignors.java import uuid_hash
 from bellwether_kafka.assignors.shared import IntArray, LongArray, ordinals
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
-from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
+from bellwether_kafka.assignors.streams.placing.movements import Movements
 from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
+from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
 
-STATEFUL_TRAFFIC_COST = 10
-STATEFUL_NON_OVERLAP_COST = 1
-STATELESS_TRAFFIC_COST = 1
-STATELESS_NON_OVERLAP_COST = 0
-
-
-class RackStage(Protocol):
-    """What the assignors ask of the rack optimisation; built only where racks are complete
-    (docs/reference/streams.md#rackawaretaskassignor)."""
-
-    def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
-        """The active owners of all tasks after exchanging these tasks between their processes."""
-        ...
-
-    def standbys(self, place: Placement, rule: StandbyRule, traffic_cost: int, non_overlap_cost: int) -> None:
-        """Exchanges standbys where the rule lets them move."""
-        ...
+STATEFUL_COSTS = (10, 1)  # of traffic, and of leaving where the placement has put a task
+STATELESS_COSTS = (1, 0)
 
 
 class HighAvailability:
     """One assignment; the parts that a policy may replace are methods of their own."""
 
-    def __init__(self, view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None) -> None:
+    def __init__(self, view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None) -> None:
         self.view = view
         self.configs = configs
         self.racks = racks
@@ -61,7 +46,7 @@ class HighAvailability:
         moved = self.move()
         self.place_stateless()
         if self.racks is not None:
-            self.optimize_actives(self.stateless, STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST)
+            self.optimize_actives(self.stateless, *STATELESS_COSTS)
         self.refine(self.stateless)
         return self.place.plan(probing=moved > 0, notes=tuple(self.notes))
 
@@ -90,10 +75,8 @@ class HighAvailability:
 
     def move(self) -> int:
         """Leaves tasks where their state is for now; returns how many are not where they should end up."""
-        budget = WarmupBudget(self.configs.max_warmup_replicas)
-        hashes = hashes_of(self.view)
-        moved = move_actives(self.place, self.stateful, self.lags, budget, hashes)
-        return moved + move_standbys(self.place, self.lags, budget, hashes)
+        moves = Movements(self.place, self.lags, self.configs.max_warmup_replicas, hashes_of(self.view))
+        return moves.actives(self.stateful) + moves.standbys()
 
     def place_stateless(self) -> None:
         """Each task in order to the process with the least active tasks per thread."""
@@ -104,7 +87,7 @@ class HighAvailability:
 
     @property
     def stateful_costs(self) -> tuple[int, int]:
-        return self.configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
+        return self.configs.rack_costs(*STATEFUL_COSTS)
 
     def optimize_actives(self, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> None:
         if self.racks is None or not len(tasks):
@@ -115,11 +98,9 @@ class HighAvailability:
 
 
 def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
-    """The owners of `tasks` tasks dealt one by one to the process with the least (count / capacity, index).
-
-    Process p asks for its next task at (counts + 0) / capacity, then (counts + 1) / capacity and so on; dealing serves
-    these requests in sorted order, so the smallest ones are selected at once.
-    """
+    """The owners of `tasks` tasks dealt one by one to the process with the least (count / capacity, index). Process p
+    asks for its next task at (counts + 0) / capacity, then (counts + 1) / capacity and so on; dealing serves these
+    requests in sorted order, so the smallest ones are selected at once."""
     capacity = capacity.astype(np.int64)
     low, high = 0, int(counts.max()) + tasks + 1
     while low < high:
@@ -137,18 +118,11 @@ def deal(counts: LongArray, capacity: IntArray, tasks: int) -> IntArray:
 
 def hashes_of(view: StreamsView) -> Callable[[], list[int]]:
     """The hash codes of the processes, computed if anybody needs them."""
-    found: list[int] = []
-
-    def hashes() -> list[int]:
-        if not found:
-            found.extend(uuid_hash(process.process_id) for process in view.processes)
-        return found
-
-    return hashes
+    return cache(lambda: [uuid_hash(process.process_id) for process in view.processes])
 
 
 def assign_high_availability(
-    view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None
+    view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None
 ) -> StreamsPlan:
     """The shipped assignor: what a Java leader with these inputs would decide, process by process."""
     return HighAvailability(view, configs, racks).assign()

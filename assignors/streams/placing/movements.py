@@ -19,161 +19,114 @@ Hashes = Callable[[], Sequence[int]]
 NOWHERE: Mapping[int, int] = MappingProxyType({})
 
 
-class WarmupBudget:
-    """How many warm-up replicas may still be made; it is asked once per movement and may go below zero."""
+class Movements:
+    """The movements of one placement. `warmups` replicas may be made; `hashes` are the hash codes of the processes."""
 
-    __slots__ = ("_left",)
+    def __init__(self, place: Placement, lags: TaskLags, warmups: int, hashes: Hashes) -> None:
+        self._place = place
+        self._lags = lags
+        self._left = warmups
+        self._hashes = hashes
+        self._lightest = PrioritySet(place, hashes)
 
-    def __init__(self, replicas: int) -> None:
-        self._left = replicas
+    def actives(self, tasks: IntArray, running: Mapping[int, int] = NOWHERE, first: BoolArray | None = None) -> int:
+        """Moves each of these active tasks whose process lags behind to one that does not; returns how many it moved.
 
-    def take(self) -> bool:
-        self._left -= 1
-        return self._left >= 0
+        Pure swaps with a standby that has caught up count too. Tasks in `running` (the process where each runs now)
+        stay there meanwhile; Java sends them to whoever has caught up and is the lightest, and later once more. Tasks
+        in `first` (per task) are asked for warm-ups first.
+        """
+        lags = self._lags
+        late = tasks[lags.behind(tasks, self._place.owners(tasks))]
+        later = np.zeros(len(late), dtype=np.bool_) if first is None else ~first[late]
+        queue = late[np.lexsort((late, lags.caught_count[late], later))]
+        self._lightest = PrioritySet(self._place, self._hashes)
+        for task in queue.tolist():
+            home = running.get(task)
+            if home is None:
+                self._move_active(task)
+            elif home in self._place.standbys[task]:
+                self._swap(task, home, polled=False)
+            else:
+                self._run_meanwhile(task, home, polled=False)
+        return len(queue)
 
+    def standbys(self, *, closer: bool = False, urgent: Collection[int] = ()) -> int:
+        """Does the same for standbys other than the warm-ups just made; returns how many moved. Where nobody else has
+        caught up, Java moves a standby to whoever comes first by lag, also one that lags as much but has a smaller id.
+        With `closer` only strictly less lag counts. Tasks in `urgent` get warm-ups before others."""
+        place, lags = self._place, self._lags
+        task, process = place.replicas()
+        late = lags.behind(task, process)
+        if place.warmups:
+            made = np.array([t * place.size + p for t, p in place.warmups], dtype=np.int64)
+            late &= ~np.isin(task.astype(np.int64) * place.size + process, made)
+        task, process = task[late], process[late]
+        by_process = np.lexsort((task, process))
+        task, process = task[by_process], process[by_process]
+        keys = lags.caught_count[task] * lags.tasks + task
+        if urgent:
+            keys[np.isin(task, list(urgent))] -= (lags.processes + 1) * lags.tasks
+        self._lightest = PrioritySet(place, self._hashes)
+        tasks, processes = task.tolist(), process.tolist()
+        return sum(self._move_standby(tasks[at], processes[at], closer=closer) for at in drain_order(keys.tolist()))
 
-def move_actives(
-    place: Placement,
-    tasks: IntArray,
-    lags: TaskLags,
-    budget: WarmupBudget,
-    hashes: Hashes,
-    running: Mapping[int, int] = NOWHERE,
-    first: BoolArray | None = None,
-) -> int:
-    """Moves each of these active tasks whose process lags behind to one that does not; returns how many it moved.
-
-    Pure swaps with a standby that has caught up count too. Tasks in `running` (the process where each runs now) stay
-    there meanwhile; Java sends them to whoever has caught up and is the lightest, and later once more. Tasks in `first`
-    (per task) are asked for warm-ups first.
-    """
-    owners = place.owners(tasks)
-    late = tasks[lags.behind(tasks, owners)]
-    later = np.zeros(len(late), dtype=np.bool_) if first is None else ~first[late]
-    queue = late[np.lexsort((late, lags.caught_count[late], later))]
-    lightest = PrioritySet(place, hashes)
-    for task in queue.tolist():
-        home = running.get(task)
-        if home is None:
-            _move_active(place, task, lags, budget, lightest)
-        else:
-            _stay_active(place, task, home, budget, lightest)
-    return len(queue)
-
-
-def _move_active(place: Placement, task: int, lags: TaskLags, budget: WarmupBudget, lightest: PrioritySet) -> None:
-    destination = place.active[task]
-    standbys = place.standbys[task]
-    caught = lags.caught_up(task)
-    source = lightest.poll([p for p in caught if p in standbys] if standbys else ())
-    if source is not None:
-        _swap(place, task, source, destination)
-        lightest.offer(source, destination, polled=True)
-        return
-    source = lightest.poll(caught)
-    polled = source is not None
-    if source is None:
-        source = lags.first_before(task, destination, _anybody)
-        if source is None:  # cannot be: the task was queued because some process lags less
+    def _move_active(self, task: int) -> None:
+        standbys, caught = self._place.standbys[task], self._lags.caught_up(task)
+        source = self._lightest.poll([p for p in caught if p in standbys] if standbys else ())
+        if source is not None:
+            self._swap(task, source, polled=True)
             return
-        if source in standbys:
-            _swap(place, task, source, destination)
-            lightest.offer(source, destination, polled=False)
-            return
-    place.active[task] = source
-    place.load[source] += 1
-    if budget.take():
-        standbys.append(destination)
-        place.warmups.add((task, destination))
-        lightest.offer(source, destination, gained=1, polled=polled)
-        return
-    place.load[destination] -= 1
-    lightest.offer(source, destination, gained=1, lost=1, polled=polled)
-
-
-def _stay_active(place: Placement, task: int, home: int, budget: WarmupBudget, lightest: PrioritySet) -> None:
-    destination, copies = place.active[task], place.standbys[task]
-    if home in copies:
-        _swap(place, task, home, destination)
-        lightest.offer(home, destination, polled=False)
-        return
-    place.active[task] = home
-    place.load[home] += 1
-    if budget.take():
-        copies.append(destination)
-        place.warmups.add((task, destination))
-        lightest.offer(home, destination, gained=1, polled=False)
-        return
-    place.load[destination] -= 1
-    lightest.offer(home, destination, gained=1, lost=1, polled=False)
-
-
-def _swap(place: Placement, task: int, source: int, destination: int) -> None:
-    """The standby takes over, and the intended process keeps a standby instead: nothing that counts changes."""
-    copies = place.standbys[task]
-    copies[copies.index(source)] = destination
-    place.active[task] = source
-
-
-def _anybody(_process: int) -> bool:
-    return True
-
-
-def move_standbys(
-    place: Placement,
-    lags: TaskLags,
-    budget: WarmupBudget,
-    hashes: Hashes,
-    *,
-    closer: bool = False,
-    urgent: Collection[int] = (),
-) -> int:
-    """Does the same for standbys other than the warm-ups just made; returns how many moved.
-
-    Where nobody else has caught up, Java moves a standby to whoever comes first by lag, also one that lags as much but
-    has a smaller id. With `closer` only strictly less lag counts. Tasks in `urgent` get warm-ups before others.
-    """
-    task, process = place.replicas()
-    late = lags.behind(task, process)
-    if place.warmups:
-        made = np.array([t * place.size + p for t, p in place.warmups], dtype=np.int64)
-        late &= ~np.isin(task.astype(np.int64) * place.size + process, made)
-    task, process = task[late], process[late]
-    by_process = np.lexsort((task, process))
-    task, process = task[by_process], process[by_process]
-    keys = lags.caught_count[task] * lags.tasks + task
-    if urgent:
-        keys[np.isin(task, list(urgent))] -= (lags.processes + 1) * lags.tasks
-    lightest = PrioritySet(place, hashes)
-    moved = 0
-    tasks, processes = task.tolist(), process.tolist()
-    for at in drain_order(keys.tolist()):
-        moved += _move_standby(place, tasks[at], processes[at], lags, budget, lightest, closer=closer)
-    return moved
-
-
-def _move_standby(
-    place: Placement,
-    task: int,
-    destination: int,
-    lags: TaskLags,
-    budget: WarmupBudget,
-    lightest: PrioritySet,
-    *,
-    closer: bool,
-) -> bool:
-    active, copies = place.active[task], place.standbys[task]
-    source = lightest.poll([p for p in lags.caught_up(task) if p != active and p not in copies])
-    polled = source is not None
-    if source is None:
-        source = lags.first_before(task, destination, lambda p: p != active and p not in copies, closer=closer)
+        source = self._lightest.poll(caught)
+        polled = source is not None
         if source is None:
-            return False
-    place.add_standby(task, source)
-    if budget.take():
-        place.warmups.add((task, destination))
-        lightest.offer(source, destination, gained=1, polled=polled)
+            source = self._lags.first_before(task, self._place.active[task], lambda _: True)
+            if source is None:  # cannot be: the task was queued because some process lags less
+                return
+            if source in standbys:
+                self._swap(task, source, polled=False)
+                return
+        self._run_meanwhile(task, source, polled=polled)
+
+    def _run_meanwhile(self, task: int, source: int, *, polled: bool) -> None:
+        """The source runs the task, and the intended process warms up as far as the budget goes."""
+        place = self._place
+        destination = place.active[task]
+        place.active[task] = source
+        place.load[source] += 1
+        if self._warms_up(task, destination, source, polled=polled):
+            place.standbys[task].append(destination)
+        else:
+            place.load[destination] -= 1
+            self._lightest.offer(source, destination, gained=1, lost=1, polled=polled)
+
+    def _swap(self, task: int, source: int, *, polled: bool) -> None:
+        """The standby takes over, and the intended process keeps a standby instead: nothing that counts changes."""
+        destination, copies = self._place.active[task], self._place.standbys[task]
+        copies[copies.index(source)] = destination
+        self._place.active[task] = source
+        self._lightest.offer(source, destination, polled=polled)
+
+    def _move_standby(self, task: int, destination: int, *, closer: bool) -> bool:
+        place, lags = self._place, self._lags
+        active, copies = place.active[task], place.standbys[task]
+        source = self._lightest.poll([p for p in lags.caught_up(task) if p != active and p not in copies])
+        polled = source is not None
+        if source is None:
+            source = lags.first_before(task, destination, lambda p: p != active and p not in copies, closer=closer)
+            if source is None:
+                return False
+        place.add_standby(task, source)
+        if not self._warms_up(task, destination, source, polled=polled):
+            place.remove_standby(task, destination)
+            self._lightest.offer(source, destination, gained=1, lost=1, polled=polled)
         return True
-    place.remove_standby(task, destination)
-    lightest.offer(source, destination, gained=1, lost=1, polled=polled)
-    return True
+
+    def _warms_up(self, task: int, destination: int, source: int, *, polled: bool) -> bool:
+        """Takes a warm-up replica from the budget; False if there is none left."""
+        self._left -= 1
+        if self._left < 0:
+            return False
+        self._place.warmups.add((task, destination))
+        self._lightest.offer(source, destination, gained=1, polled=polled)
+        return True

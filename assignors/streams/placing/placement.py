@@ -46,12 +46,9 @@ class Placement:
 
     def replace_actives(self, tasks: IntArray, owners: IntArray) -> None:
         """Puts placed tasks on other owners."""
-        self.remove_actives(tasks)
-        self.place_actives(tasks, owners)
-
-    def remove_actives(self, tasks: IntArray) -> None:
         before = np.bincount(self.owners(tasks), minlength=self.size)
         self.load = (np.array(self.load) - before).tolist()
+        self.place_actives(tasks, owners)
 
     def owners(self, tasks: IntArray) -> IntArray:
         return np.array(self.active, dtype=np.int32)[tasks]
@@ -117,21 +114,14 @@ def balance_standbys(place: Placement, may_move: MayMove) -> None:
 
 def uneven(place: Placement) -> bool:
     """Whether there is a pair of processes between which a task would be moved for balance."""
-    return max(_after_giving(place)) >= min(_after_taking(place))
+    loads = list(zip(place.load, place.capacity, strict=True))
+    return max((load - 1) / room for load, room in loads) >= min((load + 1) / room for load, room in loads)
 
 
 def is_wanted(place: Placement, source: int, destination: int) -> bool:
     """Whether moving a task between these would be for the better."""
     load, capacity = place.load, place.capacity
     return (load[source] - 1) / capacity[source] >= (load[destination] + 1) / capacity[destination]
-
-
-def _after_giving(place: Placement) -> list[float]:
-    return [(load - 1) / room for load, room in zip(place.load, place.capacity, strict=True)]
-
-
-def _after_taking(place: Placement) -> list[float]:
-    return [(load + 1) / room for load, room in zip(place.load, place.capacity, strict=True)]
 
 
 def _by_process(size: int, tasks: list[int], processes: list[int]) -> list[list[int]]:
@@ -149,7 +139,7 @@ def _sweep(place: Placement, owned: list[list[int]], move: Callable[[int, int, i
     gives, fewer and fewer processes want anything from it.
     """
     load, capacity = place.load, place.capacity
-    taking = np.array(_after_taking(place))
+    taking = (np.array(load) + 1) / np.array(capacity)
     moved = True
     while moved:
         moved = False
@@ -169,10 +159,8 @@ def _sweep(place: Placement, owned: list[list[int]], move: Callable[[int, int, i
 def _give(
     place: Placement, owned: list[list[int]], move: Callable[[int, int, int], bool], source: int, destination: int
 ) -> bool:
-    """Moves tasks in order for as long as that is wanted; False if none moved.
-
-    What a process owns is sorted when it gives, not each time it takes: taking appends.
-    """
+    """Moves tasks in order for as long as that is wanted; False if none moved. What a process owns is sorted when it
+    gives, not each time it takes: taking appends."""
     load, capacity = place.load, place.capacity
     mine = owned[source]
     mine.sort()

@@ -6,24 +6,18 @@ cost (`assignors.flow`), equal to Java's. Standbys are exchanged between pairs o
 Java's choice among equal exchanges, so that their cost is equal too.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from bellwether_kafka.assignors.shared import FlowProblem, IntArray, LongArray, optimise
-from bellwether_kafka.assignors.streams.application import (
-    BALANCE_SUBTOPOLOGY,
-    NO_STRATEGY,
-    AssignmentConfigs,
-    StreamsView,
-)
+from bellwether_kafka.assignors.streams import application
 from bellwether_kafka.assignors.streams.placing.exchange import StandbyExchange
-from bellwether_kafka.assignors.streams.placing.placement import Placement, Standbys
+from bellwether_kafka.assignors.streams.placing.placement import Placement
 from bellwether_kafka.assignors.streams.placing.standby import LabelRule, StandbyRule
 
 
-def can_use(view: StreamsView, with_standbys: bool) -> str | None:
+def can_use(view: application.StreamsView, with_standbys: bool) -> str | None:
     """Why racks cannot be taken into account, None if they can."""
     for process in view.processes:
         if not process.rack:
@@ -35,7 +29,7 @@ def can_use(view: StreamsView, with_standbys: bool) -> str | None:
     return None
 
 
-def is_pointless(view: StreamsView) -> bool:
+def is_pointless(view: application.StreamsView) -> bool:
     """Whether every task costs the same everywhere, actives and standbys alike: then there is nothing to optimise."""
     racks = np.unique(columns(view))
     tables = (remote_table(view, view.tasks.source_remote), remote_table(view, view.tasks.changelog_remote))
@@ -49,29 +43,12 @@ def _limits(group: LongArray, holder: IntArray, groups: int, size: int) -> LongA
     return np.ceil(share).astype(np.int64)
 
 
-def exchange_standbys(
-    view: StreamsView,
-    active: list[int],
-    standbys: Standbys,
-    traffic_cost: int,
-    non_overlap_cost: int,
-    movable: Callable[[int, int, int], bool] | None,
-) -> None:
-    """Exchanges standbys between processes in place, where `movable` allows (None: everywhere).
-
-    Every process keeps its number of standbys, and no process gets a second copy of a task. Not for placements with
-    warm-up replicas: racks come before movements.
-    """
-    cost = remote_table(view, view.tasks.changelog_remote)[view.tasks.changelog_signature] * traffic_cost
-    StandbyExchange(cost, columns(view), non_overlap_cost, active, standbys, movable).run()
-
-
-def columns(view: StreamsView) -> IntArray:
+def columns(view: application.StreamsView) -> IntArray:
     """The column of each process in a table of remote partitions; racks without a broker share the last one."""
     return np.where(view.rack < 0, np.int32(len(view.tasks.racks)), view.rack).astype(np.int32)
 
 
-def remote_table(view: StreamsView, remote: IntArray) -> LongArray:
+def remote_table(view: application.StreamsView, remote: IntArray) -> LongArray:
     """Remote partitions per signature and rack, with the column for racks without a broker."""
     if remote.shape[1] == len(view.tasks.racks):
         worst = remote.max(axis=1, initial=0)
@@ -84,30 +61,28 @@ class RackOptimiser:
     """The rack stage of the assignors for one view. `current` are the active owners right now (process per task,
     NOBODY: unknown), None where that does not matter."""
 
-    view: StreamsView
+    view: application.StreamsView
     strategy: str
     current: IntArray | None = None
 
     @classmethod
     def of(
-        cls, view: StreamsView, configs: AssignmentConfigs, current: IntArray | None = None
+        cls, view: application.StreamsView, configs: application.AssignmentConfigs, current: IntArray | None = None
     ) -> "RackOptimiser | str | None":
         """The stage; None if the strategy is none; a sentence if racks cannot be used."""
-        if configs.rack_aware_assignment_strategy == NO_STRATEGY:
+        if configs.rack_aware_assignment_strategy == application.NO_STRATEGY:
             return None
         reason = can_use(view, configs.num_standby_replicas > 0)
         return reason or cls(view, configs.rack_aware_assignment_strategy, current)
 
     def actives(self, active: IntArray, tasks: IntArray, traffic_cost: int, non_overlap_cost: int) -> IntArray:
-        """The active owners of all tasks after exchanging `tasks`, which must be placed, between their processes.
-
-        Every process keeps its number of these tasks. Among placements of equal cost `current` wins.
-        """
+        """The active owners of all tasks after exchanging `tasks`, which must be placed, between their processes. Every
+        process keeps its number of these tasks. Among placements of equal cost `current` wins."""
         view, holder = self.view, active[tasks]
-        if self.strategy == NO_STRATEGY or not len(tasks):
+        if self.strategy == application.NO_STRATEGY or not len(tasks):
             return active
         rows, group = np.unique(view.tasks.subtopology[tasks], return_inverse=True)
-        limited = self.strategy == BALANCE_SUBTOPOLOGY
+        limited = self.strategy == application.BALANCE_SUBTOPOLOGY
         problem = FlowProblem(
             kind=view.tasks.source_signature[tasks],
             group=group.reshape(-1).astype(np.int32),
@@ -123,11 +98,14 @@ class RackOptimiser:
         return owners
 
     def standbys(self, place: Placement, rule: StandbyRule, traffic_cost: int, non_overlap_cost: int) -> None:
-        """Exchanges standbys in the placement itself, because the rule looks at it."""
+        """Exchanges standbys in the placement itself, because the rule looks at it. Every process keeps its number of
+        standbys, and none gets a second copy of a task. Not for placements with warm-up replicas."""
         movable = None
         if isinstance(rule, LabelRule):
 
             def movable(source: int, destination: int, task: int) -> bool:
                 return rule.may_move_task(source, destination, task, place)
 
-        exchange_standbys(self.view, place.active, place.standbys, traffic_cost, non_overlap_cost, movable)
+        table, view = self.view.tasks, self.view
+        cost = remote_table(view, table.changelog_remote)[table.changelog_signature] * traffic_cost
+        StandbyExchange(cost, columns(view), non_overlap_cost, place.active, place.standbys, movable).run()

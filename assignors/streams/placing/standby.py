@@ -32,10 +32,8 @@ class StandbyRule:
 
 class LabelRule(StandbyRule):
     """Replicas of a task on processes whose labels differ from those already used, then on the lightest ones.
-
     `labels[p]` are the (key, value) pairs of process p; only `keys` count for spreading. KIP-708 with client tags
-    (ClientTagAwareStandbyTaskAssignor); with one label per process, its rack, the spread that KIP-925 describes.
-    """
+    (ClientTagAwareStandbyTaskAssignor); with one label per process, its rack, the spread that KIP-925 describes."""
 
     def __init__(self, labels: Sequence[Labels], keys: Sequence[str], hashes: Sequence[int]) -> None:
         self._labels = [dict(pairs) for pairs in labels]
@@ -88,10 +86,8 @@ class LabelRule(StandbyRule):
         return not excluded.isdisjoint(self._counted[process])
 
     def exclude(self, excluded: set[tuple[str, str]], process: int, used: int) -> set[tuple[str, str]]:
-        """The labels to avoid after `process` became the holder number `used`.
-
-        A key of which every value is in use can separate nobody any more, and stops counting.
-        """
+        """The labels to avoid after `process` became the holder number `used`. A key of which every value is in use can
+        separate nobody any more, and stops counting."""
         for key, value in self._counted[process]:
             if self._values[key] > used:
                 excluded = excluded | {(key, value)}

@@ -12,32 +12,26 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.placing.high_availability import (
-    STATELESS_NON_OVERLAP_COST,
-    STATELESS_TRAFFIC_COST,
-    RackStage,
-)
+from bellwether_kafka.assignors.streams.placing.high_availability import STATELESS_COSTS
 from bellwether_kafka.assignors.streams.placing.placement import Placement
+from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys
 
-STATEFUL_TRAFFIC_COST = 1
-STATEFUL_NON_OVERLAP_COST = 10
+STATEFUL_COSTS = (1, 10)
 
 _Room = tuple[float, int, int]
 
 
 class StickyTask:
-    """One assignment. With `preserve`, active tasks stay with their owner however loaded that is.
-
-    `legacy` is the internal class; the public one (KIP-924) calls a full process overloaded only if some process is
-    strictly less loaded, the internal one also if an equally loaded process has more threads.
-    """
+    """One assignment. With `preserve`, active tasks stay with their owner however loaded that is. `legacy` is the
+    internal class; the public one (KIP-924) calls a full process overloaded only if some process is strictly less
+    loaded, the internal one also if an equally loaded process has more threads."""
 
     def __init__(
         self,
         view: StreamsView,
         configs: AssignmentConfigs,
-        racks: RackStage | None = None,
+        racks: RackOptimiser | None = None,
         *,
         preserve: bool = False,
         legacy: bool = False,
@@ -178,10 +172,9 @@ class StickyTask:
         if self._racks is None:
             return
         stateless = np.flatnonzero(~self._view.tasks.stateful).astype(np.int32)
-        costs = ((stateful, *self._stateful_costs), (stateless, STATELESS_TRAFFIC_COST, STATELESS_NON_OVERLAP_COST))
-        for tasks, traffic_cost, non_overlap_cost in costs:
+        for tasks, costs in ((stateful, self._stateful_costs), (stateless, STATELESS_COSTS)):
             active = np.array(self._place.active, dtype=np.int32)
-            owners = self._racks.actives(active, tasks, traffic_cost, non_overlap_cost)[tasks]
+            owners = self._racks.actives(active, tasks, *costs)[tasks]
             self._place.replace_actives(tasks, owners)
         self._held = [set() for _ in self._held]
         for task, owner in enumerate(self._place.active):
@@ -189,7 +182,7 @@ class StickyTask:
 
     @property
     def _stateful_costs(self) -> tuple[int, int]:
-        return self._configs.rack_costs(STATEFUL_TRAFFIC_COST, STATEFUL_NON_OVERLAP_COST)
+        return self._configs.rack_costs(*STATEFUL_COSTS)
 
 
 def previous_owners(view: StreamsView) -> IntArray:
@@ -207,6 +200,6 @@ def _previous_standbys(view: StreamsView) -> dict[int, list[int]]:
     return kept
 
 
-def assign_sticky(view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None) -> StreamsPlan:
+def assign_sticky(view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None = None) -> StreamsPlan:
     """KIP-924's StickyTaskAssignor. Never asks for a probing rebalance: it makes no warm-ups."""
     return StickyTask(view, configs, racks).assign()

@@ -6,7 +6,6 @@ from bellwether_kafka.assignors.streams.policies.assign import (
     STICKY,
     STREAMS_HA,
     STREAMS_POLICIES,
+    assign_fallback_prior,
     assign_streams,
 )
-from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
-from bellwether_kafka.assignors.streams.policies.previous import keep_previous

@@ -14,26 +14,15 @@ import numpy as np
 
 from bellwether_kafka.assignors.consumer import LoadAware
 from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.assignors.streams import placing
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.placing import (
-    RackOptimiser,
-    RackStage,
-    assign_high_availability,
-    assign_sticky,
-    is_pointless,
-    previous_owners,
-    rack_disagreement,
-)
-from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
 from bellwether_kafka.assignors.streams.policies.load_aware import assign_load_aware
 from bellwether_kafka.assignors.streams.policies.streams_ha import assign_streams_ha
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
 
 KAFKA, STREAMS_HA, STICKY, LOAD_AWARE = "kafka", "streams-ha", "sticky", "load-aware"
-
 NO_LOAD = LoadAware()
-
-_Assign = Callable[[StreamsView, AssignmentConfigs, RackStage | None], StreamsPlan]
+_Assign = Callable[[StreamsView, AssignmentConfigs, placing.RackOptimiser | None], StreamsPlan]
 STREAMS_POLICIES = (KAFKA, STREAMS_HA, STICKY, LOAD_AWARE)
 
 
@@ -49,14 +38,12 @@ def assign_streams(
     load: LoadAware = NO_LOAD,
 ) -> StreamsPlan:
     """The plan of a stock policy; `stages` are for `streams-ha`, `load` for `load-aware`. Raises UnknownPolicyError.
-
-    While lags are unknown every policy is FallbackPrior, as in Kafka (docs/reference/streams.md#lags).
-    Without processes nothing is placed.
-    """
+    While lags are unknown every policy is FallbackPrior, as in Kafka (docs/reference/streams.md#lags). Without
+    processes nothing is placed."""
     policies: dict[str, _Assign] = {
-        KAFKA: assign_high_availability,
+        KAFKA: placing.assign_high_availability,
         STREAMS_HA: partial(assign_streams_ha, stages=stages),
-        STICKY: assign_sticky,
+        STICKY: placing.assign_sticky,
         LOAD_AWARE: partial(assign_load_aware, load=load),
     }
     assign = policies.get(policy)
@@ -71,14 +58,22 @@ def assign_streams(
     return replace(plan, notes=(*notes, *plan.notes)) if notes else plan
 
 
-def _racks(view: StreamsView, configs: AssignmentConfigs, policy: str) -> tuple[RackStage | None, tuple[str, ...]]:
+def _racks(
+    view: StreamsView, configs: AssignmentConfigs, policy: str
+) -> tuple[placing.RackOptimiser | None, tuple[str, ...]]:
     """The rack stage, None where it is off, cannot work or cannot gain anything; and what to say about it."""
     notes: tuple[str, ...] = ()
-    stage = RackOptimiser.of(view, configs, previous_owners(view))
+    stage = placing.RackOptimiser.of(view, configs, placing.previous_owners(view))
     if isinstance(stage, str):
         notes, stage = (f"racks are not taken into account: {stage}",), None
     if policy not in (STREAMS_HA, LOAD_AWARE):
         return stage, notes
-    disagreement = rack_disagreement(view, configs)
+    disagreement = placing.rack_disagreement(view, configs)
     notes += (disagreement,) if disagreement else ()
-    return (None if stage is not None and is_pointless(view) else stage), notes
+    return (None if stage is not None and placing.is_pointless(view) else stage), notes
+
+
+def assign_fallback_prior(view: StreamsView, configs: AssignmentConfigs) -> StreamsPlan:
+    """FallbackPriorTaskAssignor: whoever ran a task goes on running it, whatever the load; StickyTask places the rest.
+    Never looks at lags or racks; always probing (docs/reference/streams.md#fallbackpriortaskassignor)."""
+    return placing.StickyTask(view, configs, preserve=True, legacy=True).assign(probing=True)

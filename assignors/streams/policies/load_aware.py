@@ -6,16 +6,17 @@ it has threads. Tasks stay where they are unless somebody exceeds the dead band;
 are those of `streams-ha`; a target that moves a stateful task is reached through KIP-441's warm-ups.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from bellwether_kafka.assignors.consumer import LoadAware
-from bellwether_kafka.assignors.shared import NOBODY, Balancer, FloatArray, IntArray, LongArray, Terms, excess
+from bellwether_kafka.assignors.shared import NOBODY, Balancer, FloatArray, IntArray, LongArray, Rules, Terms, excess
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.placing import RackStage
+from bellwether_kafka.assignors.streams.placing import RackOptimiser
 from bellwether_kafka.assignors.streams.policies.streams_ha import StreamsHighAvailability
 
 CORES_TAG = "cores"
-_NO_LOAD = LoadAware()
 
 
 class StreamsLoadAware(StreamsHighAvailability):
@@ -25,7 +26,7 @@ class StreamsLoadAware(StreamsHighAvailability):
         self,
         view: StreamsView,
         configs: AssignmentConfigs,
-        racks: RackStage | None,
+        racks: RackOptimiser | None,
         load: LoadAware,
         weight: FloatArray,
     ) -> None:
@@ -44,7 +45,7 @@ class StreamsLoadAware(StreamsHighAvailability):
         if others.any():
             stateful = self.place.owners(self.stateful)
             base += np.bincount(stateful, self._weight[self.stateful], self.view.size)
-        items = Items(self.view, tasks, self._weight[tasks], self._cores, base, self._load)
+        items = Items(self._weight[tasks], self._cores, base, self._load.rules, terms_of(self.view, tasks))
         kept = owner[tasks].copy()
         before = kept.copy()
         orphans = np.flatnonzero(kept == NOBODY)
@@ -59,40 +60,32 @@ class StreamsLoadAware(StreamsHighAvailability):
         self.place.place_actives(tasks, best)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """Tasks as weighted items on processes."""
+    """Tasks as weighted items on processes; `base` is what these have to bear besides."""
 
-    def __init__(
-        self,
-        view: StreamsView,
-        tasks: IntArray,
-        weight: FloatArray,
-        capacity: FloatArray,
-        base: FloatArray,
-        load: LoadAware,
-    ) -> None:
-        self._weight = weight
-        self._capacity = capacity
-        self._base = base
-        self._rules = load.rules
-        self._terms = terms_of(view, tasks)
+    weight: FloatArray
+    capacity: FloatArray
+    base: FloatArray
+    rules: Rules
+    terms: Terms
 
     def of(self, owner: IntArray) -> Balancer:
-        return Balancer(self._weight, owner, self._capacity, self._terms, self._base)
+        return Balancer(self.weight, owner, self.capacity, self.terms, self.base)
 
     def improved(self, owner: IntArray) -> IntArray:
         changed = owner.copy()
-        self.of(changed).run(self._rules)
+        self.of(changed).run(self.rules)
         return changed
 
     def score(self, before: IntArray, owner: IntArray) -> tuple[float, int]:
         """Lower is better: overload, load across racks and the charge for moving; then the number of moves."""
-        load = np.bincount(owner, self._weight, len(self._capacity)) + self._base
-        over = excess(load, self._capacity, float(self._weight.max(initial=0.0)), self._rules.band)
-        price = self._terms.price[self._terms.item, self._terms.place[owner]]
-        remote = float((self._weight * (price > 0)).sum() / max(1e-9, float(self._weight.sum())))
+        load = np.bincount(owner, self.weight, len(self.capacity)) + self.base
+        over = excess(load, self.capacity, float(self.weight.max(initial=0.0)), self.rules.band)
+        price = self.terms.price[self.terms.item, self.terms.place[owner]]
+        remote = float((self.weight * (price > 0)).sum() / max(1e-9, float(self.weight.sum())))
         moved = int(((before != NOBODY) & (before != owner)).sum())
-        return over + remote + (self._rules.moving_charge if moved else 0.0), moved
+        return over + remote + (self.rules.moving_charge if moved else 0.0), moved
 
 
 def terms_of(view: StreamsView, tasks: IntArray) -> Terms:
@@ -148,7 +141,7 @@ def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None,
 
 
 def assign_load_aware(
-    view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None, load: LoadAware = _NO_LOAD
+    view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None, load: LoadAware
 ) -> StreamsPlan:
     """Even load where weights are known, else `streams-ha`."""
     weight, _ = task_weights(view, load)

@@ -16,50 +16,27 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, task_code
-from bellwether_kafka.assignors.streams.application import (
-    LATEST_OFFSET,
-    AssignmentConfigs,
-    StreamsPlan,
-    StreamsView,
-    TaskLags,
-    has_state,
-    is_caught_up,
-)
-from bellwether_kafka.assignors.streams.placing import (
-    HighAvailability,
-    KeepingRule,
-    LabelRule,
-    RackStage,
-    StandbyRule,
-    WarmupBudget,
-    deal,
-    hashes_of,
-    move_actives,
-    move_standbys,
-    previous_owners,
-    spread_by,
-    task_hashes,
-)
+from bellwether_kafka.assignors.streams import application, placing
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs, Steps, deal_to_quotas
 
 _MOST_REPEATS = 10
 
 
-class StreamsHighAvailability(HighAvailability):
+class StreamsHighAvailability(placing.HighAvailability):
     """HighAvailability that starts from the current placement."""
 
     def __init__(
         self,
-        view: StreamsView,
-        configs: AssignmentConfigs,
-        racks: RackStage | None = None,
+        view: application.StreamsView,
+        configs: application.AssignmentConfigs,
+        racks: placing.RackOptimiser | None = None,
         stages: StageConfigs = NO_STAGES,
     ) -> None:
         self.steps = Steps(view, stages, racks=racks is not None)
         self._target: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
         super().__init__(self.steps.view, configs, racks)
 
-    def assign(self) -> StreamsPlan:
+    def assign(self) -> application.StreamsPlan:
         plan, steps = super().assign(), self.steps
         return replace(
             plan,
@@ -79,7 +56,7 @@ class StreamsHighAvailability(HighAvailability):
         """Who runs each task now and could go on with it."""
         view, total = self.view, self.view.tasks.size
         runs = np.isin(task_code(owner, np.arange(len(owner)), total), view.previous_active.codes(total))
-        live = previous_owners(view)
+        live = placing.previous_owners(view)
         live[self.stateful] = np.where(runs, owner, NOBODY)[self.stateful]
         return live
 
@@ -103,9 +80,9 @@ class StreamsHighAvailability(HighAvailability):
         """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
         exchanged standbys that stay, a few of which may warm up at once, it would undo each time what it did before."""
         if self.racks is None:
-            rule: StandbyRule = KeepingRule(self.view, self.configs, self.lags)
+            rule: placing.StandbyRule = placing.KeepingRule(self.view, self.configs, self.lags)
         else:
-            rule = LabelRule(*spread_by(self.view, self.configs), task_hashes(self.view))
+            rule = placing.LabelRule(*placing.spread_by(self.view, self.configs), placing.task_hashes(self.view))
         rule.assign(self.place, self.stateful.tolist(), self.configs.num_standby_replicas)
         rule.balance(self.place)
         self.optimize_standbys(rule)
@@ -118,19 +95,17 @@ class StreamsHighAvailability(HighAvailability):
                 return
 
     def move(self) -> int:
-        budget = WarmupBudget(self.configs.max_warmup_replicas)
-        hashes = hashes_of(self.view)
-        place = self.place
+        place, hashes = self.place, placing.hashes_of(self.view)
+        moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes)
         aims = place.owners(self.stateful)
-        running = running_processes(self.view)
-        moved = move_actives(place, self.stateful, self.lags, budget, hashes, running, self.steps.reserved)
+        moved = moves.actives(self.stateful, running_processes(self.view), self.steps.reserved)
         # A copy that will run its task is worth more than one that will stay a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
-        return moved + move_standbys(place, self.lags, budget, hashes, closer=True, urgent=late)
+        return moved + moves.standbys(closer=True, urgent=late)
 
     def place_stateless(self) -> None:
         """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""
-        owner = previous_owners(self.view)
+        owner = placing.previous_owners(self.view)
         if len(home := self.view.home):
             owner = np.where(owner == NOBODY, home, owner)
         self._place_evenly(self.stateless, owner, self._aim)
@@ -146,7 +121,7 @@ class StreamsHighAvailability(HighAvailability):
         orphans = tasks[owner[tasks] == NOBODY]
         if len(orphans):
             held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
-            dealt = deal_to_quotas if self.steps.weighs else deal
+            dealt = deal_to_quotas if self.steps.weighs else placing.deal
             owner[orphans] = dealt(held + others, self.view.capacity, len(orphans))
         view, remote = self.view, self._remote if self.racks is not None else None
         evener = self.steps.evener(tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote)
@@ -158,36 +133,39 @@ class StreamsHighAvailability(HighAvailability):
         return int(table.source_remote[table.source_signature[task], self.view.rack[process]])
 
 
-def current_owners(view: StreamsView, lags: TaskLags) -> IntArray:
+def current_owners(view: application.StreamsView, lags: application.TaskLags) -> IntArray:
     """Who should have each stateful task if nothing had to be balanced: NOBODY where there is neither state nor owner.
-
-    In this order: whoever runs it; whoever ran it, before a restart too, and has caught up; whoever lags least.
-    """
+    In this order: whoever runs it; whoever ran it, before a restart too, and has caught up; whoever lags least."""
     table = view.tasks
     report, previous = view.report, view.previous_active
-    usable = has_state(view.report_lag, table.end_sum[report.values]) & table.stateful[report.values]
+    usable = application.has_state(view.report_lag, table.end_sum[report.values]) & table.stateful[report.values]
     owned = table.stateful[previous.values]
     at_home = np.flatnonzero((lags.home != NOBODY) & table.stateful[: len(lags.home)]).astype(np.int32)
-    at_home = at_home[is_caught_up(lags.at(at_home, lags.home[at_home]), lags.acceptable_lag)]
+    at_home = at_home[application.is_caught_up(lags.at(at_home, lags.home[at_home]), lags.acceptable_lag)]
     task = np.concatenate([report.values[usable], previous.values[owned], at_home])
     holder = np.concatenate([report.row[usable], previous.row[owned], lags.home[at_home]])
     lag = lags.at(task, holder)
     ran = np.arange(len(task)) >= np.count_nonzero(usable)
-    rank = np.where(lag == LATEST_OFFSET, 0, np.where(ran & is_caught_up(lag, lags.acceptable_lag), 1, 2))
+    rank = np.where(
+        lag == application.LATEST_OFFSET, 0, np.where(ran & application.is_caught_up(lag, lags.acceptable_lag), 1, 2)
+    )
     order = np.lexsort((holder, lag, rank, task))
     owner = np.full(table.size, NOBODY, dtype=np.int32)
     owner[task[order][::-1]] = holder[order][::-1]
     return owner
 
 
-def running_processes(view: StreamsView) -> dict[int, int]:
+def running_processes(view: application.StreamsView) -> dict[int, int]:
     """The process where each stateful task runs, of those that run anywhere."""
-    runs = view.report_lag == LATEST_OFFSET
+    runs = view.report_lag == application.LATEST_OFFSET
     return dict(zip(view.report.values[runs].tolist(), view.report.row[runs].tolist(), strict=True))
 
 
 def assign_streams_ha(
-    view: StreamsView, configs: AssignmentConfigs, racks: RackStage | None = None, stages: StageConfigs = NO_STAGES
-) -> StreamsPlan:
+    view: application.StreamsView,
+    configs: application.AssignmentConfigs,
+    racks: placing.RackOptimiser | None = None,
+    stages: StageConfigs = NO_STAGES,
+) -> application.StreamsPlan:
     """KIP-441 and KIP-925 as promised, and the stages that are configured."""
     return StreamsHighAvailability(view, configs, racks, stages).assign()

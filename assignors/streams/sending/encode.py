@@ -27,11 +27,9 @@ _NAMES_FROM = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outgoing:
-    """What every member is sent; rows are those of the decoded members.
-
-    `holder[task]` is the row that gets the active task now (NOBODY: withheld or without owner). Standbys are parallel
-    arrays sorted by row, then task. `next_rebalance_ms` is per row. Rows in `blind` get empty host maps.
-    """
+    """What every member is sent; rows are those of the decoded members. `holder[task]` is the row that gets the active
+    task now (NOBODY: withheld or without owner). Standbys are parallel arrays sorted by row, then task.
+    `next_rebalance_ms` is per row. Rows in `blind` get empty host maps."""
 
     rows: int
     holder: IntArray
@@ -128,19 +126,13 @@ def _standby_entries(tasks: TaskMap, wanted: LongArray, version: int) -> dict[in
         number = tasks.table.partition[mine]
         topics = tasks.sources(r)
         sizes = tasks.cluster.counts[topics]
-        for low, high in _steps(sizes):
+        for low, high in pairwise([0, *sorted(set(sizes.tolist()) - {0})]):  # in between all have the same topics
             here = (number >= low) & (number < high)
             names = [tasks.cluster.topics[t] for t, size in zip(topics, sizes.tolist(), strict=True) if size > low]
             raw, size = _stamped(int(tasks.table.subtopologies[r].id), number[here], names, version)
             for i, task in enumerate(mine[here].tolist()):
                 entries[task] = raw[i * size : (i + 1) * size]
     return entries
-
-
-def _steps(sizes: IntArray) -> Sequence[tuple[int, int]]:
-    """Ranges of partition numbers in which the same topics have a partition."""
-    bounds = [0, *sorted(set(sizes.tolist()) - {0})]
-    return list(pairwise(bounds))
 
 
 def _stamped(subtopology: int, number: IntArray, names: Sequence[str], version: int) -> tuple[bytes, int]:

@@ -7,33 +7,26 @@ from types import MappingProxyType
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray, MemberView, Memory, digest
+from bellwether_kafka.assignors.streams import members
 from bellwether_kafka.assignors.streams.application import TaskMap
-from bellwether_kafka.assignors.streams.members import (
-    DecodedStreams,
-    Held,
-    Home,
-    StreamsMemory,
-    ThreadClaims,
-    ThreadRecord,
-)
 from bellwether_kafka.assignors.streams.sending.encode import Outgoing
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 
 def remember(
-    decoded: DecodedStreams,
+    decoded: members.DecodedStreams,
     tasks: TaskMap,
     out: Outgoing,
-    last: StreamsMemory,
+    last: members.StreamsMemory,
     now_ms: int,
-    homes: Mapping[TaskId, Home],
-    held: Mapping[ProcessId, Held],
-    claims: ThreadClaims,
-) -> StreamsMemory:
+    homes: Mapping[TaskId, members.Home],
+    held: Mapping[ProcessId, members.Held],
+    claims: members.ThreadClaims,
+) -> members.StreamsMemory:
     """The memory of what `out` sends; to be kept once it has been delivered."""
     threads = _records(decoded, last, now_ms)
     plan = Memory.of(decoded.raw.generation, tasks.cluster, out.owner(tasks), _members(decoded, last))
-    return StreamsMemory(
+    return members.StreamsMemory(
         plan=plan,
         threads=MappingProxyType(threads),
         led=True,
@@ -45,7 +38,7 @@ def remember(
     )
 
 
-def _claimed(claims: ThreadClaims, tasks: TaskMap) -> IntArray:
+def _claimed(claims: members.ThreadClaims, tasks: TaskMap) -> IntArray:
     """The row of the member that owns each flat partition by the latest claim, NOBODY where nobody does."""
     owner: IntArray = np.full(tasks.cluster.partition_total, NOBODY, dtype=np.int32)
     order = np.argsort(claims.generation[claims.member], kind="stable")
@@ -54,22 +47,24 @@ def _claimed(claims: ThreadClaims, tasks: TaskMap) -> IntArray:
     return owner
 
 
-def _members(decoded: DecodedStreams, last: StreamsMemory) -> list[MemberView]:
+def _members(decoded: members.DecodedStreams, last: members.StreamsMemory) -> list[MemberView]:
     """One whose subscription cannot be read keeps the topics and the rack that it had."""
     columns = decoded.columns
     lists = (*columns.topic_lists, ())
-    members: list[MemberView] = []
+    views: list[MemberView] = []
     for m, raw in enumerate(decoded.members):
         before = last.plan.find(raw.key) if m in columns.errors else None
         topics, rack = (before.topics, before.rack) if before else (lists[columns.topic_list[m]], columns.rack[m])
-        members.append(MemberView(raw.member_id, raw.instance_id, topics, rack))
-    return members
+        views.append(MemberView(raw.member_id, raw.instance_id, topics, rack))
+    return views
 
 
-def _records(decoded: DecodedStreams, last: StreamsMemory, now_ms: int) -> Mapping[str, ThreadRecord]:
+def _records(
+    decoded: members.DecodedStreams, last: members.StreamsMemory, now_ms: int
+) -> Mapping[str, members.ThreadRecord]:
     """The threads of this round; one that cannot be read stays as it was remembered."""
     bad, infos = decoded.bad, decoded.infos
-    records: dict[str, ThreadRecord] = {}
+    records: dict[str, members.ThreadRecord] = {}
     for m, raw in enumerate(decoded.members):
         process = infos.process[m]
         if m in bad:
@@ -78,5 +73,5 @@ def _records(decoded: DecodedStreams, last: StreamsMemory, now_ms: int) -> Mappi
         elif process is not None:
             joined = last.joined_at_ms(raw.key, raw.metadata, now_ms)
             version, latest = int(infos.version[m]), int(infos.latest[m])
-            records[raw.key] = ThreadRecord(process, version, latest, digest(raw.metadata), joined)
+            records[raw.key] = members.ThreadRecord(process, version, latest, digest(raw.metadata), joined)
     return records

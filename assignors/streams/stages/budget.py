@@ -61,7 +61,8 @@ def choose(problem: TaskProblem, owner: IntArray, most: int, left: int) -> Chose
     order = np.lexsort((moving, lag, ~reserved(problem, owner)[moving]))
     units = _Units(problem, owner, moving[order].tolist())
     chosen = ChosenMoves()
-    load = _loads(problem)
+    live = problem.live[problem.tasks]
+    load = np.bincount(live[live != NOBODY], minlength=problem.view.size) / problem.view.capacity
     for unit in sorted(units.paths(), key=lambda path: load[owner[path[-1]]] - load[problem.live[path[0]]]):
         # Of a path that is too long for any round, the first task goes all the way at once: balance comes first.
         fitting = unit if len(unit) <= most else unit[:1]
@@ -76,15 +77,6 @@ def choose(problem: TaskProblem, owner: IntArray, most: int, left: int) -> Chose
         else:
             (chosen.now if len(chosen.now) + len(unit) <= left else chosen.waiting).extend(unit)
     return chosen
-
-
-def _loads(problem: TaskProblem) -> list[float]:
-    """How many of the tasks each process runs now, by its threads or weight."""
-    live = problem.live[problem.tasks]
-    load: list[float] = (
-        np.bincount(live[live != NOBODY], minlength=problem.view.size) / problem.view.capacity
-    ).tolist()
-    return load
 
 
 class _Units:

@@ -34,11 +34,9 @@ def weights(view: StreamsView, tag: str) -> IntArray | str:
 
 
 def quotas(total: int, weight: IntArray, held: LongArray, least: LongArray) -> LongArray:
-    """How many of `total` tasks each process shall have: its exact share rounded down or up.
-
-    Rounded up are those that must have so many (`least`), then those that have so many now (`held`), then those that
-    lose most by rounding. Where `least` is more than that allows, others have less.
-    """
+    """How many of `total` tasks each process shall have: its exact share rounded down or up. Rounded up are those that
+    must have so many (`least`), then those that have so many now (`held`), then those that lose most by rounding. Where
+    `least` is more than that allows, others have less."""
     exact = [total * w for w in weight.tolist()]
     whole = sum(weight.tolist())
     floor = np.array([e // whole for e in exact], dtype=np.int64)

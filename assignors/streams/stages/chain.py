@@ -20,8 +20,7 @@ from bellwether_kafka.assignors.streams.application import StreamsView, TaskLags
 class TaskProblem:
     """What a stage sees. `tasks` are those that it may touch, all stateful or all stateless; owners of others only tell
     where these are. `live[t]` is the process that runs task t and could go on with it, NOBODY where there is none.
-    `home[t]` is the process that shall have it back, NOBODY for none. `racks`: the rack optimisation is on.
-    """
+    `home[t]` is the process that shall have it back, NOBODY for none. `racks`: the rack optimisation is on."""
 
     view: StreamsView
     lags: TaskLags
@@ -37,16 +36,20 @@ class TaskProblem:
         return found
 
 
-class TaskStage(Protocol):
-    """`score` is lower for better owners. A stage that `delays` holds gains of earlier soft stages back for later
-    rounds, and so may worsen their scores for now."""
+class Guard(Protocol):
+    """What no stage may worsen; `score` is lower for better owners."""
 
     @property
     def name(self) -> str: ...
+    def score(self, problem: TaskProblem, owner: IntArray) -> float: ...
+
+
+class TaskStage(Guard, Protocol):
+    """A stage that `delays` holds gains of earlier ones back for later rounds, and so may worsen them for now."""
+
     @property
     def delays(self) -> bool: ...
     def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray: ...
-    def score(self, problem: TaskProblem, owner: IntArray) -> float: ...
 
 
 def run(
@@ -54,7 +57,7 @@ def run(
 ) -> tuple[IntArray, tuple[StageReport, ...]]:
     """The owners after all stages, and a report of each. The array that is given is not changed."""
     reports: list[StageReport] = []
-    guards: list[TaskStage] = [SubtopologyCounts(owner), *([RackTraffic()] if problem.racks else [])]
+    guards: list[Guard] = [SubtopologyCounts(owner), *([RackTraffic()] if problem.racks else [])]
     for stage in stages:
         began = clock()
         owner, report = _step(stage, guards, problem, owner)
@@ -64,7 +67,7 @@ def run(
 
 
 def _step(
-    stage: TaskStage, guards: Sequence[TaskStage], problem: TaskProblem, owner: IntArray
+    stage: TaskStage, guards: Sequence[Guard], problem: TaskProblem, owner: IntArray
 ) -> tuple[IntArray, StageReport]:
     before = stage.score(problem, owner)
     proposal = stage.apply(problem, owner.copy())
@@ -95,7 +98,7 @@ def _refused(problem: TaskProblem, owner: IntArray, proposal: IntArray) -> str:
 
 
 def _worsened(
-    stage: TaskStage, guards: Sequence[TaskStage], problem: TaskProblem, owner: IntArray, proposal: IntArray
+    stage: TaskStage, guards: Sequence[Guard], problem: TaskProblem, owner: IntArray, proposal: IntArray
 ) -> str:
     if stage.delays:
         return ""
@@ -108,15 +111,11 @@ def _worsened(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubtopologyCounts:
-    """Changes nothing: what each process has of each subtopology, which is all that balance and capacity look at, must
-    stay as it was when the stages began."""
+    """What each process has of each subtopology, which is all that balance and capacity look at, must stay as it was
+    when the stages began."""
 
     began: IntArray
     name: str = "balance"
-    delays: bool = False
-
-    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:  # noqa: ARG002 - the interface of all stages
-        return owner
 
     def score(self, problem: TaskProblem, owner: IntArray) -> float:
         table, size = problem.view.tasks, problem.view.size
@@ -129,13 +128,9 @@ class SubtopologyCounts:
 
 @dataclass(frozen=True, slots=True)
 class RackTraffic:
-    """Changes nothing: source partitions read across racks."""
+    """Source partitions read across racks."""
 
     name: str = "rack traffic"
-    delays: bool = False
-
-    def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:  # noqa: ARG002 - the interface of all stages
-        return owner
 
     def score(self, problem: TaskProblem, owner: IntArray) -> float:
         return float(problem.remote(problem.tasks, owner[problem.tasks]).sum())
@@ -156,8 +151,7 @@ class Exchange:
         return self._mine.setdefault((self._subtopology[task], process), set())
 
     def offers(self, task: int, process: int) -> list[int]:
-        """What `process` could give for `task`: those first of which its owner has state, as long as the exchange costs
-        no rack traffic."""
+        """What `process` could give for `task` without rack traffic, those first of which its owner has state."""
         here = int(self.owner[task])
         state = self._problem.lags.state_of(here)
         mine = [other for other in self._at(task, process) if self._no_worse(task, here, other, process)]

@@ -48,8 +48,7 @@ class CoLocation:
 
 
 def anchors(table: TaskTable, groups: Sequence[Sequence[int]]) -> IntArray:
-    """Per task the task that it follows, NOBODY for anchors, tasks outside the groups, and partition numbers that the
-    anchor does not have."""
+    """Per task the task that it follows, NOBODY for anchors, tasks outside the groups, and numbers that it lacks."""
     found = np.full(table.size, NOBODY, dtype=np.int32)
     for group in groups:
         rows = {s: np.flatnonzero(table.subtopology == s) for s in group}

@@ -18,9 +18,7 @@ from bellwether_kafka.assignors.streams.stages.rules import obey
 
 class Steps:
     """One assignment's. `view` is the one to be used: with the stage "capacity" its capacities are weights.
-
-    `reserved[t]`: a warm-up of task t comes first. `deferred` counts the tasks that wait for the moves budget.
-    """
+    `reserved[t]`: a warm-up of task t comes first. `deferred` counts the tasks that wait for the moves budget."""
 
     def __init__(self, view: StreamsView, configs: StageConfigs, *, racks: bool) -> None:
         self.view = view

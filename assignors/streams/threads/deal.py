@@ -65,11 +65,9 @@ def _alone(view: StreamsView, plan: StreamsPlan) -> ThreadTasks:
 def deal_process(
     stateful: Tasks, standbys: Tasks, stateless: Tasks, previous: Sequence[Tasks], hashed: Callable[[Tasks], list[int]]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """The active and the standby tasks of each thread of one process.
-
-    Tasks ascend. `previous` has one row per thread, in the order of the member ids: the stateful tasks that it reported
-    itself, least lag first. `hashed` puts tasks in the iteration order of a Java HashSet.
-    """
+    """The active and the standby tasks of each thread of one process. Tasks ascend. `previous` has one row per thread,
+    in the order of the member ids: the stateful tasks that it reported itself, least lag first. `hashed` puts tasks in
+    the iteration order of a Java HashSet."""
     load = [0] * len(previous)
     actives = _deal(stateful, previous, load, hashed)
     copies = _deal(standbys, previous, load, list)
@@ -107,8 +105,7 @@ def _deal(
 def _keep(
     free: set[int], taken: list[list[int]], previous: Sequence[Tasks], room: list[int]
 ) -> tuple[list[int], dict[int, int]]:
-    """Members take former tasks while they have room: (these in order, the others with the last member that had
-    them)."""
+    """Members take former tasks while they have room: (these in order, the others with the last that had them)."""
     kept: list[int] = []
     remembered: dict[int, int] = {}
     for member, former in enumerate(previous):
@@ -145,10 +142,8 @@ def _return(back: list[tuple[int, int]], taken: list[list[int]], waiting: list[i
 
 
 def _heap_order(tasks: list[int], kept: list[int], polled: int, returned: list[int]) -> list[int]:
-    """The array of a java.util.PriorityQueue made of these tasks after removals, polls and removals.
-
-    Python's heap operations leave the same arrays as Java's where all elements differ; only removal is missing.
-    """
+    """The array of a java.util.PriorityQueue made of these tasks after removals, polls and removals. Python's heap
+    operations leave the same arrays as Java's where all elements differ; only removal is missing."""
     heap = list(tasks)
     heapify(heap)
     for task in kept:

@@ -1,4 +1,5 @@
-"""Active tasks stay on the threads that run them, as long as that keeps the threads of a process even.
+"""From a plan on processes to a plan on threads, where active tasks stay on their threads while that keeps these even.
+
 
 Kafka deals stateless tasks anew in each round, beside a number of standbys that changes with every warm-up, and
 stateful ones by lag, which a task has that is not yet restored. So tasks go from thread to thread of one process, and
@@ -10,15 +11,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, look_up, offsets
-from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, look_up, offsets, task_code
+from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, ThreadPlan
+from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 
 
 def stay(view: StreamsView, plan: StreamsPlan, dealt: IntArray) -> IntArray:
-    """The thread of each active task: `dealt`, with tasks back on their threads and the others beside them.
-
-    Stateful tasks are even on their own and all together, as in Kafka. Where nothing would stay, nothing changes.
-    """
+    """The thread of each active task: `dealt`, with tasks back on their threads and the others beside them. Stateful
+    tasks are even on their own and all together, as in Kafka. Where nothing would stay, nothing changes."""
     process_of = np.repeat(np.arange(view.size), view.capacity)
     here = (look_up(process_of, view.running_on, NOBODY) == plan.active) & (plan.active != NOBODY)
     if (dealt[here] == view.running_on[here]).all():
@@ -86,3 +86,18 @@ class _Threads:
                 self._threads[task] = lightest
                 counts[source] -= 1
                 counts[lightest] += 1
+
+
+def spread(view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
+    """Kafka's dealing of tasks to threads, unless the plan wants otherwise. Every copy gets a thread of its process."""
+    dealt = assign_threads(view, plan)
+    active = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+    active[dealt.active.values] = dealt.active.row
+    thread = dealt.standby.row
+    process = np.repeat(np.arange(view.size), view.capacity)
+    given = task_code(process[thread], dealt.standby.values, view.tasks.size)
+    order = np.argsort(given)
+    at = np.searchsorted(given[order], task_code(plan.standby_process, plan.standby_task, view.tasks.size))
+    if plan.stays and len(view.running_on):
+        active = stay(view, plan, active)
+    return ThreadPlan(active, thread[order][at])

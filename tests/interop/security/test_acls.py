@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader
+from bellwether_kafka.coordinator.settings import WeightSettings
+from bellwether_kafka.coordinator.telemetry.weights import WeightReader
 from bellwether_kafka.coordinator.topology.file import write_topology
 from tests.conftest import missing_tool
 from tests.interop.support.bellwether import Bellwether
@@ -272,7 +273,7 @@ def test_weights(stand: Stand) -> None:
     producer = Producer(stand.login("application"))
     producer.produce(topic, b"no weight", b"acl-weights-0")
     producer.flush(30)
-    reader = WeightReader(stand.login("weights"), WeightConfig(topic))
+    reader = WeightReader(stand.login("weights"), WeightSettings(topic=topic))
     reader.start()
     try:
         wait_until(lambda: reader.refused.total() > 0, LIMIT_S, lambda: "the topic was not read")

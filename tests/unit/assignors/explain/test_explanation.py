@@ -16,7 +16,6 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
-from bellwether_kafka.assignors.streams.alternatives import lag_of
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.consumer.scenes import cluster_of
@@ -125,7 +124,7 @@ def test_tasks_of_an_application() -> None:
         assert len(found.alternatives) == grown.plan.view.size
         for process, view in enumerate(grown.plan.view.processes):
             one = next(x for x in found.alternatives if x.owner == str(view.process_id))
-            lag = lag_of(grown.plan, task, process)
+            lag = grown.plan.view.lag_of(task, process)
             if (
                 not one.chosen
                 and grown.plan.view.tasks.stateful[task]

@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.model import NOBODY
-from bellwether_kafka.assignors.streams import decide as deciding
+from bellwether_kafka.assignors.streams import sending
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, Subtopology, ThreadPlan
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors
@@ -450,5 +450,5 @@ def test_threads_of_another_process_are_found() -> None:
     [("validate_bytes", "the plan cannot be sent: odd"), ("validate_own", "odd")],
 )
 def test_bytes_that_do_not_hold_are_not_sent(monkeypatch: pytest.MonkeyPatch, check: str, reason: str) -> None:
-    monkeypatch.setattr(deciding, check, lambda *_: ("odd",))
+    monkeypatch.setattr(sending, check, lambda *_: ("odd",))
     assert refused(group(*TWO)).reason == reason

@@ -14,12 +14,10 @@ from bellwether_kafka.assignors.streams.api.assignor import (
     GroupSubscription,
     TaskAssignor,
 )
-from bellwether_kafka.assignors.streams.api.errors import TaskAssignmentError
-from bellwether_kafka.assignors.streams.api.state import ApplicationState
+from bellwether_kafka.assignors.streams.api.state import ApplicationState, TaskAssignmentError
 from bellwether_kafka.assignors.streams.api.utils import identity_assignment
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
-from bellwether_kafka.assignors.streams.policies.previous import keep_previous, translate_plan
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
 from tests.unit.assignors.streams.api.api_scenes import (
@@ -79,7 +77,7 @@ def standbys_of(plan: StreamsPlan) -> list[tuple[int, int]]:
 def test_a_good_answer_becomes_the_plan() -> None:
     view = APP.view(*OWNERS)
     ill = PluginHealth(failures=2, rounds=2, retry_at_ms=7, last_failure="x")
-    run = run_plugin(Scripted(identity), view, STANDBYS, None, ill, now_ms=50)
+    run = run_plugin(Scripted(identity), view, STANDBYS, ill, now_ms=50)
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert standbys_of(run.plan) == [(0, 1)]
     assert (run.plan.probing, run.plan.deadlines, run.notes) == (False, (), ())
@@ -92,7 +90,7 @@ def test_follow_ups_come_from_any_process() -> None:
         second = placed[process_id(2)].with_followup_rebalance(state.now_ms + 5)
         return TaskAssignment([second, placed[process_id(1)].with_followup_rebalance(0)])
 
-    run = run_plugin(Scripted(later), APP.view(*OWNERS), STANDBYS, None, PluginHealth(), now_ms=100)
+    run = run_plugin(Scripted(later), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=100)
     assert run.plan.deadlines == ((0, 0), (1, 105))
 
 
@@ -103,7 +101,7 @@ def test_the_plug_in_sees_the_application() -> None:
         seen.append(state)
         return identity(state)
 
-    run_plugin(Scripted(look), APP.view(*OWNERS), STANDBYS, None, PluginHealth(), now_ms=9, cluster=APP.cluster())
+    run_plugin(Scripted(look), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=9, cluster=APP.cluster())
     (state,) = seen
     assert (state.now_ms, state.assignment_configs) == (9, STANDBYS)
     assert tuple(state.all_tasks) == tasks("0_0", "0_1", "0_2", "1_0")
@@ -126,7 +124,7 @@ class UnprintableError(Exception):
     ],
 )
 def test_an_exception_keeps_what_everybody_has(error: BaseException, text: str) -> None:
-    run = run_plugin(Scripted(raising(error)), APP.view(*OWNERS), STANDBYS, None, PluginHealth(), now_ms=1000)
+    run = run_plugin(Scripted(raising(error)), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=1000)
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.health.failures == 1
     assert run.health.retry_at_ms == 11_000
@@ -140,13 +138,13 @@ def test_an_exception_keeps_what_everybody_has(error: BaseException, text: str) 
 
 def test_an_interrupt_is_not_the_plug_ins_to_swallow() -> None:
     with pytest.raises(KeyboardInterrupt):
-        run_plugin(Scripted(raising(KeyboardInterrupt())), APP.view(*OWNERS), STANDBYS, None, PluginHealth())
+        run_plugin(Scripted(raising(KeyboardInterrupt())), APP.view(*OWNERS), STANDBYS, PluginHealth())
 
 
 def test_a_retriable_error_keeps_the_assignment_and_retries_at_once() -> None:
     """KIP-924 promises this; shipped Java fails every thread of the application."""
     assignor = Scripted(raising(TaskAssignmentError("no weights yet")))
-    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, None, PluginHealth(), now_ms=1000)
+    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=1000)
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.plan.deadlines == ((0, 1000),)
     assert "asked for a retry" in run.notes[0]
@@ -156,7 +154,7 @@ def test_a_retriable_error_keeps_the_assignment_and_retries_at_once() -> None:
 def test_retries_come_later_each_time_and_three_failures_disable() -> None:
     health, delays = PluginHealth(), []
     for _ in range(3):
-        run = run_plugin(Scripted(raising(OSError())), APP.view(*OWNERS), STANDBYS, None, health, now_ms=5)
+        run = run_plugin(Scripted(raising(OSError())), APP.view(*OWNERS), STANDBYS, health, now_ms=5)
         health = run.health
         delays.append((health.retry_at_ms or 0) - 5)
     assert delays == [10_000, 60_000, 60_000]
@@ -169,7 +167,7 @@ def test_a_disabled_plug_in_is_not_asked_and_high_availability_plans() -> None:
     asked: list[ApplicationState] = []
     assignor = Scripted(lambda state: asked.append(state) or identity(state))
     disabled = PluginHealth(failures=3, rounds=3, retry_at_ms=8, last_failure="OSError: gone")
-    run = run_plugin(assignor, view, STANDBYS, plan(view, (0, 0, 0, 0)), disabled)
+    run = run_plugin(assignor, view, STANDBYS, disabled)
     assert asked == []
     assert validate_plan(view, run.plan) == ()
     assert np.bincount(run.plan.active).tolist() == [2, 2]
@@ -179,7 +177,7 @@ def test_a_disabled_plug_in_is_not_asked_and_high_availability_plans() -> None:
 
 def test_a_disabled_plug_in_leaves_unknown_lags_to_the_fallback() -> None:
     view = replace(APP, lags_known=False).view(*OWNERS)
-    run = run_plugin(Scripted(identity), view, STANDBYS, None, PluginHealth(failures=3))
+    run = run_plugin(Scripted(identity), view, STANDBYS, PluginHealth(failures=3))
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.plan.probing
     assert run.notes[0].endswith("FallbackPrior places tasks instead")
@@ -188,7 +186,7 @@ def test_a_disabled_plug_in_leaves_unknown_lags_to_the_fallback() -> None:
 def test_a_success_in_between_forgives() -> None:
     view, health = APP.view(*OWNERS), PluginHealth()
     for answer in (raising(OSError()), raising(OSError()), identity, raising(OSError()), raising(OSError())):
-        health = run_plugin(Scripted(answer), view, STANDBYS, None, health).health
+        health = run_plugin(Scripted(answer), view, STANDBYS, health).health
     assert (health.failures, health.disabled) == (2, False)
 
 
@@ -199,19 +197,19 @@ def test_lags_that_cannot_be_read_are_not_the_plug_ins_failure() -> None:
 
     view, health, retries = replace(APP, lags_known=False).view(*OWNERS), PluginHealth(), []
     for _ in range(5):
-        run = run_plugin(Scripted(needs_lags), view, STANDBYS, None, health, now_ms=0)
+        run = run_plugin(Scripted(needs_lags), view, STANDBYS, health, now_ms=0)
         health = run.health
         retries.append(health.retry_at_ms)
         assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert (health.failures, health.disabled) == (0, False)
     assert retries == [0, 10_000, 60_000, 60_000, 60_000]
-    assert run_plugin(Scripted(identity), view, STANDBYS, None, health).health == PluginHealth()
+    assert run_plugin(Scripted(identity), view, STANDBYS, health).health == PluginHealth()
 
 
 def test_a_retry_that_is_asked_for_with_known_lags_counts() -> None:
     view, health = APP.view(*OWNERS), PluginHealth()
     for _ in range(3):
-        health = run_plugin(Scripted(raising(TaskAssignmentError())), view, STANDBYS, None, health).health
+        health = run_plugin(Scripted(raising(TaskAssignmentError())), view, STANDBYS, health).health
     assert health.disabled
 
 
@@ -231,7 +229,7 @@ INVALID = {
 @pytest.mark.parametrize("error", INVALID)
 def test_an_invalid_answer_is_told_and_kept_away(error: AssignmentError) -> None:
     assignor = Scripted(lambda _: TaskAssignment(INVALID[error]))
-    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, None, PluginHealth())
+    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, PluginHealth())
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.health.failures == 1
     assert error.value in run.notes[0]
@@ -247,7 +245,7 @@ def test_an_invalid_answer_is_told_and_kept_away(error: AssignmentError) -> None
 @pytest.mark.parametrize("junk", [None, 7, [], TaskAssignment([None]), object()])  # type: ignore[list-item]  # junk
 def test_junk_is_a_failure_that_no_callback_can_name(junk: TaskAssignment) -> None:
     assignor = Scripted(lambda _: junk)
-    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, None, PluginHealth())
+    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, PluginHealth())
     assert validate_plan(APP.view(*OWNERS), run.plan) == ()
     assert "MalformedAssignmentError" in run.notes[0]
     assert assignor.told == []
@@ -256,7 +254,7 @@ def test_junk_is_a_failure_that_no_callback_can_name(junk: TaskAssignment) -> No
 def test_the_callback_shows_the_delivered_assignment_by_thread() -> None:
     assignor = Scripted(identity)
     view = APP.view(replace(OWNERS[0], threads=2, rack="az1", tags={"z": "a"}), OWNERS[1])
-    run_plugin(assignor, view, STANDBYS, None, PluginHealth(), cluster=APP.cluster())
+    run_plugin(assignor, view, STANDBYS, PluginHealth(), cluster=APP.cluster())
     ((told, subscription, error),) = assignor.told
     assert error is AssignmentError.NONE
     found = told.group_assignment
@@ -276,7 +274,7 @@ def test_a_callback_that_raises_changes_nothing() -> None:
         def on_assignment_computed(self, *_: object) -> None:
             raise ValueError("no dashboard")
 
-    run = run_plugin(Nosy(identity), APP.view(*OWNERS), STANDBYS, None, PluginHealth())
+    run = run_plugin(Nosy(identity), APP.view(*OWNERS), STANDBYS, PluginHealth())
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.health == PluginHealth()
     assert run.notes == ("on_assignment_computed of assignor Nosy failed: ValueError: no dashboard",)
@@ -287,7 +285,7 @@ def test_an_assignor_needs_nothing_but_assign() -> None:
         def assign(self, application_state: ApplicationState) -> TaskAssignment:
             return identity(application_state)
 
-    run = run_plugin(Plain(), APP.view(*OWNERS), STANDBYS, None, PluginHealth())  # type: ignore[arg-type]  # the point
+    run = run_plugin(Plain(), APP.view(*OWNERS), STANDBYS, PluginHealth())  # type: ignore[arg-type]  # the point
     assert (run.notes, run.health) == ((), PluginHealth())
 
 
@@ -298,14 +296,14 @@ def test_what_the_plug_in_keeps_cannot_change_the_plan() -> None:
         kept.extend(identity_assignment(state).values())
         return TaskAssignment(kept)
 
-    run = run_plugin(Scripted(answer), APP.view(*OWNERS), STANDBYS, None, PluginHealth())
+    run = run_plugin(Scripted(answer), APP.view(*OWNERS), STANDBYS, PluginHealth())
     kept[0].remove_task(AssignedTask.active(TaskId(0, 0)))
     assert run.plan.active.tolist() == [0, 0, 1, 1]
 
 
 def test_equal_inputs_give_equal_runs() -> None:
     runs = [
-        run_plugin(Scripted(raising(OSError())), APP.view(*OWNERS), STANDBYS, None, PluginHealth(), now_ms=1)
+        run_plugin(Scripted(raising(OSError())), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=1)
         for _ in range(2)
     ]
     assert runs[0].health == runs[1].health
@@ -314,73 +312,20 @@ def test_equal_inputs_give_equal_runs() -> None:
     assert standbys_of(runs[0].plan) == standbys_of(runs[1].plan)
 
 
-def test_the_previous_plan_is_kept_and_orphans_go_where_their_state_is() -> None:
-    view = Application(stateful=(4,)).view(
-        Process(1, active=("0_0",)), Process(2, active=("0_1",)), Process(3, standby=("0_3",), lags={"0_3": 1})
-    )
-    previous = plan(view, (0, 1, 0, NOBODY), ((0, 1), (2, 2)))
-    run = run_plugin(Scripted(raising(OSError())), view, STANDBYS, previous, PluginHealth())
-    assert run.plan.active.tolist() == [0, 1, 0, 2]
-    assert {(0, 1), (2, 2)} <= set(standbys_of(run.plan))
-    assert np.bincount(run.plan.standby_task, minlength=4).tolist() == [1, 1, 1, 1]
-
-
-def test_a_standby_that_becomes_active_is_no_standby_any_more() -> None:
-    view = Application(stateful=(1,)).view(Process(1, standby=("0_0",), lags={"0_0": 0}), Process(2))
-    kept = keep_previous(view, AssignmentConfigs(), plan(view, (NOBODY,), ((0, 0),)))
-    assert kept.active.tolist() == [0]
-    assert standbys_of(kept) == []
-
-
-def test_what_a_previous_plan_gets_wrong_is_left_out() -> None:
-    view = Application(stateful=(2,), stateless=(1,)).view(Process(1), Process(2), Process(3))
-    odd = plan(view, (0, 1, 2), ((0, 0), (0, 1), (0, 1), (1, 2), (2, 0)))
-    assert standbys_of(keep_previous(view, AssignmentConfigs(), odd)) == [(0, 1), (1, 2)]
-
-
-def test_missing_standbys_are_added_up_to_the_number_configured() -> None:
-    processes = (Process(1), Process(2), Process(3), Process(4, standby=("0_0", "0_1"), lags={"0_0": 1, "0_1": 1}))
-    view = Application(stateful=(2,)).view(*processes)
-    kept = keep_previous(view, AssignmentConfigs(num_standby_replicas=2), plan(view, (0, 1), ((0, 1), (0, 2))))
-    assert standbys_of(kept)[:2] == [(0, 1), (0, 2)]
-    assert np.bincount(kept.standby_task).tolist() == [2, 2]
-    assert (1, 3) in standbys_of(kept)
-
-
-def test_an_orphan_prefers_a_copy_that_no_plan_knew_of() -> None:
-    processes = (Process(1), Process(2), Process(3, standby=("0_1",), lags={"0_1": 1}))
-    view = Application(stateful=(2,)).view(*processes)
-    assert keep_previous(view, AssignmentConfigs(), plan(view, (0, NOBODY))).active.tolist() == [0, 2]
-
-
-def test_warm_ups_stay_warm_ups() -> None:
-    view = Application(stateful=(1,)).view(Process(1, active=("0_0",)), Process(2))
-    warm = replace(plan(view, (0,), ((0, 1),)), warmup=np.array([True]))
-    kept = keep_previous(view, AssignmentConfigs(), warm)
-    assert standbys_of(kept) == [(0, 1)]
-    assert kept.warmup.tolist() == [True]
-
-
-def test_a_plan_of_another_view_is_refused() -> None:
-    view = APP.view(*OWNERS)
-    with pytest.raises(ValueError, match="not in the coordinates of this view"):
-        keep_previous(view, STANDBYS, StreamsPlan.of_active(np.zeros(1, dtype=np.int32)))
-    with pytest.raises(ValueError, match="not in the coordinates of this view"):
-        keep_previous(view, STANDBYS, plan(view, (0, 0, 0, 2)))
-
-
-def test_a_plan_moves_to_the_coordinates_of_a_later_view() -> None:
-    before = Application(stateful=(2, 1)).view(Process(1), Process(2), Process(3))
-    later = Application(stateful=(3,), stateless=(2,)).view(Process(2), Process(3), Process(4))
-    old = plan(before, (0, 1, 2), ((0, 1), (0, 2), (1, 0), (2, 1)))
-    moved = translate_plan(before, old, later)
-    assert moved.active.tolist() == [NOBODY, 0, NOBODY, 1, NOBODY]
-    assert standbys_of(moved) == [(0, 0), (0, 1), (3, 0)]
-
-
 def test_without_processes_there_is_no_plan_and_no_question() -> None:
     view = Application(stateful=(2,)).view()
-    run = run_plugin(Scripted(raising(OSError())), view, STANDBYS, None, PluginHealth())
+    run = run_plugin(Scripted(raising(OSError())), view, STANDBYS, PluginHealth())
     assert run.plan.active.tolist() == [NOBODY, NOBODY]
     assert run.health == PluginHealth()
     assert run.notes == ("there is no process to place tasks on",)
+
+
+def test_without_a_plan_orphans_go_where_their_state_is_and_standbys_are_made_anew() -> None:
+    view = Application(stateful=(4,)).view(
+        Process(1, active=("0_0", "0_2")), Process(2, active=("0_1",)), Process(3, standby=("0_3",), lags={"0_3": 1})
+    )
+    run = run_plugin(Scripted(raising(OSError())), view, STANDBYS, PluginHealth())
+    assert run.plan.active.tolist() == [0, 1, 0, 2]
+    assert np.bincount(run.plan.standby_task, minlength=4).tolist() == [1, 1, 1, 1]
+    assert not run.plan.probing
+    assert run.plan.notes == ()

@@ -21,9 +21,8 @@ from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.planning.planned import PlannedRound
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig, TaskRequest
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
-from bellwether_kafka.coordinator.planning.streams_request import TaskRequest
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events
 from bellwether_kafka.pipeline.records.codec import SchemaSet
 from bellwether_kafka.pipeline.records.history import write_history, write_json_lines

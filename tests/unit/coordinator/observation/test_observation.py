@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
@@ -21,13 +22,7 @@ from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemo
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.membership.rules import subscription, without_sidecars
 from bellwether_kafka.coordinator.observation.broker_assigned import classic_view, topology_of
-from bellwether_kafka.coordinator.observation.observation import (
-    Shadow,
-    lags_of,
-    member_lag,
-    observation,
-    shadow_of,
-)
+from bellwether_kafka.coordinator.observation.observation import Shadow, observation, shadow_of
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -73,10 +68,10 @@ def test_a_group_that_is_not_at_rest_shows_members_without_bytes() -> None:
 
 
 def test_lags_are_known_where_something_is_committed() -> None:
-    lags = lags_of({"t": [5, -1, 9]}, {"t": [8, 4, 9]})
-    assert lags == {"t": (3, None, 0)}
     seen = observation("g", "classic", answer(classic("a", "t-0", "t-2"), classic("b", "t-1")), 7)
-    assert [member_lag(m, lags) for m in seen.members] == [3, None]
+    seen = seen.with_lags({"t": np.array([5, -1, 9])}, {"t": np.array([8, 4, 9])})
+    assert seen.lags == {"t": (3, None, 0)}
+    assert [m.lag for m in seen.members] == [3, None]
 
 
 def test_a_shadow_compares_what_is_with_what_we_would_do() -> None:

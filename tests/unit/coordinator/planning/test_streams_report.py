@@ -47,7 +47,7 @@ def test_numbers_of_a_first_plan() -> None:
     found, why = report(FIRST.plan), cause(None, FIRST)
     assert (why.kind, why.sentence) == (CauseKind.FIRST, "first plan, for 2 processes")
     assert (found.tasks, found.threads, found.standbys, found.withheld) == (8, 2, 4, 0)
-    assert (found.tasks_min, found.tasks_max) == (4, 4)
+    assert [p.active_stateful + p.active_stateless for p in found.processes] == [4, 4]
     assert (found.standby_lag, found.standby_lag_age_ms) == (1000, None)
     assert FIRST.probing_at_ms is None
 

@@ -25,7 +25,7 @@ def as_before() -> Iterator[None]:
 def logged(style: str = "json", **fields: object) -> str:
     stream = io.StringIO()
     logs.configure_logs("info", style, stream)  # type: ignore[arg-type]  # the parameter is one of the three words
-    logs.get("bellwether.test").info("round_done", **fields)
+    structlog.get_logger("bellwether.test").info("round_done", **fields)
     return stream.getvalue()
 
 
@@ -95,7 +95,7 @@ def test_a_traceback_is_part_of_the_line() -> None:
     try:
         int("boom")
     except ValueError:
-        logs.get("x").exception("failed")
+        structlog.get_logger("x").exception("failed")
     assert "ValueError: invalid literal" in json.loads(stream.getvalue())["exception"]
 
 
@@ -116,6 +116,6 @@ def test_debug_lines_of_the_kafka_library_stay_out() -> None:
 def test_the_level_is_kept() -> None:
     stream = io.StringIO()
     logs.configure_logs("warning", "json", stream)
-    logs.get("x").info("quiet")
-    logs.get("x").warning("loud")
+    structlog.get_logger("x").info("quiet")
+    structlog.get_logger("x").warning("loud")
     assert json.loads(stream.getvalue())["event"] == "loud"

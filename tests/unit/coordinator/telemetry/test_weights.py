@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Producer
 
 from bellwether_kafka.coordinator.cli.weights import weights_in_words
-from bellwether_kafka.coordinator.telemetry.weights import WeightConfig, WeightReader, key_of
+from bellwether_kafka.coordinator.settings import WeightSettings
+from bellwether_kafka.coordinator.telemetry.weights import WeightReader, key_of
 from bellwether_kafka.pipeline.records.codec import SchemaSet
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.measure.demo.embedded_brokers import EmbeddedCluster
@@ -19,7 +20,9 @@ SCHEMAS = SchemaSet.load()
 
 def reader(age_ms_max: int = 1_000) -> WeightReader:
     properties = {"bootstrap.servers": "127.0.0.1:1"}
-    return WeightReader(properties, WeightConfig("weights", age_ms_max), wall_clock=lambda: NOW_MS / 1000)
+    return WeightReader(
+        properties, WeightSettings(topic="weights", age_ms_max=age_ms_max), wall_clock=lambda: NOW_MS / 1000
+    )
 
 
 def record(partition: TopicPartition, bytes_per_s: float, at_ms: int = NOW_MS) -> bytes:
@@ -102,7 +105,7 @@ def test_weights_are_read_without_any_right_to_a_group() -> None:
         producer = Producer({"bootstrap.servers": brokers.bootstrap})
         producer.produce("weights", b"no weight", b"orders-0")
         producer.flush(30)
-        read = WeightReader(brokers.properties, WeightConfig("weights", create_topic=False))
+        read = WeightReader(brokers.properties, WeightSettings(topic="weights", create_topic=False))
         read.start()
         deadline = time.monotonic() + 60 * PATIENCE
         while not read.refused.total() and time.monotonic() < deadline:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,18 @@ A, B = Thread("a", 1), Thread("b", 2)
 CHANGELOG = "shop-totals-changelog"
 
 
-class Creating(TopologyKeeper):
-    """Remembers what it was to create."""
+class Admin:
+    """Creates whatever it is asked for, and remembers the configs."""
 
-    created: Mapping[str, Mapping[str, str]] = {}
+    def __init__(self) -> None:
+        self.created: dict[str, Mapping[str, str]] = {}
 
-    async def _create(self, plans: Any, limit_s: float) -> frozenset[str]:
-        self.created = {plan.name: plan.configs for plan in plans}
-        return frozenset(self.created)
+    def create_topics(self, topics: Any, **_: float) -> dict[str, "Future[None]"]:
+        self.created = {topic.topic: topic.config for topic in topics}
+        answers: dict[str, Future[None]] = {name: Future() for name in self.created}
+        for answer in answers.values():
+            answer.set_result(None)
+        return answers
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -46,11 +51,11 @@ def shown() -> tuple[AssignedMember, ...]:
     return tuple(AssignedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
 
 
-def keeper(given: Topology | None = None, **more: Any) -> TopologyKeeper:
+def keeper(given: Topology | None = None, admin: Any = None, **more: Any) -> TopologyKeeper:
     async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
         return learn(application_id, members, SHOP_COUNTS)
 
-    return Creating("shop", given, None, None, learner, **more)  # type: ignore[arg-type]  # nothing else is asked here
+    return TopologyKeeper("shop", given, admin, None, learner, **more)  # type: ignore[arg-type]  # nothing else is asked here
 
 
 def test_a_topology_is_learned_from_a_settled_group() -> None:
@@ -146,11 +151,11 @@ DESCRIBED = replace(SHOP, internal_topics=(InternalTopic(CHANGELOG),))
 
 
 def test_missing_internal_topics_are_created_with_streams_configs() -> None:
-    found = keeper(DESCRIBED)
-    assert isinstance(found, Creating)
+    admin = Admin()
+    found = keeper(DESCRIBED, admin)
     created = run(found.complete(DESCRIBED, run(Cluster({"orders": 4}).snapshot(DESCRIBED.topics, 0)), 1.0))
     assert created == {CHANGELOG, "shop-by-user-repartition"}
-    assert found.created[CHANGELOG]["cleanup.policy"] == "compact"
+    assert admin.created[CHANGELOG]["cleanup.policy"] == "compact"
 
 
 @pytest.mark.parametrize(
@@ -159,10 +164,10 @@ def test_missing_internal_topics_are_created_with_streams_configs() -> None:
     ids=["nothing is missing", "a changelog is not described", "the source topic does not exist"],
 )
 def test_otherwise_nothing_is_created(topology: Topology, counts: Mapping[str, int]) -> None:
-    found = keeper(topology)
-    assert isinstance(found, Creating)
+    admin = Admin()
+    found = keeper(topology, admin)
     assert run(found.complete(topology, run(Cluster(counts).snapshot(topology.topics, 0)), 1.0)) is None
-    assert found.created == {}
+    assert admin.created == {}
 
 
 def test_a_topic_that_may_not_be_read_is_not_taken_for_missing() -> None:

@@ -65,7 +65,7 @@ def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:
     async def story() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
         await led.round(1, A, B)
-        assert led.watch.next_probe_at_ms is not None
+        assert led.watch._prober.next_at_ms is not None
         assert await led.later(4) == []
         (wish,) = await led.later(1)
         assert isinstance(wish, RebalanceWanted)
@@ -103,7 +103,7 @@ def test_nothing_is_said_while_the_group_is_not_at_rest() -> None:
         led.play.wake().heartbeat(27)
         assert led.play.state is State.JOINING
         assert await led.later(1000) == []
-        assert led.watch.next_probe_at_ms is not None
+        assert led.watch._prober.next_at_ms is not None
 
     run(story())
 
@@ -115,7 +115,7 @@ def test_a_group_that_is_no_longer_led_is_forgotten() -> None:
         led.play.tell(StepAsideWanted("x")).left()
         assert led.play.state is State.WATCHING
         assert await led.later(1000) == []
-        assert led.watch.next_probe_at_ms is None
+        assert led.watch._prober.next_at_ms is None
 
     run(story())
 

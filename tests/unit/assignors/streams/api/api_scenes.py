@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView
 from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
 from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of
@@ -174,3 +174,16 @@ def validate_task_assignment(application_state: ApplicationState, task_assignmen
     except InvalidAssignmentError as invalid:
         return invalid.error
     return AssignmentError.NONE
+
+
+def from_plan(state: ApplicationState, plan: StreamsPlan) -> dict[ProcessId, KafkaStreamsAssignment]:
+    """The assignment that a plan describes, by process: what an assignor starts from that refines a stock one."""
+    tasks = tuple(state.all_tasks)
+    held: list[list[AssignedTask]] = [[] for _ in state.view.processes]
+    for number, row in enumerate(plan.active.tolist()):
+        if row != NOBODY:
+            held[row].append(AssignedTask.active(tasks[number]))
+    for number, row in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
+        held[row].append(AssignedTask.standby(tasks[number]))
+    ids = [process.process_id for process in state.view.processes]
+    return {process: KafkaStreamsAssignment.of(process, mine) for process, mine in zip(ids, held, strict=True)}

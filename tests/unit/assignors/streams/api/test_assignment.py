@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.streams.api.assignment import (
     TaskType,
 )
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
-from bellwether_kafka.assignors.streams.api.bridge import from_plan, from_view
+from bellwether_kafka.assignors.streams.api.bridge import from_view
 from bellwether_kafka.assignors.streams.api.validation import (
     InvalidAssignmentError,
     MalformedAssignmentError,
@@ -23,6 +23,7 @@ from tests.unit.assignors.streams.api.api_scenes import (
     Application,
     Process,
     assigned,
+    from_plan,
     process_id,
     task,
     to_plan,

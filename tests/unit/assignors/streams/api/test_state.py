@@ -5,8 +5,12 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.api.errors import LagsNotComputedError, TaskAssignmentError, UnknownTaskError
-from bellwether_kafka.assignors.streams.api.state import TaskInfo
+from bellwether_kafka.assignors.streams.api.state import (
+    LagsNotComputedError,
+    TaskAssignmentError,
+    TaskInfo,
+    UnknownTaskError,
+)
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, AssignmentConfigs, Subtopology
 from bellwether_kafka.protocol.primitives.types import HostInfo, TaskId, TopicPartition
 from tests.unit.assignors.streams.api.api_scenes import (

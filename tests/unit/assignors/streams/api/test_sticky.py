@@ -8,13 +8,16 @@ from itertools import combinations
 
 import pytest
 
+from bellwether_kafka.assignors.streams.api.assignment import TaskAssignment
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError, TaskAssignor
-from bellwether_kafka.assignors.streams.api.stock import HighAvailabilityTaskAssignor, StickyTaskAssignor
+from bellwether_kafka.assignors.streams.api.state import ApplicationState
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STICKY, assign_streams
 from tests.unit.assignors.streams.api.api_scenes import (
     Application,
     Process,
     active_of,
+    from_plan,
     process_id,
     standby_of,
     validate_task_assignment,
@@ -28,6 +31,28 @@ Placed = dict[int, tuple[list[str], list[str]]]
 @pytest.fixture(params=STRATEGIES)
 def strategy(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+class HighAvailabilityTaskAssignor(TaskAssignor):
+    """KIP-441, as policy `kafka`. Where warm-ups are pending, the first process asks for a rebalance after
+    probing.rebalance.interval.ms."""
+
+    policy = KAFKA
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        configs = application_state.assignment_configs
+        plan = assign_streams(application_state.view, configs, self.policy)
+        placed = list(from_plan(application_state, plan).values())
+        if plan.probing and placed:
+            deadline_ms = application_state.now_ms + configs.probing_rebalance_interval_ms
+            placed[0] = placed[0].with_followup_rebalance(deadline_ms)
+        return TaskAssignment(placed)
+
+
+class StickyTaskAssignor(HighAvailabilityTaskAssignor):
+    """KIP-924's StickyTaskAssignor: tasks go back to where they ran, then to where their state is. Never probes."""
+
+    policy = STICKY
 
 
 def solve(

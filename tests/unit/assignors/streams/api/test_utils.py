@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.assignors.streams.api.assignment import TaskAssignment
 from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
-from bellwether_kafka.assignors.streams.api.errors import UnknownTaskError
+from bellwether_kafka.assignors.streams.api.state import UnknownTaskError
 from bellwether_kafka.assignors.streams.api.utils import (
     RackAwareOptimizationParams,
     default_standby_task_assignment,

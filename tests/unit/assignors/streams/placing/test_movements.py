@@ -4,7 +4,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.streams.application.lags import TaskLags
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
-from bellwether_kafka.assignors.streams.placing.movements import WarmupBudget, move_actives, move_standbys
+from bellwether_kafka.assignors.streams.placing.movements import Movements
 from bellwether_kafka.assignors.streams.placing.placement import Placement
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
@@ -32,31 +32,31 @@ class Scene:
     def standbys(self) -> list[list[int]]:
         return [self.place.standbys[task] for task in self.tasks.tolist()]
 
-    def hashes(self) -> list[int]:
-        return list(range(self.view.size))
+    def moves(self, warmups: int) -> Movements:
+        return Movements(self.place, self.lags, warmups, lambda: list(range(self.view.size)))
 
-    def move(self, budget: WarmupBudget) -> int:
-        return move_actives(self.place, self.tasks, self.lags, budget, self.hashes)
+    def move(self, warmups: int) -> int:
+        return self.moves(warmups).actives(self.tasks)
 
-    def move_standbys(self, budget: WarmupBudget, *, closer: bool = False) -> int:
-        return move_standbys(self.place, self.lags, budget, self.hashes, closer=closer)
+    def move_standbys(self, warmups: int, *, closer: bool = False) -> int:
+        return self.moves(warmups).standbys(closer=closer)
 
 
 def test_tasks_stay_where_they_are_caught_up() -> None:
     scene = Scene([{0: LATEST_OFFSET}, {1: 10}, {2: 0}], [0, 1, 2])
-    assert scene.move(WarmupBudget(2)) == 0
+    assert scene.move(2) == 0
     assert scene.place.active == [0, 1, 2]
 
 
 def test_tasks_stay_where_nobody_is_closer() -> None:
     scene = Scene([{}, {}, {}], [0, 1, 2])
-    assert scene.move(WarmupBudget(2)) == 0
+    assert scene.move(2) == 0
 
 
 def test_the_budget_limits_how_many_warm_up() -> None:
     """Two tasks run on process 2 and are meant for 0 and 1: both stay, one may warm up."""
     scene = Scene([{}, {}, {0: LATEST_OFFSET, 1: LATEST_OFFSET}], [0, 1])
-    assert scene.move(WarmupBudget(1)) == 2
+    assert scene.move(1) == 2
     assert scene.place.active == [2, 2]
     assert scene.standbys == [[0], []]
     assert scene.place.warmups == {(0, 0)}
@@ -65,43 +65,43 @@ def test_the_budget_limits_how_many_warm_up() -> None:
 
 def test_tasks_with_the_fewest_caught_up_processes_come_first() -> None:
     scene = Scene([{}, {0: 0}, {0: LATEST_OFFSET, 1: LATEST_OFFSET}], [0, 0])
-    scene.move(WarmupBudget(1))
+    scene.move(1)
     assert scene.standbys == [[], [0]]
 
 
 def test_a_standby_that_has_caught_up_swaps_roles_without_a_warm_up() -> None:
     scene = Scene([{}, {0: 0}, {}], [0], {0: [1]})
-    budget = WarmupBudget(1)
-    assert scene.move(budget) == 1
+    moves = scene.moves(1)
+    assert moves.actives(scene.tasks) == 1
     assert scene.place.active == [1]
     assert scene.standbys == [[0]]
     assert scene.place.warmups == set()
-    assert budget.take(), "the budget is untouched"
+    assert moves._left == 1, "the budget is untouched"
 
 
 def test_swaps_go_on_when_the_budget_is_spent() -> None:
     scene = Scene([{}, {0: 0}, {}], [0], {0: [1]})
-    assert scene.move(WarmupBudget(0)) == 1
+    assert scene.move(0) == 1
     assert scene.place.active == [1]
     assert scene.standbys == [[0]]
 
 
 def test_the_lightest_process_that_has_caught_up_takes_the_task() -> None:
     scene = Scene([{}, {0: 0, 1: LATEST_OFFSET}, {0: 0}], [0, 1])
-    scene.move(WarmupBudget(2))
+    scene.move(2)
     assert scene.place.active == [2, 1]
 
 
 def test_without_anybody_caught_up_the_closest_takes_the_task() -> None:
     scene = Scene([{}, {0: FAR + 1}, {0: FAR}], [0])
-    assert scene.move(WarmupBudget(2)) == 1
+    assert scene.move(2) == 1
     assert scene.place.active == [2]
     assert scene.standbys == [[0]]
 
 
 def test_a_standby_that_is_the_closest_swaps_roles() -> None:
     scene = Scene([{}, {0: FAR}, {}], [0], {0: [1]})
-    assert scene.move(WarmupBudget(0)) == 1
+    assert scene.move(0) == 1
     assert scene.place.active == [1]
     assert scene.standbys == [[0]]
 
@@ -109,38 +109,38 @@ def test_a_standby_that_is_the_closest_swaps_roles() -> None:
 def test_an_unknown_lag_comes_first_although_it_is_not_caught_up() -> None:
     """-3 is smaller than any lag, so the process that sent it is the "closest"."""
     scene = Scene([{}, {0: UNKNOWN_OFFSET_SUM}, {0: FAR}], [0])
-    scene.move(WarmupBudget(2))
+    scene.move(2)
     assert scene.place.active == [1]
 
 
 def test_a_standby_moves_to_a_process_that_has_caught_up() -> None:
     scene = Scene([{0: LATEST_OFFSET}, {}, {0: 0}], [0], {0: [1]})
-    assert scene.move_standbys(WarmupBudget(0)) == 1
+    assert scene.move_standbys(0) == 1
     assert scene.standbys == [[2]]
     scene = Scene([{0: LATEST_OFFSET}, {}, {0: 0}], [0], {0: [1]})
-    assert scene.move_standbys(WarmupBudget(1)) == 1
+    assert scene.move_standbys(1) == 1
     assert sorted(scene.place.standbys[0]) == [1, 2]
     assert scene.place.warmups == {(0, 1)}
 
 
 def test_warm_ups_are_not_moved() -> None:
     scene = Scene([{}, {0: LATEST_OFFSET}, {0: 0}], [0])
-    budget = WarmupBudget(1)
-    scene.move(budget)
+    moves = scene.moves(1)
+    moves.actives(scene.tasks)
     assert scene.place.warmups == {(0, 0)}
-    assert scene.move_standbys(budget) == 0
+    assert moves.standbys() == 0
 
 
 def test_a_standby_moves_to_an_equally_distant_process_of_smaller_id_as_in_java() -> None:
     scene = Scene([{}, {}, {0: LATEST_OFFSET}], [2], {0: [1]})
-    assert scene.move_standbys(WarmupBudget(0)) == 1
+    assert scene.move_standbys(0) == 1
     assert scene.standbys == [[0]]
 
 
 def test_a_standby_moves_only_closer_if_asked() -> None:
     scene = Scene([{}, {}, {0: LATEST_OFFSET}], [2], {0: [1]})
-    assert scene.move_standbys(WarmupBudget(2), closer=True) == 0
+    assert scene.move_standbys(2, closer=True) == 0
     assert scene.standbys == [[1]]
     scene = Scene([{0: FAR}, {}, {0: LATEST_OFFSET}], [2], {0: [1]})
-    assert scene.move_standbys(WarmupBudget(0), closer=True) == 1
+    assert scene.move_standbys(0, closer=True) == 1
     assert scene.standbys == [[0]]

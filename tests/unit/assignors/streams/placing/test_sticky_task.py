@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
 from bellwether_kafka.assignors.streams.placing.sticky_task import StickyTask, assign_sticky
-from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
+from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, random_application, standbys
 

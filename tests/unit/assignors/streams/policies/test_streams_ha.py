@@ -14,8 +14,13 @@ from bellwether_kafka.assignors.streams.application.model import (
     StreamsPlan,
 )
 from bellwether_kafka.assignors.streams.placing.even import Evener
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, UnknownPolicyError, assign_streams
-from bellwether_kafka.assignors.streams.policies.fallback import assign_fallback_prior
+from bellwether_kafka.assignors.streams.policies.assign import (
+    KAFKA,
+    STREAMS_HA,
+    UnknownPolicyError,
+    assign_fallback_prior,
+    assign_streams,
+)
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, actives, process_id, random_process_id
 
 CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)

@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared.model import NOBODY
 from bellwether_kafka.assignors.streams.application.model import StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.threads.spread import spread
+from bellwether_kafka.assignors.streams.threads.stay import spread
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
 
