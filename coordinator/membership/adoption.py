@@ -6,9 +6,8 @@ from bellwether_kafka.coordinator.membership import events, rules
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Action, action_for
-from bellwether_kafka.coordinator.membership.joining import Joining
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.leading import Leading
-from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle

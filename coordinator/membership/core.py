@@ -2,13 +2,13 @@
 
 The parts, each above those that it uses:
 
-joining     JoinGroup and SyncGroup of ours
-leaving     every way out: LeaveGroup, being expelled, the end
-recovery    errors, lost nodes, and coming back for the next generation
-leading     from the answer that names us to the delivered plan, and the rounds that we begin
-next_round  heartbeats' answers, and holding the round open that they call us into
-adoption    watching a group, and the way into it
-machine     which event goes to which part
+joining_leaving  JoinGroup and SyncGroup of ours, and every way out: LeaveGroup, being expelled, the end
+recovery         errors, lost nodes, and coming back for the next generation
+leading          from the answer that names us to the delivered plan, and the rounds that we begin
+next_round       heartbeats' answers, and holding the round open that they call us into
+adoption         watching a group, and the way into it
+current_role     whether we lead and, where we do not, why
+machine          which event goes to which part
 """
 
 from dataclasses import dataclass

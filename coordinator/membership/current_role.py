@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.leaving import Leaving
+from bellwether_kafka.coordinator.membership.joining_leaving import Leaving
 from bellwether_kafka.coordinator.membership.requests import Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.takeover_policy import PREPARING

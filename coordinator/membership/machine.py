@@ -16,9 +16,8 @@ from bellwether_kafka.coordinator.membership.commands import Command, Leave
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.current_role import CurrentRole
-from bellwether_kafka.coordinator.membership.joining import Joining
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.leading import Leading, Rebalances
-from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.next_round import NextRound
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer

@@ -6,8 +6,7 @@ from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for, name_of
 from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, LeaveAnswer, RequestFailed
-from bellwether_kafka.coordinator.membership.joining import Joining
-from bellwether_kafka.coordinator.membership.leaving import Leaving
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.transitions import State
