@@ -1,0 +1,183 @@
+"""Steps on Kafka Streams applications: real instances, led from their first start or taken over."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_led import application, create_internal_topics
+from tests.interop.support.streams_load import Load
+from tests.interop.support.streams_stage import write_topology
+from tests.measure.trial.order_steps import MOVED_S, QUIET_S, one_line, refused
+from tests.measure.trial.stage import LED_WITHIN_S, Findings, Product, Stage, after, within
+
+SETTLE_S = 60.0
+RECORDS = 60_000
+KEYS = 500
+STALLS = 4  # more than two make a process suspect
+STALLED_S = 9.0
+SHORT_SESSION_MS = 6_000
+
+
+@dataclass(frozen=True, slots=True)
+class LedApplication:
+    """An application of two instances in az1 and az2, at rest and led by Bellwether."""
+
+    stage: Stage
+    product: Product
+    app: StreamsApp
+    group: str
+    control: str
+
+
+def readme_options(app: Application, folder: Path, **options: Any) -> dict[str, Any]:
+    """README's example for an application, with the file that its command makes; and the declarations that a take-over
+    needs."""
+    (folder / app.application_id).mkdir(exist_ok=True)
+    return {
+        "kind": "streams",
+        "topology": str(write_topology(app, folder / app.application_id)),
+        "topology_attested": True,
+        "policy": "kafka",
+        "num.standby.replicas": app.standbys,
+        "processing.guarantee": app.guarantee,
+        "stores": "persistent",
+        **options,
+    }
+
+
+@contextmanager
+def led_application(
+    stage: Stage, name: str, *, policy: str = "kafka", application_settings: Mapping[str, Any] | None = None
+) -> Iterator[LedApplication]:
+    """Internal topics are there, so Bellwether leads from the first generation on."""
+    common = application(stage.cluster, name, **(application_settings or {}))
+    create_internal_topics(stage.cluster, common)
+    control, options = f"{name}-control", readme_options(common, stage.folder, policy=policy)
+    with (
+        stage.bellwether(name, options=options, control_topic=control) as product,
+        StreamsApp(stage.cluster, common) as app,
+    ):
+        stage.led(product, name)
+        for instance, rack in (("one", "az1"), ("two", "az2")):
+            app.add(instance, rack)
+        app.wait_settled(spread=1, limit_s=SETTLE_S)
+        yield LedApplication(stage, product, app, name, control)
+
+
+def evacuating_an_application_whose_policy_has_no_rules_is_refused(stage: Stage, found: Findings) -> None:
+    with led_application(stage, "evacuated-kafka") as scene:
+        refused(
+            found,
+            "evacuate under policy = kafka",
+            stage.run("evacuate", scene.group, "rack:az1", "--topic", scene.control),
+        )
+        standing = stage.json("orders", "--topic", scene.control)["orders"]
+        found.check(not standing, f"{len(standing)} orders stand")
+
+
+def plan_describe_and_explain_agree_after_a_take_over(stage: Stage, found: Findings) -> None:
+    name = "taken-over"
+    common = application(stage.cluster, name, partitions=6)
+    options = readme_options(common, stage.folder, adopt="take-over", evictions_max=2)
+    with StreamsApp(stage.cluster, common) as app, Load(stage.cluster, common.topics[0], keys=KEYS) as load:
+        load.produce(3_000)
+        for instance, rack in (("one", "az1"), ("two", "az2")):
+            app.add(instance, rack)
+        app.wait_settled(spread=1, limit_s=SETTLE_S)
+        with stage.bellwether(name, options=options) as ours:
+            took_s = stage.wait_led(ours, name)
+            assert took_s is not None, f"it was not taken over:\n{ours.process.said_of(name)}"
+            app.wait_settled(limit_s=SETTLE_S)
+            stage.rests(name)
+            plan = stage.json("plan", name, config=ours.config)
+            counts = {key: plan[key] for key in ("moved", "new", "lost", "kept", "total")}
+            at_rest = (counts["moved"], counts["new"], counts["lost"]) == (0, 0, 0)
+            found.check(at_rest and counts["kept"] == counts["total"], f"plan {counts}")
+            seen = stage.json("describe", name, config=ours.config)
+            moves = (seen["shadow"] or {}).get("moves", {})
+            kept = moves.get("kept")
+            found.check(kept == counts["kept"], f"describe keeps {kept}")
+            (why,) = stage.json("explain", name, "0_0", config=ours.config)
+            found.check("had no owner" not in why["sentence"], f"explain: '{why['sentence']}'")
+            learned = ours.process.log("topology_learned")
+            found.check(not learned, f"{len(learned)} lines topology_learned beside a complete file")
+
+
+def an_evacuation_does_not_wait_for_the_probing_interval(stage: Stage, found: Findings) -> None:
+    settings = {"partitions": 6, "probing_interval_ms": 600_000, "session_timeout_ms": 30_000}
+    with led_application(stage, "evacuated-ha", policy="streams-ha", application_settings=settings) as scene:
+        with Load(stage.cluster, scene.app.application.topics[0], keys=KEYS) as load:
+            load.produce(RECORDS)
+            scene.app.wait_counted(load.expected, exactly_once=False)
+        leaving = scene.app.instances["one"]
+        held = len(leaving.running)
+        ended = stage.run("evacuate", scene.group, "rack:az1", "--topic", scene.control)
+        assert ended.code == 0, one_line(ended)
+        took_s = within(MOVED_S, lambda: not leaving.running and scene.app.complete())
+        found.check(took_s is not None, f"{held} tasks: empty {after(took_s, MOVED_S)}, {len(leaving.running)} left")
+
+
+def a_new_application_is_led_from_its_second_generation(stage: Stage, found: Findings) -> None:
+    """Nothing but its input and output topics is there; the file is what README's command makes of the description."""
+    common = application(stage.cluster, "brand-new")
+    name = common.application_id
+    options = readme_options(common, stage.folder)
+    with (
+        stage.bellwether(name, options=options) as ours,
+        StreamsApp(stage.cluster, common) as app,
+    ):
+        stage.led(ours, name)
+        app.add("one", "az1")
+        app.wait_settled(limit_s=SETTLE_S)
+        took_s = within(
+            LED_WITHIN_S, lambda: (now := stage.shown(name)).led_by_us and now.others > 0 and ours.says_it_leads(name)
+        )
+        found.check(took_s is not None, f"leads {after(took_s)} of its first work")
+        found.check(app.complete(), "every task runs")
+        needed = f"{name}-counts-changelog"
+        told = [line for line in ours.process.text().splitlines() if needed in line]
+        found.check(bool(told), f"the log {'names' if told else 'does not name'} {needed}, which the file left out")
+
+
+def unproven_ghosts_are_said_to_need_client_ids_unique(stage: Stage, found: Findings) -> None:
+    with led_application(stage, "named-clients", application_settings={"session_timeout_ms": 20_000}) as scene:
+        remedies = " ".join(
+            f"{c['said']} {c['remedy']}" for c in stage.json("doctor", scene.group, config=scene.product.config)
+        )
+        found.check("client_ids_unique" in remedies, f"doctor {_names(remedies)}")
+        scene.app.instances["two"].kill()
+        scene.app.start("two")
+        scene.app.wait_settled(limit_s=SETTLE_S)
+        found.check(
+            "client_ids_unique" in scene.product.process.text(), f"the log {_names(scene.product.process.text())}"
+        )
+
+
+def _names(text: str) -> str:
+    return f"{'names' if 'client_ids_unique' in text else 'does not name'} client_ids_unique"
+
+
+def threads_that_join_again_are_no_restarted_process(stage: Stage, found: Findings) -> None:
+    """An instance stands still until its session has ended, again and again; its process lives on."""
+    settings = {"session_timeout_ms": SHORT_SESSION_MS}
+    with led_application(stage, "rejoining", application_settings=settings) as scene:
+        stalled = scene.app.instances["two"]
+        for _ in range(STALLS):
+            os.kill(stalled.pid, signal.SIGSTOP)
+            time.sleep(STALLED_S)
+            os.kill(stalled.pid, signal.SIGCONT)
+            scene.app.wait_settled(limit_s=SETTLE_S)
+        time.sleep(QUIET_S / 2)
+        found.check(
+            stage.shown(scene.group).led_by_us, f"led by {stage.shown(scene.group).leader[:40]} after {STALLS} stalls"
+        )
+        restarted = [
+            str(e.get("reason")) for e in scene.product.process.log() if "has restarted" in str(e.get("reason"))
+        ]
+        found.check(not restarted, f"log: {restarted[-1:] or 'nobody has restarted'}")
