@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.interop.support.raw import LEAVE, connect_to_coordinator, describe, text
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import application, create_internal_topics
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import write_topology
-from tests.measure.trial.order_steps import QUIET_S, one_line, refused
+from tests.measure.trial.order_steps import one_line, refused
 from tests.measure.trial.stage import LED_WITHIN_S, Findings, Product, Stage, after, within
 
 SETTLE_S = 60.0
 RECORDS = 60_000
 KEYS = 500
-STALLS = 4  # more than two make a process suspect
-STALLED_S = 9.0
-SHORT_SESSION_MS = 6_000
+REJOINS = 4  # more than two make a process suspect
+BACK_S = 6.0  # shorter than the session of who stands still meanwhile
 LOAD_PER_S = 200
 EVACUATED_S = 60.0
 SETTLING_S = 10.0
@@ -179,20 +179,36 @@ def _names(text: str) -> str:
 
 
 def threads_that_join_again_are_no_restarted_process(stage: Stage, found: Findings) -> None:
-    """An instance stands still until its session has ended, again and again; its process lives on."""
-    settings = {"session_timeout_ms": SHORT_SESSION_MS}
-    with led_application(stage, "rejoining", application_settings=settings) as scene:
-        stalled = scene.app.instances["two"]
-        for _ in range(STALLS):
-            os.kill(stalled.pid, signal.SIGSTOP)
-            time.sleep(STALLED_S)
-            os.kill(stalled.pid, signal.SIGCONT)
+    """A thread loses its membership and its tasks, as after an aborted transaction, and is back under another member id
+    in the same round; its process lives on. Again and again."""
+    with led_application(stage, "rejoining") as scene:
+        for _ in range(REJOINS):
+            _expel(scene, "two", waits="one")
             scene.app.wait_settled(limit_s=SETTLE_S)
-        time.sleep(QUIET_S / 2)
-        found.check(
-            stage.shown(scene.group).led_by_us, f"led by {stage.shown(scene.group).leader[:40]} after {STALLS} stalls"
-        )
-        restarted = [
-            str(e.get("reason")) for e in scene.product.process.log() if "has restarted" in str(e.get("reason"))
-        ]
+            stage.rests(scene.group)
+        led = stage.shown(scene.group)
+        found.check(led.led_by_us, f"led by {led.leader.rsplit('-', 5)[0]} after {REJOINS} times")
+        reasons = [str(entry.get("reason")) for entry in scene.product.process.log()]
+        restarted = [reason for reason in reasons if "has restarted" in reason]
         found.check(not restarted, f"log: {restarted[-1:] or 'nobody has restarted'}")
+
+
+def _expel(scene: LedApplication, name: str, waits: str) -> None:
+    """Removes an instance's threads from the group; `waits` stands still, which holds the round open for them."""
+    bootstrap = scene.stage.cluster.bootstrap
+
+    def threads() -> set[str]:
+        members = describe(bootstrap, scene.group).members
+        return {m.member_id for m in members if m.client_id.startswith(name)}
+
+    before, other = threads(), scene.app.instances[waits]
+    os.kill(other.pid, signal.SIGSTOP)
+    try:
+        connection = connect_to_coordinator(bootstrap, scene.group)
+        for member_id in before:
+            connection.ask(LEAVE, text(scene.group) + text(member_id))
+        connection.close()
+        back_s = within(BACK_S, lambda: bool(threads()) and not threads() & before)
+    finally:
+        os.kill(other.pid, signal.SIGCONT)
+    assert back_s is not None, f"{name} has not come back"
