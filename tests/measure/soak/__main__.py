@@ -66,7 +66,7 @@ def soak(cluster: KafkaCluster, run_s: float, seed: int, said: Said) -> Report:
         for process in processes:
             stack.callback(process.lease.release)
             stack.push(process.lead.__exit__)
-            process.start()
+            process.start(wait=True)
         flock = stack.enter_context(Flock(cluster.bootstrap))
         watch = Watch(cluster, processes, said)
         stack.callback(watch.stop)
@@ -96,9 +96,9 @@ def soak(cluster: KafkaCluster, run_s: float, seed: int, said: Said) -> Report:
 
 
 def _live(actors: Sequence[Actor], topics: Topics, restarted: Process, until: float, seed: int, said: Said) -> None:
-    threads = [threading.Thread(target=actor.run, args=(until, said)) for actor in actors]
+    threads = [threading.Thread(target=actor.run, args=(until, said), daemon=True) for actor in actors]
     chance = random.Random(f"{seed} restarts")
-    threads.append(threading.Thread(target=restart_until, args=(restarted, until, chance, said)))
+    threads.append(threading.Thread(target=restart_until, args=(restarted, until, chance, said), daemon=True))
     for thread in threads:
         thread.start()
     _grow(topics, random.Random(f"{seed} growth"), until, said)

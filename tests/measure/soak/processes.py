@@ -48,8 +48,9 @@ class Process:
     not_led_since: dict[str, float] = field(default_factory=dict)
     excused: set[str] = field(default_factory=set)  # groups that it was ordered to leave
 
-    def start(self) -> None:
-        self.lead.start(wait=False)
+    def start(self, *, wait: bool = False) -> None:
+        """`wait`: until it is a member of all its groups."""
+        self.lead.start(wait=wait)
         self.up_since = self.answered_at = time.monotonic()
         self.wanted = True
         self.not_led_since.clear()
