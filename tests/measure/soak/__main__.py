@@ -198,12 +198,13 @@ def _table(title: str, rows: Sequence[dict[str, object]]) -> Table:
 
 
 def _print(report: Report, console: Console) -> None:
+    """Tables, violations in a line each, and last all of it as JSON."""
     console.print(_table("Groups on three brokers", report.groups))
     console.print(_table("Bellwether: the role that it reports, every second, beside the brokers'", report.processes))
     if report.slopes:
         console.print(_table(f"Lines through what the process '{STEADY}' had", report.slopes))
     for violation in report.violations:
-        console.print(f"[red]VIOLATION[/red] {violation}".replace("\n[", "\n\\["), highlight=False)
+        console.print("VIOLATION", violation.splitlines()[0], style="red", highlight=False, markup=False)
     print(json.dumps(asdict(report)))
 
 

@@ -37,24 +37,32 @@ LET_IN_S = 240.0
 
 @dataclass(frozen=True, slots=True)
 class SoakGroup:
-    """A group, the clients that its members are drawn from, its topics, and whether its process is restarted."""
+    """A group, the clients that its members are drawn from, its topics, and whether its process is restarted.
+
+    `left`: members may lead it for a while. Some clients cannot, so what they do then would be blamed on us: a leader
+    in kafka-python was seen to give away what it went on to hold, and sticky needs the data of other languages.
+    """
 
     name: str
     kinds: tuple[str, ...]
     assignors: tuple[str, ...]
     topics: tuple[str, ...]
     restarted: bool = False
+    left: bool = False
 
 
 TOPICS: Mapping[str, int] = {"soak-orders": 8, "soak-payments": 6, "soak-clicks": 4}
 ORDERS, PAYMENTS, CLICKS = TOPICS
 GROUPS = (
-    SoakGroup("soak-cooperative", ("java", "confluent", "franz-go"), ("cooperative-sticky",), (ORDERS, PAYMENTS)),
+    SoakGroup(
+        "soak-cooperative", ("java", "confluent", "franz-go"), ("cooperative-sticky",), (ORDERS, PAYMENTS), left=True
+    ),
     SoakGroup(
         "soak-range",
         ("java", "confluent", "kafka-python", "franz-go", "sarama", "kafka-go"),
         ("range",),
         (ORDERS, CLICKS),
+        restarted=True,
     ),
     SoakGroup(
         "soak-roundrobin",
@@ -64,7 +72,7 @@ GROUPS = (
         restarted=True,
     ),
     SoakGroup("soak-sticky", ("java", "sarama", "franz-go"), ("sticky",), (ORDERS,)),
-    SoakGroup("soak-python", ("kafka-python",), ("cooperative-sticky",), (PAYMENTS,), restarted=True),
+    SoakGroup("soak-python", ("kafka-python",), ("cooperative-sticky",), (PAYMENTS,)),
 )
 
 
@@ -248,7 +256,8 @@ class Actor:
         """One order that makes sense now, until it has been carried out; and back again."""
         self.story.orders += 1
         name = self.story.group.name
-        chosen = self._dice.choice((self._pin, self._leave, self._pause, self._rebalance))
+        possible = (self._pin, self._pause, self._rebalance, *[self._leave] * self.story.group.left)
+        chosen = self._dice.choice(possible)
         return chosen(name)
 
     def _pin(self, group: str) -> str:
