@@ -178,7 +178,7 @@ def _of_process(process: Process) -> dict[str, object]:
         "roles compared": role.compared,
         "differences": len(role.differences),
         "longest s": round(role.longest_s, 1),
-        "not led s at most": round(process.not_led_s_max, 1),
+        "not led s at most": round(process.unled.longest_s, 1),
         "violations": len(process.violations),
     }
 

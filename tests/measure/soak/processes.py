@@ -26,6 +26,33 @@ LOOK_INTERVAL_S = 1.0
 Said = Callable[[str], None]
 
 
+@dataclass(slots=True)
+class Unled:
+    """Since when groups that should be led are not, on the monotonic clock; `longest_s` over all of them."""
+
+    longest_s: float = 0.0
+    _since: dict[str, float] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+
+    def add(self, now_s: float, group: str, *, led: bool) -> float | None:
+        """Once for each time that is too long: for how many seconds it has lasted by now."""
+        if led:
+            self._since.pop(group, None)
+            self._told.discard(group)
+            return None
+        lasted_s = now_s - self._since.setdefault(group, now_s)
+        self.longest_s = max(self.longest_s, lasted_s)
+        if lasted_s <= LED_WITHIN_S or group in self._told:
+            return None
+        self._told.add(group)
+        return lasted_s
+
+    def begin(self, now_s: float) -> None:
+        """The process has started: whatever was not led before counts from now."""
+        self._since = dict.fromkeys(self._since, now_s)
+        self._told.clear()
+
+
 @dataclass
 class Process:
     """One process and its groups. `role` compares what it reports; `violations` are everything else."""
@@ -39,21 +66,18 @@ class Process:
     violations: list[str] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     stops: dict[str, int] = field(default_factory=lambda: {"SIGTERM": 0, "SIGKILL": 0})
-    not_led_s_max: float = 0.0
+    unled: Unled = field(default_factory=Unled)
     wanted: bool = True  # it should run now
     lock: threading.Lock = field(default_factory=threading.Lock)
-    up_since: float = 0.0
     answered_at: float = 0.0
-    # By group since when members have been there without us leading them, while the process ran.
-    not_led_since: dict[str, float] = field(default_factory=dict)
     excused: set[str] = field(default_factory=set)  # groups that it was ordered to leave
 
     def start(self, *, wait: bool = False) -> None:
         """`wait`: until it is a member of all its groups."""
         self.lead.start(wait=wait)
-        self.up_since = self.answered_at = time.monotonic()
+        self.answered_at = time.monotonic()
         self.wanted = True
-        self.not_led_since.clear()
+        self.unled.begin(self.answered_at)
 
     def stop(self, how: str) -> None:
         with self.lock:
@@ -139,13 +163,9 @@ class Watch:
             self._led(process, group, shown, now_s)
 
     def _led(self, process: Process, group: str, shown: Shown, now_s: float) -> None:
-        if shown.led_by_us or not shown.others or group in process.excused:
-            process.not_led_since.pop(group, None)
-            return
-        since = process.not_led_since.setdefault(group, max(now_s - LOOK_INTERVAL_S, process.up_since))
-        lasted_s, before_s = now_s - since, now_s - LOOK_INTERVAL_S - since
-        process.not_led_s_max = max(process.not_led_s_max, lasted_s)
-        if before_s <= LED_WITHIN_S < lasted_s:
+        excused = not shown.others or group in process.excused
+        lasted_s = process.unled.add(now_s, group, led=shown.led_by_us or excused)
+        if lasted_s is not None:
             text = f"{group} has not been led for {lasted_s:.0f} s, {shown.leader or 'nobody'} leads"
             process.violations.append(f"{text}\n{process.lead.said_of(group, 5)}")
             self._said(f"{process.name}: {text}")
