@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: quick setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards
 
 setup: $(STAMP)
 
@@ -188,8 +188,11 @@ matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/inter
 faults: setup  ## what goes wrong around a sidecar on three real brokers, into docs/faults.md; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
 	$(BIN)/python -m tests.measure.faults $(ROWS)
 
-soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
-	$(BIN)/python -m tests.measure.soak
+soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real brokers, for HOURS=1 or ten minutes
+	$(BIN)/python -m tests.measure.soak $(if $(HOURS),--hours $(HOURS))
+
+trial: setup  ## what a user tried and what must hold, step by step on a real broker; half an hour, STEPS=D1,D2 for a part
+	$(BIN)/python -m tests.measure.trial $(if $(STEPS),--steps $(STEPS))
 
 SAMPLE ?= 300
 SEED ?= 1
