@@ -168,7 +168,7 @@ sbom: setup-prove .cache/audit/requirements.txt  ## CycloneDX of the locked run-
 
 .cache/audit/requirements.txt: uv.lock
 	@mkdir -p $(dir $@)
-	@$(UV) export --frozen --quiet --no-dev --no-emit-project -o $@
+	@$(UV) export --frozen --quiet --no-dev --extra msk --no-emit-project -o $@
 
 machines: setup  ## state machines on the membership and every assignor, EXAMPLES=500 lives of each
 	@BELLWETHER_MACHINE_EXAMPLES=$(or $(EXAMPLES),500) BELLWETHER_MACHINE_STEPS=$(or $(STEPS),50) $(BIN)/python -m pytest -q tests/properties/test_machines.py
