@@ -26,17 +26,9 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, Topic
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment as KafkaAssignment
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import (
-    PROTOCOL,
-    StatefulAssignment,
-    StatefulSubscription,
-    Task,
-    TaskState,
-)
-from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import ProcessId
-from bellwether_kafka.protocol.primitives.types import TopicPartition as Partition
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription, stateful
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError
+from bellwether_kafka.protocol.primitives import TopicPartition as Partition
 
 GROUP = 0  # without a topology file, all topics of the group are one topic group
 
@@ -57,9 +49,8 @@ class Store:
             "create table if not exists counts (task integer, key blob, count integer, primary key (task, key));"
             "create table if not exists tasks (task integer primary key, position integer, next integer)"
         )
-        found = self._database.execute("select task, position, next from tasks").fetchall()
-        self.position: dict[int, int] = {task: position for task, position, _ in found}
-        self.next: dict[int, int] = {task: following for task, _, following in found}
+        self.position: dict[int, int] = dict(self._database.execute("select task, position from tasks"))
+        self.next: dict[int, int] = dict(self._database.execute("select task, next from tasks"))
 
     def count(self, task: int, key: bytes) -> int:
         found = self._database.execute("select count from counts where task = ? and key = ?", (task, key)).fetchone()
@@ -87,7 +78,7 @@ class Store:
 class StatefulAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the library is not typed
     """Speaks the protocol for one member. Where no Bellwether leads, `assign` keeps everybody going."""
 
-    name = PROTOCOL
+    name = stateful.PROTOCOL
 
     def __init__(self, member: "CountingMember") -> None:
         self._member = member
@@ -119,13 +110,13 @@ class StatefulAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the 
     def assign(self, cluster: Any, members: Iterable[Any]) -> dict[str, KafkaAssignment]:
         """Everything stays where it is; what nobody has goes to whoever has most of its state. Members that cannot be
         read (Bellwether's own is one) get nothing."""
-        infos: dict[str, StatefulSubscription] = {}
+        infos: dict[str, stateful.StatefulSubscription] = {}
         owner: dict[Partition, str] = {}
         topics: set[str] = set()
         everybody = [member.member_id for member in members]
         for member in members:
             try:
-                infos[member.member_id] = StatefulSubscription.decode(bytes(member.metadata.user_data or b""))
+                infos[member.member_id] = stateful.StatefulSubscription.decode(bytes(member.metadata.user_data or b""))
             except RemoteProtocolError:
                 continue
             topics |= set(member.metadata.topics)
@@ -141,7 +132,7 @@ class StatefulAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the 
         return {m: KafkaAssignment.decode(_plain(partitions)) for m, partitions in given.items()}
 
 
-def _best(infos: Mapping[str, StatefulSubscription], load: Mapping[str, int], number: int) -> str:
+def _best(infos: Mapping[str, stateful.StatefulSubscription], load: Mapping[str, int], number: int) -> str:
     def position(member_id: str) -> int:
         return max((s.position for s in infos[member_id].tasks if s.task == (GROUP, number)), default=-1)
 
@@ -149,8 +140,9 @@ def _best(infos: Mapping[str, StatefulSubscription], load: Mapping[str, int], nu
 
 
 def _plain(partitions: list[Partition]) -> bytes:
-    active = tuple(Task(GROUP, number) for number in sorted({tp.partition for tp in partitions}))
-    return ConsumerProtocolAssignment(1, tuple(partitions), StatefulAssignment(active=active).encode()).encode()
+    active = tuple(stateful.Task(GROUP, number) for number in sorted({tp.partition for tp in partitions}))
+    data = stateful.StatefulAssignment(active=active).encode()
+    return ConsumerProtocolAssignment(1, tuple(partitions), data).encode()
 
 
 class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is not typed
@@ -163,11 +155,12 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
         self._store = Store(Path(options.state))
         self._ends: dict[int, int] = {}
         self._ready: set[int] = set()  # active, whole, and read from the right offset
-        self._given = StatefulAssignment()
+        self._given = stateful.StatefulAssignment()
         self._lock = threading.Lock()
         self._assignor = StatefulAssignor(self)
+        brokers = options.bootstrap.split(",")
         self._consumer = KafkaConsumer(
-            bootstrap_servers=options.bootstrap.split(","),
+            bootstrap_servers=brokers,
             group_id=options.group,
             client_id=options.client_id,
             partition_assignment_strategy=[self._assignor],
@@ -175,32 +168,24 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
             heartbeat_interval_ms=500,
             auto_offset_reset="earliest",
         )
-        self._restorer = KafkaConsumer(
-            bootstrap_servers=options.bootstrap.split(","), group_id=None, auto_offset_reset="earliest"
-        )
-        self._producer = KafkaProducer(bootstrap_servers=options.bootstrap.split(","), acks="all", linger_ms=5)
+        self._restorer = KafkaConsumer(bootstrap_servers=brokers, group_id=None, auto_offset_reset="earliest")
+        self._producer = KafkaProducer(bootstrap_servers=brokers, acks="all", linger_ms=5)
 
-    # ---- what the client's thread calls ----------------------------------------------------------------------------
-
-    def report(self) -> StatefulSubscription:
+    def report(self) -> stateful.StatefulSubscription:
         with self._lock:
             tasks = tuple(
-                TaskState(Task(GROUP, p), position, max(position, self._ends.get(p, 0)), running=p in self._ready)
-                for p, position in sorted(self._store.position.items())
+                stateful.TaskState(stateful.Task(GROUP, p), at, max(at, self._ends.get(p, 0)), running=p in self._ready)
+                for p, at in sorted(self._store.position.items())
             )
-        return StatefulSubscription(self._store.process_id, self.rack, self._options.capacity, (), tasks)
+        return stateful.StatefulSubscription(self._store.process_id, self.rack, self._options.capacity, (), tasks)
 
     def assigned(self, user_data: bytes | None) -> None:
-        given = StatefulAssignment.decode(bytes(user_data or b""))
+        given = stateful.StatefulAssignment.decode(bytes(user_data or b""))
         with self._lock:
             self._given = given
             self._ready &= {task.partition for task in given.active}
-        tell(
-            "assigned",
-            active=[t.partition for t in given.active],
-            standby=[t.partition for t in given.standby],
-            warmup=[t.partition for t in given.warmup],
-        )
+        kinds = {"active": given.active, "standby": given.standby, "warmup": given.warmup}
+        tell("assigned", **{kind: [task.partition for task in tasks] for kind, tasks in kinds.items()})
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Nothing: reading begins once the state is whole."""
@@ -213,8 +198,6 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
         self._assignor.lost()
         self.on_partitions_revoked(lost)
 
-    # ---- the member's own thread -----------------------------------------------------------------------------------
-
     def run(self) -> None:
         self._consumer.subscribe([self._options.topic], listener=self)
         try:
@@ -224,10 +207,8 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
                         self._count(tp.partition, records)
                 self._restore()
         finally:
-            self._consumer.close()
-            self._restorer.close()
-            self._producer.close()
-            self._store.close()
+            for part in (self._consumer, self._restorer, self._producer, self._store):
+                part.close()
 
     def _count(self, task: int, records: list[Any]) -> None:
         """The changelog first: state that is in it and not in the database is restored, the other way round lost."""
@@ -264,10 +245,9 @@ class CountingMember(ConsumerRebalanceListener):  # type: ignore[misc]  # the li
             self._begin(task, ends[task])
 
     def _apply(self, task: int, records: list[Any]) -> None:
-        said = {record.key: json.loads(record.value) for record in records}
+        counts = {record.key: json.loads(record.value)["count"] for record in records}
         following = json.loads(records[-1].value)["next"]
         with self._lock:
-            counts = {key: value["count"] for key, value in said.items()}
             self._store.keep(task, counts, records[-1].offset + 1, following)
 
     def _begin(self, task: int, end: int) -> None:

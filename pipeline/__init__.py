@@ -2,3 +2,7 @@
 
 Importing this package imports no pyspark: the service uses `pipeline.records` without it.
 """
+
+
+class PipelineError(Exception):
+    """What a user has to put right; one sentence."""

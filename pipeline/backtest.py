@@ -1,13 +1,14 @@
 """The backtest of recorded snapshots on Spark."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.pipeline.records import OUTCOME_SCHEMA, History, SchemaSet, replay_here, rows_of
+from bellwether_kafka.pipeline.records import OUTCOME_SCHEMA, History, SchemaSet, replay_here
 from bellwether_kafka.pipeline.source import header
 
 
@@ -24,8 +25,7 @@ def replay_on_spark(raw: DataFrame, policies: Sequence[str], weights: Weights) -
         for value in frame["value"]:
             history.take(schemas, bytes(value))
         policy = str(frame["policy"].iloc[0])
-        return pd.DataFrame(
-            rows_of(replay_here(history, [policy], weights)), columns=[c.split()[0] for c in OUTCOME_SCHEMA.split(", ")]
-        )
+        names = [column.split()[0] for column in OUTCOME_SCHEMA.split(", ")]
+        return pd.DataFrame([asdict(o) for o in replay_here(history, [policy], weights)], columns=names)
 
     return recorded.crossJoin(F.broadcast(names)).groupBy("group", "policy").applyInPandas(run, OUTCOME_SCHEMA)

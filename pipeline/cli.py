@@ -4,8 +4,10 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from bellwether_kafka.pipeline.records import PRICE_PER_GB, EventSchema, RegistryError, SchemaSet, registered
+from bellwether_kafka.pipeline import PipelineError, records
 
 EXIT_INPUT = 2
 REGISTRY_HELP = "the Schema Registry, if events are in Confluent's framing"
@@ -15,7 +17,12 @@ FORMAT_HELP = "of the tables: parquet, or delta, which needs `make setup-delta`"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Raises SystemExit with the exit code."""
     asked = _parser().parse_args(arguments)
-    raise SystemExit(asked.work(asked))
+    try:
+        code = asked.work(asked)
+    except (PipelineError, records.HistoryError, records.RegistryError) as error:
+        sys.stderr.write(f"{error}\n")
+        code = EXIT_INPUT
+    raise SystemExit(code)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--interval", default="10 seconds", help="between batches")
     run.add_argument("--once", action="store_true", help="take what is there, then end")
     run.add_argument("--stop-limit", type=float, default=20.0, metavar="SECONDS", help="then Spark is killed")
-    run.add_argument("--price-per-gb", type=float, default=PRICE_PER_GB)
+    run.add_argument("--price-per-gb", type=float, default=records.PRICE_PER_GB)
     run.add_argument("--watermark", default="30 minutes", help="how long windows wait for late events")
     run.add_argument("--rate-window", default="5 minutes", help="the window of the tables rates and weights")
     run.add_argument("--format", default="parquet", help=FORMAT_HELP)
@@ -54,80 +61,50 @@ def _parser() -> argparse.ArgumentParser:
     backtest.add_argument("--format", default="parquet", help=FORMAT_HELP)
     backtest.add_argument("--kafka", action="append", default=[], metavar="NAME=VALUE", help="a Kafka property")
     backtest.add_argument("--registry-url", help=REGISTRY_HELP)
-    backtest.add_argument("--price-per-gb", type=float, default=PRICE_PER_GB)
+    backtest.add_argument("--price-per-gb", type=float, default=records.PRICE_PER_GB)
     backtest.add_argument("--master")
     backtest.set_defaults(work=_backtest)
     return parser
 
 
 def _report(asked: argparse.Namespace) -> int:
-    from pathlib import Path
-
-    from bellwether_kafka.pipeline.jobs import PipelineError, read_tables
-    from bellwether_kafka.pipeline.records import (
-        BACKTEST_POLICIES,
-        HistoryError,
-        read_history,
-        recommendation,
-        replay_here,
-        summary,
-    )
+    from bellwether_kafka.pipeline.jobs import read_tables
     from bellwether_kafka.pipeline.report import render
-    from bellwether_kafka.pipeline.session import session
 
-    try:
-        outcomes = replay_here(read_history(Path(asked.history)), BACKTEST_POLICIES) if asked.history else []
-    except HistoryError as error:
-        sys.stderr.write(f"{error}\n")
-        return EXIT_INPUT
-    spark = session("bellwether-report", master=asked.master, shuffle_partitions=4, table_format=asked.format)
-    spark.sparkContext.setLogLevel("ERROR")
+    history = records.read_history(Path(asked.history)) if asked.history else records.History()
+    outcomes = records.replay_here(history, records.BACKTEST_POLICIES)
+    spark = _session("report", asked, 4)
     try:
         tables = read_tables(spark, asked.output, asked.format)
-    except PipelineError as error:
-        sys.stderr.write(f"{error}\n")
-        return EXIT_INPUT
     finally:
         spark.stop()
-    Path(asked.html).write_text(render(tables, summary(outcomes), recommendation(outcomes)), encoding="utf-8")
+    page = render(tables, records.summary(outcomes), records.recommendation(outcomes))
+    Path(asked.html).write_text(page, encoding="utf-8")
     return 0
 
 
 def _backtest(asked: argparse.Namespace) -> int:
     from bellwether_kafka.assignors.shared import Weights
     from bellwether_kafka.pipeline.backtest import replay_on_spark
-    from bellwether_kafka.pipeline.jobs import PipelineError, check_format, local_path, read_table
-    from bellwether_kafka.pipeline.records import BACKTEST_POLICIES, BacktestOutcome, recommendation
-    from bellwether_kafka.pipeline.session import session
+    from bellwether_kafka.pipeline.jobs import check_format, local_path, read_table
     from bellwether_kafka.pipeline.source import kafka_options, read_batch, single_objects
-    from bellwether_kafka.pipeline.tables import Options, weights
+    from bellwether_kafka.pipeline.tables import weights
     from bellwether_kafka.protocol.primitives import TopicPartition
 
-    try:
-        ids = _ids(asked)
-    except RegistryError as error:
-        sys.stderr.write(f"{error}\n")
-        return EXIT_INPUT
-    shuffles = 8 if asked.master else None
-    spark = session("bellwether-backtest", master=asked.master, shuffle_partitions=shuffles, table_format=asked.format)
-    spark.sparkContext.setLogLevel("ERROR")
+    ids = _ids(asked)
+    spark = _session("backtest", asked, 8 if asked.master else None)
     known = {}
     if asked.rates:
-        try:
-            check_format(spark, asked.format)
-            rows = weights(read_table(spark, local_path(asked.rates), asked.format), Options()).collect()
-        except PipelineError as error:
-            sys.stderr.write(f"{error}\n")
-            return EXIT_INPUT
+        check_format(spark, asked.format)
+        rows = weights(read_table(spark, local_path(asked.rates), asked.format)).collect()
         known = {TopicPartition(row["topic"], row["partition"]): float(row["bytes_per_s"]) for row in rows}
     raw = single_objects(read_batch(spark, kafka_options(asked.bootstrap, asked.topic, _pairs(asked.kafka))), ids)
     began = time.perf_counter()
-    rows = replay_on_spark(raw, asked.policy or BACKTEST_POLICIES, Weights(known)).collect()
+    rows = replay_on_spark(raw, asked.policy or records.BACKTEST_POLICIES, Weights(known)).collect()
     took_s = time.perf_counter() - began
-    outcomes = [BacktestOutcome(**row.asDict()) for row in rows]
-    sys.stdout.write(
-        f"{recommendation(outcomes, asked.price_per_gb)}\nReplayed {len(outcomes)} rounds in {took_s:.2f} s.\n"
-    )
+    outcomes = [records.BacktestOutcome(**row.asDict()) for row in rows]
+    advice = records.recommendation(outcomes, asked.price_per_gb)
+    sys.stdout.write(f"{advice}\nReplayed {len(outcomes)} rounds in {took_s:.2f} s.\n")
     spark.stop()
     return 0
 
@@ -136,25 +113,27 @@ def _pairs(properties: Sequence[str]) -> dict[str, str]:
     return dict(pair.partition("=")[::2] for pair in properties)
 
 
-def _ids(asked: argparse.Namespace) -> dict[int, EventSchema]:
+def _ids(asked: argparse.Namespace) -> dict[int, records.EventSchema]:
     """What the schema registry calls the schemas; nothing without a registry."""
-    return registered(asked.registry_url, asked.topic, SchemaSet.load()) if asked.registry_url else {}
+    url, schemas = asked.registry_url, records.SchemaSet.load()
+    return records.registered(url, asked.topic, schemas) if url else {}
+
+
+def _session(command: str, asked: argparse.Namespace, shuffle_partitions: int | None) -> Any:
+    from bellwether_kafka.pipeline.session import session
+
+    name = f"bellwether-{command}"
+    spark = session(name, master=asked.master, shuffle_partitions=shuffle_partitions, table_format=asked.format)
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def _run(asked: argparse.Namespace) -> int:
-    from bellwether_kafka.pipeline.jobs import JOBS, Pipeline, PipelineError, local_path, start
+    from bellwether_kafka.pipeline.jobs import JOBS, Pipeline, local_path, start
     from bellwether_kafka.pipeline.running import follow
-    from bellwether_kafka.pipeline.session import session
     from bellwether_kafka.pipeline.tables import Options
 
-    jobs = (
-        tuple(asked.jobs.split(",")) if asked.jobs else tuple(j for j in JOBS if asked.weights_topic or j != "weights")
-    )
-    try:
-        ids = _ids(asked)
-    except RegistryError as error:
-        sys.stderr.write(f"{error}\n")
-        return EXIT_INPUT
+    every = [job for job in JOBS if asked.weights_topic or job != "weights"]
     pipeline = Pipeline(
         asked.bootstrap,
         asked.topic,
@@ -166,14 +145,8 @@ def _run(asked: argparse.Namespace) -> int:
         asked.interval,
         asked.once,
         asked.format,
-        ids,
+        _ids(asked),
     )
-    shuffles = 4 if asked.master else None
-    spark = session("bellwether-pipeline", master=asked.master, shuffle_partitions=shuffles, table_format=asked.format)
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        queries = start(spark, pipeline, jobs)
-    except PipelineError as error:
-        sys.stderr.write(f"{error}\n")
-        return EXIT_INPUT
+    spark = _session("pipeline", asked, 4 if asked.master else None)
+    queries = start(spark, pipeline, asked.jobs.split(",") if asked.jobs else every)
     return follow(spark, queries, asked.stop_limit)

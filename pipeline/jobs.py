@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.streaming import StreamingQuery
 
+from bellwether_kafka.pipeline import PipelineError
 from bellwether_kafka.pipeline.records import EventSchema, SchemaSet
 from bellwether_kafka.pipeline.session import DELTA, PARQUET
 from bellwether_kafka.pipeline.source import dead_letters, kafka_options, read_stream, single_objects
@@ -29,10 +30,6 @@ CHECKPOINT_VERSION = 1
 DESCRIBE_S = 30
 WEIGHTS, DEAD_LETTERS = "weights", "dead_letters"
 JOBS = (*TABLES, DEAD_LETTERS, WEIGHTS)
-
-
-class PipelineError(Exception):
-    """What a user has to put right; one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +66,7 @@ def start(
     """Starts the queries; they know `schemas`, by default those of this package. Raises PipelineError for an unknown
     job, a topic that cannot be described, a format without its jars, and a checkpoint of another version, another
     format or a topic that was deleted and created again."""
-    unknown = sorted(set(jobs) - set(JOBS))
-    if unknown:
+    if unknown := sorted(set(jobs) - set(JOBS)):
         raise PipelineError(f"There is no job {unknown[0]}; known are {', '.join(JOBS)}.")
     if WEIGHTS in jobs and pipeline.weights_topic is None:
         raise PipelineError("The job weights needs a topic; name it with --weights-topic.")
@@ -96,12 +92,8 @@ def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet
         writer = rows.writeStream.format(pipeline.table_format).partitionBy(*columns)
         writer = writer.option("path", pipeline.table(job)).outputMode("append")
     writer = writer.queryName(job).option("checkpointLocation", pipeline.checkpoint(job))
-    writer = (
-        writer.trigger(availableNow=True)
-        if pipeline.available_now
-        else writer.trigger(processingTime=pipeline.interval)
-    )
-    return writer.start()
+    when = {"availableNow": True} if pipeline.available_now else {"processingTime": pipeline.interval}
+    return writer.trigger(**when).start()
 
 
 def _weigh(batch: DataFrame, number: int, pipeline: Pipeline, schemas: SchemaSet) -> None:
@@ -113,7 +105,7 @@ def _weigh(batch: DataFrame, number: int, pipeline: Pipeline, schemas: SchemaSet
     kept = spark.read.parquet(pipeline.table("rates_by_batch"))
     newest = kept.agg(F.max("window_start")).first()[0]
     recent = kept.where(F.col("window_start") > F.lit(newest) - F.expr("interval 8 days"))
-    write_weights(weights(recent, pipeline.options), pipeline, schemas)
+    write_weights(weights(recent), pipeline, schemas)
 
 
 def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> None:
@@ -124,9 +116,8 @@ def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> N
     key = F.concat_ws("-", "topic", F.col("partition").cast("string")).cast("binary")
     sink = {"kafka.bootstrap.servers": pipeline.bootstrap, "topic": str(pipeline.weights_topic)}
     sink |= {f"kafka.{name}": text for name, text in pipeline.kafka.items()}
-    whole = table.na.fill(0.0).select(
-        [F.col(name).cast(_SPARK_TYPES.get(name, "double")).alias(name) for name in names]
-    )
+    columns = [F.col(name).cast(_SPARK_TYPES.get(name, "double")).alias(name) for name in names]
+    whole = table.na.fill(0.0).select(columns)
     whole.select(key.alias("key"), value.alias("value")).write.format("kafka").options(**sink).save()
 
 
@@ -147,8 +138,7 @@ def read_tables(spark: SparkSession, output: str, table_format: str = PARQUET) -
 def read_table(spark: SparkSession, path: str, table_format: str = PARQUET) -> DataFrame:
     """A table as the jobs wrote it. Raises PipelineError for one in the other format: read as plain Parquet, a Delta
     table would also have the rows of killed batches."""
-    other = _other_format(spark, path, table_format)
-    if other is not None:
+    if other := _other_format(spark, path, table_format):
         raise PipelineError(f"The table {path} is in the format {other}; ask for it with --format {other}.")
     return spark.read.format(table_format).load(path)
 
@@ -170,8 +160,7 @@ def check_format(spark: SparkSession, table_format: str) -> None:
 
 def check_tables(spark: SparkSession, pipeline: Pipeline, job: str) -> None:
     """Raises PipelineError where the job has written its table in another format: it would go on behind those rows."""
-    other = _other_format(spark, pipeline.table(job), pipeline.table_format)
-    if other is not None:
+    if other := _other_format(spark, pipeline.table(job), pipeline.table_format):
         raise PipelineError(
             f"The table {pipeline.table(job)} is in the format {other}; ask for it with --format {other}, or choose"
             " another --output."

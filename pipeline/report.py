@@ -47,8 +47,7 @@ def _plot(tables: Tables, name: str, draw: Callable[[Any, pd.DataFrame], None]) 
     if table is None or table.empty:
         return "<p>Nothing was recorded.</p>"
     figure = Figure(figsize=(9, 3.2), layout="constrained")
-    axes = figure.subplots()
-    draw(axes, table)
+    draw(figure.subplots(), table)
     return _image(figure, name)
 
 
@@ -68,11 +67,8 @@ def _rows(tables: Tables, name: str, choose: Callable[[pd.DataFrame], pd.DataFra
 
 def _table(columns: Sequence[str], rows: Any) -> str:
     head = "".join(f"<th>{html.escape(str(column))}</th>" for column in columns)
-    return f"<table><tr>{head}</tr>{''.join(map(_row, rows))}</table>"
-
-
-def _row(values: Sequence[Any]) -> str:
-    return "<tr>" + "".join(map(_cell, values)) + "</tr>"
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def _cell(value: Any) -> str:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -74,7 +74,7 @@ def _died(jvm: Any) -> bool:
 
 def _until(queries: Sequence[StreamingQuery], stopping: Sequence[int]) -> StreamingQuery | None:
     """Waits; the query that failed, if one did."""
-    _tell(progress(query) for query in queries)  # so that everybody sees that they run
+    _tell(queries)  # so that everybody sees that they run
     told = time.monotonic()
     while not stopping and any(query.isActive for query in queries):
         time.sleep(POLL_S)
@@ -83,8 +83,8 @@ def _until(queries: Sequence[StreamingQuery], stopping: Sequence[int]) -> Stream
             return failed
         if time.monotonic() - told >= PROGRESS_S:
             told = time.monotonic()
-            _tell(progress(query) for query in queries)
-    _tell(progress(query) for query in queries)
+            _tell(queries)
+    _tell(queries)
     return None
 
 
@@ -92,9 +92,8 @@ def _end_within(limit_s: float, jvm: Any, code: int) -> None:
     """Whatever then still waits for Spark is cut off."""
 
     def end() -> None:
-        _say(
-            f"Spark did not stop within {limit_s:.0f} s and is killed; its last batch is done again at the next start."
-        )
+        late = f"Spark did not stop within {limit_s:.0f} s"
+        _say(f"{late} and is killed; its last batch is done again at the next start.")
         if jvm is not None:
             jvm.kill()
         sys.stdout.flush()
@@ -110,7 +109,7 @@ def _say(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def _tell(lines: Iterable[dict[str, object]]) -> None:
-    for line in lines:
-        sys.stdout.write(json.dumps(line) + "\n")
+def _tell(queries: Sequence[StreamingQuery]) -> None:
+    for query in queries:
+        sys.stdout.write(json.dumps(progress(query)) + "\n")
     sys.stdout.flush()

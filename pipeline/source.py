@@ -12,15 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.avro.functions import from_avro
 
-from bellwether_kafka.pipeline.records import (
-    CONFLUENT_BYTES,
-    CONFLUENT_MARKER,
-    HEADER_BYTES,
-    MARKER,
-    EventSchema,
-    SchemaSet,
-    confluent,
-)
+from bellwether_kafka.pipeline import records
 
 LATE_MS_MAX = 15 * 60_000
 AHEAD_MS_MAX = 5 * 60_000
@@ -40,14 +32,12 @@ TIME_FIELDS: Mapping[str, str] = {
 _PLACE = ("topic", "partition", "offset", "timestamp")
 
 
-def kafka_options(
-    bootstrap: str, topic: str, more: Mapping[str, str] | None = None, *, start: str = "earliest"
-) -> dict[str, str]:
+def kafka_options(bootstrap: str, topic: str, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Options of Spark's Kafka source. `more` are Kafka properties such as security.protocol."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
-        "startingOffsets": start,
+        "startingOffsets": "earliest",
         "failOnDataLoss": "true",
         **{f"kafka.{name}": value for name, value in (more or {}).items()},
     }
@@ -63,30 +53,26 @@ def read_batch(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     return spark.read.format("kafka").options(**options).load()
 
 
-def single_objects(raw: DataFrame, ids: Mapping[int, EventSchema]) -> DataFrame:
+def single_objects(raw: DataFrame, ids: Mapping[int, records.EventSchema]) -> DataFrame:
     """Values in Confluent's framing as single objects (see `codec.single_object`); other values as they are."""
     if not ids:
         return raw
-    framed = (F.expr("substring(value, 1, 1)") == F.lit(bytearray(CONFLUENT_MARKER))) & (
-        F.length("value") >= CONFLUENT_BYTES
-    )
-    this, rest = F.expr(f"substring(value, 1, {CONFLUENT_BYTES})"), F.expr(f"substring(value, {CONFLUENT_BYTES + 1})")
+    size = records.CONFLUENT_BYTES
+    marked = F.expr("substring(value, 1, 1)") == F.lit(bytearray(records.CONFLUENT_MARKER))
+    framed = marked & (F.length("value") >= size)
+    this, rest = F.expr(f"substring(value, 1, {size})"), F.expr(f"substring(value, {size + 1})")
     head: Any = F
     for number, schema in ids.items():
-        head = head.when(this == F.lit(bytearray(confluent(number, b""))), F.lit(bytearray(schema.header)))
-    head = head.otherwise(F.concat(F.lit(bytearray(MARKER + bytes(3))), this))
+        head = head.when(this == F.lit(bytearray(records.confluent(number, b""))), F.lit(bytearray(schema.header)))
+    head = head.otherwise(F.concat(F.lit(bytearray(records.MARKER + bytes(3))), this))
     return raw.withColumn("value", F.when(framed, F.concat(head, rest)).otherwise(F.col("value")))
 
 
 def header() -> Column:
-    return F.expr(f"substring(value, 1, {HEADER_BYTES})")
+    return F.expr(f"substring(value, 1, {records.HEADER_BYTES})")
 
 
-def body() -> Column:
-    return F.expr(f"substring(value, {HEADER_BYTES + 1})")
-
-
-def decoded(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
+def decoded(raw: DataFrame, event: str, schemas: records.SchemaSet) -> DataFrame:
     """Records of one event in any of its versions, as the latest has them: `record` (null fields where the bytes are
     malformed), `at_ms` (its own time), and where and when it was appended."""
     mine = raw.where(header().isin([bytearray(s.header) for s in schemas.versions(event)]))
@@ -94,12 +80,13 @@ def decoded(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
     return rows.withColumn("at_ms", F.col(f"record.{TIME_FIELDS[event]}")).withColumn("group", F.col("record.group"))
 
 
-def _parsed(chain: Any, event: str, schemas: SchemaSet, use: Callable[[Column], Column]) -> Column:
+def _parsed(chain: Any, event: str, schemas: records.SchemaSet, use: Callable[[Column], Column]) -> Column:
     """Goes on with a chain of `when` by the versions of one event."""
     options = {"mode": "PERMISSIVE", "avroSchema": schemas.latest(event).text}
+    body = F.expr(f"substring(value, {records.HEADER_BYTES + 1})")
     for schema in schemas.versions(event):
         this = header() == F.lit(bytearray(schema.header))
-        chain = chain.when(this, use(from_avro(body(), schema.text, options)))
+        chain = chain.when(this, use(from_avro(body, schema.text, options)))
     return chain
 
 
@@ -119,13 +106,13 @@ def sane(amount: str) -> Column:
     return F.when(F.col(amount).between(0, AMOUNT_MAX), F.col(amount)).otherwise(F.lit(-1).cast("long"))
 
 
-def events(raw: DataFrame, event: str, schemas: SchemaSet) -> DataFrame:
+def events(raw: DataFrame, event: str, schemas: records.SchemaSet) -> DataFrame:
     """The good rows of one event: the record's fields and `at`, its own time."""
     good = decoded(raw, event, schemas).where(trouble().isNull())
     return good.select(F.expr("timestamp_millis(at_ms)").alias("at"), "record.*")
 
 
-def dead_letters(raw: DataFrame, schemas: SchemaSet) -> DataFrame:
+def dead_letters(raw: DataFrame, schemas: records.SchemaSet) -> DataFrame:
     """What becomes of every record that is in no table: where it is, why, and which event it claims to be."""
     head, event = F, F
     for name, field in TIME_FIELDS.items():
@@ -134,7 +121,7 @@ def dead_letters(raw: DataFrame, schemas: SchemaSet) -> DataFrame:
         head = _parsed(head, name, schemas, partial(_head, field))
     rows = raw.select(event.alias("event"), head.alias("head"), "value", *_PLACE)
     rows = rows.withColumn("group", F.col("head.group")).withColumn("at_ms", F.col("head.at_ms"))
-    marked = F.expr("substring(value, 1, 2)") == F.lit(bytearray(MARKER))
+    marked = F.expr("substring(value, 1, 2)") == F.lit(bytearray(records.MARKER))
     stranger = F.when(F.col("value").isNotNull() & marked, "unknown schema").otherwise("not an event")
     reason = F.when(F.col("event").isNull(), stranger).otherwise(trouble())
     found = rows.withColumn("reason", reason).where(F.col("reason").isNotNull())

@@ -16,17 +16,16 @@ from bellwether_kafka.pipeline.source import AMOUNT_MAX, events, sane
 WATERMARK = "30 minutes"
 LAG_WINDOW, COST_WINDOW, CHURN_WINDOW = "5 minutes", "1 hour", "5 minutes"
 STORM_ROUNDS = 5
+WEIGHT_WINDOWS = 12  # behind a weight
 WHOLE = "decimal(38,0)"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`price_per_gb`: money for a gigabyte that crosses racks. `follower_fetching`: readers read from a replica in
-    their own rack where there is one (KIP-392), so only the rest crosses. `weight_windows`: windows behind a weight."""
+    """`price_per_gb`: money for a gigabyte that crosses racks. `watermark`: how long windows wait for late events.
+    `rate_window`: the window of the tables rates and weights."""
 
     price_per_gb: float = 0.01
-    follower_fetching: bool = True
-    weight_windows: int = 12
     watermark: str = WATERMARK
     rate_window: str = "5 minutes"
 
@@ -38,17 +37,8 @@ def lag_trends(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
     """
     rows = events(raw, "lag", schemas).withWatermark("at", options.watermark)
     rows = rows.select("at", "group", "sampled_at_ms", F.explode("entries").alias("e"))
-    rows = rows.select(
-        "at",
-        "group",
-        "sampled_at_ms",
-        "e.topic",
-        "e.partition",
-        "e.task",
-        "e.role",
-        "e.member",
-        sane("e.lag").alias("lag"),
-    ).withColumn("known", F.when(F.col("lag") >= 0, F.col("lag")))
+    rows = rows.select("at", "group", "sampled_at_ms", "e.*").withColumn("lag", sane("lag"))
+    rows = rows.withColumn("known", F.when(F.col("lag") >= 0, F.col("lag")))
     window = F.window("at", LAG_WINDOW)
     # Time in the window in whole milliseconds: small numbers, and exact.
     rows = rows.withColumn("t", F.when(F.col("lag") >= 0, F.col("sampled_at_ms") % 300_000))
@@ -94,12 +84,13 @@ def lag_trends(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
 def rack_costs(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
     """Per hour, group, topic and pair of racks: records, bytes, and money for what crossed.
 
+    Readers read from a replica in their own rack where there is one (KIP-392), so only the rest crosses.
     Readers or leaders without a rack are the rack "". `unknown` counts samples whose bytes nobody knows.
     """
     rows = _traffic(raw, schemas, options)
     to = F.coalesce("e.rack", F.lit(""))
     leader = F.coalesce("e.leader_rack", F.lit(""))
-    near = F.array_contains("e.replica_racks", F.col("e.rack")) if options.follower_fetching else F.lit(False)
+    near = F.array_contains("e.replica_racks", F.col("e.rack"))
     pairs = rows.select(
         "at",
         "group",
@@ -144,21 +135,8 @@ def rebalances(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
             F.max(F.struct("decided_at_ms", "generation", "cause")).alias("last"),
         )
     )
-    return _dated(grouped).select(
-        *KEYS,
-        "cause",
-        "rounds",
-        "moved",
-        "new",
-        "lost",
-        "withheld",
-        "pause_us",
-        "pause_us_max",
-        "members_max",
-        "fallbacks",
-        (F.col("rounds") >= STORM_ROUNDS).alias("storm"),
-        F.col("last.cause").alias("last_sentence"),
-    )
+    marked = grouped.withColumn("storm", F.col("rounds") >= STORM_ROUNDS)
+    return _dated(marked.withColumn("last_sentence", F.col("last.cause")).drop("last"))
 
 
 def culprits(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
@@ -167,7 +145,7 @@ def culprits(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
     grouped = rows.groupBy(F.window("at", CHURN_WINDOW).alias("w"), "group", "member", "change").agg(
         F.count("*").alias("times"), F.max("generation").alias("generation_last")
     )
-    return _dated(grouped).select(*KEYS, "member", "change", "times", "generation_last")
+    return _dated(grouped)
 
 
 def rates(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
@@ -198,7 +176,7 @@ def rates(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
     )
 
 
-def weights(table: DataFrame, options: Options) -> DataFrame:
+def weights(table: DataFrame) -> DataFrame:
     """From `rates` to one weight per partition: the median of its latest windows, scaled by the daily pattern.
 
     The pattern is the median of its windows in the hour that comes next over the median of all its windows, between
@@ -215,7 +193,7 @@ def weights(table: DataFrame, options: Options) -> DataFrame:
     next_hour = F.hour(F.col("newest") + F.expr("interval 1 hour"))
     latest = F.row_number().over(Window.partitionBy("topic", "partition").orderBy(F.col("window_start").desc()))
     numbered = rows.withColumn("n", latest).withColumn("due", F.col("hour") == next_hour)
-    recent = F.col("n") <= options.weight_windows
+    recent = F.col("n") <= WEIGHT_WINDOWS
     grouped = numbered.groupBy("topic", "partition").agg(
         F.median(F.when(recent, F.col("bytes_per_s"))).alias("bytes_now"),
         F.median(F.when(recent, F.col("records_per_s"))).alias("records_now"),
@@ -256,8 +234,7 @@ def _traffic(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
 
 
 def _dated(grouped: DataFrame) -> DataFrame:
-    return (
-        grouped.withColumn("window_start", F.col("w.start"))
-        .withColumn("window_end", F.col("w.end"))
-        .withColumn("day", F.to_date("w.start"))
-    )
+    """KEYS in the place of the window `w`, then all other columns."""
+    window = F.col("w.start").alias("window_start"), F.col("w.end").alias("window_end")
+    others = [name for name in grouped.columns if name not in ("w", "group")]
+    return grouped.select(F.to_date("w.start").alias("day"), "group", *window, *others)

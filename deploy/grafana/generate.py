@@ -1,7 +1,7 @@
 """Writes the Grafana dashboards from dashboards.yml: `python deploy/grafana/generate.py`. The JSON is checked in."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ class Dashboard:
     uid: str
     title: str
     panels: tuple[Panel, ...]
-    tags: tuple[str, ...] = field(default=("bellwether", "kafka"))
 
 
 def dashboards() -> list[Dashboard]:
@@ -50,7 +49,7 @@ def rendered(dashboard: Dashboard) -> dict[str, Any]:
     return {
         "uid": dashboard.uid,
         "title": dashboard.title,
-        "tags": list(dashboard.tags),
+        "tags": ["bellwether", "kafka"],
         "schemaVersion": 39,
         "version": 1,
         "editable": False,
@@ -83,12 +82,11 @@ def _panel(number: int, panel: Panel, x: int, y: int) -> dict[str, Any]:
 
 
 def _rebalances() -> dict[str, Any]:
-    expression = f"changes(bellwether_generation{{{G}}}[$__interval]) > 0"
     return {
         "name": "Generations",
         "datasource": DATASOURCE,
         "enable": True,
-        "expr": expression,
+        "expr": f"changes(bellwether_generation{{{G}}}[$__interval]) > 0",
         "titleFormat": "{{group}}",
         "iconColor": "orange",
     }

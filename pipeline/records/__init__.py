@@ -6,7 +6,6 @@ from bellwether_kafka.pipeline.records.backtest import (
     PRICE_PER_GB,
     BacktestOutcome,
     recommendation,
-    rows_of,
     summary,
 )
 from bellwether_kafka.pipeline.records.codec import (

@@ -9,24 +9,13 @@ groups.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, crossing, decide
-from bellwether_kafka.assignors.shared import (
-    NOBODY,
-    ClusterView,
-    Decision,
-    IntArray,
-    Memory,
-    RawGroup,
-    RawMember,
-    Refusal,
-    Weights,
-    moves,
-)
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
@@ -71,51 +60,50 @@ OUTCOME_SCHEMA = (
 )
 
 
-def cluster_of(snapshot: Record) -> ClusterView:
+def cluster_of(snapshot: Record) -> shared.ClusterView:
     """The cluster as the recorded decision saw it."""
     placements = [tuple(row) for row in snapshot["placements"]]
     layout = {topic["name"]: [placements[row] for row in topic["placements"]] for topic in snapshot["topics"]}
-    return ClusterView.of(layout, unreadable=frozenset(snapshot["unreadable"]))
+    return shared.ClusterView.of(layout, unreadable=frozenset(snapshot["unreadable"]))
 
 
-def raw_of(snapshot: Record) -> RawGroup:
-    members = tuple(RawMember(m["member_id"], m["instance_id"], bytes(m["metadata"])) for m in snapshot["members"])
-    own = frozenset(m["member_id"] for m in snapshot["members"] if m["own"])
-    return RawGroup(snapshot["group"], snapshot["generation"], snapshot["protocol"], members, own)
+def raw_of(snapshot: Record) -> shared.RawGroup:
+    listed = snapshot["members"]
+    members = tuple(shared.RawMember(m["member_id"], m["instance_id"], bytes(m["metadata"])) for m in listed)
+    own = frozenset(m["member_id"] for m in listed if m["own"])
+    return shared.RawGroup(snapshot["group"], snapshot["generation"], snapshot["protocol"], members, own)
 
 
 class Replay:
     """One policy living through the snapshots of one group."""
 
-    def __init__(self, policy: Policy, weights: Weights) -> None:
+    def __init__(self, policy: Policy, weights: shared.Weights) -> None:
         self._policy = replace(policy, load=replace(policy.load, weights=weights))
         self._weights = weights
-        self._memory = Memory.empty()
+        self._memory = shared.Memory.empty()
         self._given: dict[str, tuple[int, tuple[TopicPartition, ...]]] = {}
 
     def step(self, snapshot: Record) -> BacktestOutcome:
         """One recorded round and the follow-up rounds that this policy needs."""
         cluster, recorded = cluster_of(snapshot), raw_of(snapshot)
-        held = self._memory
+        had = self._memory
         rounds, withheld = 0, 0
         generation = max(snapshot["generation"], self._memory.generation + 1)
         while True:
-            raw = self._imagined(replace(recorded, generation=generation + rounds))
+            # The members as they would have joined under this policy. Bytes that cannot be read stay as they are.
+            members = tuple(self._member(m, recorded) for m in recorded.members)
+            raw = replace(recorded, generation=generation + rounds, members=members)
             decision = decide(raw, cluster, self._memory, self._policy, snapshot["decided_at_ms"], snapshot["seed"])
-            if isinstance(decision, Refusal):
+            if isinstance(decision, shared.Refusal):
                 return _failed(snapshot, self._policy.name, decision.reason)
             self._remember(decision)
             rounds += 1
             withheld += int(decision.plan.withheld.sum())
             if not decision.followup or rounds > FOLLOWUPS_MAX:
                 break
-        return self._outcome(snapshot, decision, held, rounds, withheld)
+        return self._outcome(snapshot, decision, had, rounds, withheld)
 
-    def _imagined(self, raw: RawGroup) -> RawGroup:
-        """The members as they would have joined under this policy. Bytes that cannot be read stay as they are."""
-        return replace(raw, members=tuple(self._member(m, raw) for m in raw.members))
-
-    def _member(self, member: RawMember, raw: RawGroup) -> RawMember:
+    def _member(self, member: shared.RawMember, raw: shared.RawGroup) -> shared.RawMember:
         if member.member_id in raw.own_member_ids:
             return member
         try:
@@ -128,7 +116,7 @@ class Replay:
         told = replace(said, owned_partitions=claims, generation_id=generation, user_data=None)
         return replace(member, metadata=told.encode())
 
-    def _remember(self, decision: Decision[PartitionPlan]) -> None:
+    def _remember(self, decision: shared.Decision[PartitionPlan]) -> None:
         self._memory = decision.plan.memory
         self._given = {
             member: (decision.raw.generation, ConsumerProtocolAssignment.decode(blob).partitions)
@@ -136,42 +124,38 @@ class Replay:
         }
 
     def _outcome(
-        self, snapshot: Record, decision: Decision[PartitionPlan], held: Memory, rounds: int, withheld: int
+        self, snapshot: Record, decision: shared.Decision[PartitionPlan], had: shared.Memory, rounds: int, withheld: int
     ) -> BacktestOutcome:
         group, cluster, owner = decision.plan.group, decision.cluster, decision.plan.owner
-        before = held.owner_in(cluster, [m.key for m in group.members])
-        changed = moves(before, owner)
+        before = had.owner_in(cluster, [m.key for m in group.members])
+        changed = shared.moves(before, owner)
         eager = not self._policy.cooperative(decision.raw.protocol)
-        load = Load.of(group, cluster, self._weights, self._policy.load.capacity, self._policy.load.rules)
+        load = Load.of(group, cluster, replace(self._policy.load, weights=self._weights))
         return BacktestOutcome(
             group=group.group_id,
             generation=snapshot["generation"],
             decided_at_ms=snapshot["decided_at_ms"],
             policy=self._policy.name,
             members=group.size,
-            partitions=int((owner != NOBODY).sum()),
+            partitions=int((owner != shared.NOBODY).sum()),
             rounds=rounds,
             moved=changed.moved,
-            paused=_held(before) if eager else withheld,
-            cross_rack=decision.plan.score_after.cross_rack,
+            paused=int((before != shared.NOBODY).sum()) if eager else withheld,
+            cross_rack=decision.cost.cross_rack,
             cross_share=load.crossing(owner),
             cross_bytes_per_s=self._crossed(decision),
             imbalance=load.imbalance(owner),
         )
 
-    def _crossed(self, decision: Decision[PartitionPlan]) -> float:
+    def _crossed(self, decision: shared.Decision[PartitionPlan]) -> float:
         across = np.flatnonzero(crossing(decision.plan.group, decision.cluster, decision.plan.owner)).tolist()
         return sum((self._weights.of.get(decision.cluster.name(flat), 0.0) for flat in across), 0.0)
 
 
-def replay(
-    snapshots: Iterable[Record],
-    policies: Sequence[str],
-    weights: Weights = Weights(),  # noqa: B008 - frozen
-) -> Iterator[BacktestOutcome]:
+def replay(snapshots: Iterable[Record], policies: Sequence[str], weights: shared.Weights) -> Iterator[BacktestOutcome]:
     """Every policy through the snapshots of one group, which are taken in the order of their generations."""
     ordered = sorted(snapshots, key=lambda s: (s["decided_at_ms"], s["generation"]))
-    asked = [s for n, s in enumerate(ordered) if n == 0 or not _same_round(ordered[n - 1], s)]
+    asked = [s for n, s in enumerate(ordered) if n == 0 or _world(ordered[n - 1]) != _world(s)]
     for name in policies:
         one = Replay(Policy(name), weights)
         for snapshot in asked:
@@ -240,16 +224,8 @@ def rank(row: Mapping[str, Any]) -> tuple[float, ...]:
     return row["failed"], round(max(0.0, row["imbalance"] - 1.1) + row["cross_share"], 3), row["moved"]
 
 
-def rows_of(outcomes: Iterable[BacktestOutcome]) -> list[dict[str, Any]]:
-    return [asdict(outcome) for outcome in outcomes]
-
-
-def _same_round(before: Record, after: Record) -> bool:
-    """Whether nothing but claims differs, so that it is a follow-up or a repetition."""
-    return _world(before) == _world(after)
-
-
 def _world(snapshot: Record) -> tuple[Any, ...]:
+    """Everything but claims: where it is the same as before, the round is a follow-up or a repetition."""
     return (snapshot["protocol"], snapshot["topics"], snapshot["placements"], _subscriptions(snapshot["members"]))
 
 
@@ -268,10 +244,6 @@ def _subscriptions(members: Sequence[Record]) -> list[tuple[Any, ...]]:
 def _failed(snapshot: Record, policy: str, reason: str) -> BacktestOutcome:
     head = snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy
     return BacktestOutcome(*head, len(snapshot["members"]), 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, reason)
-
-
-def _held(owner: IntArray) -> int:
-    return int(np.count_nonzero(owner != NOBODY))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """Events as bytes: Avro schemas from `schemas/`, single-object encoding, and Confluent's framing as an alternative.
 
-A schema is a file `<event>.v<n>.avsc`; old versions stay, because records written with them stay in topics. What a new
-version may change is checked by `evolution_findings`. Single-object encoding (Avro specification) is C3 01, the 8 bytes
+A schema is a file `<event>.v<n>.avsc`; old versions stay, because records written with them stay in topics; tests check
+what a new version may change. Single-object encoding (Avro specification) is C3 01, the 8 bytes
 of the schema's CRC-64-AVRO fingerprint, little endian, and the body, so that a reader finds the writer's schema by
 itself; Confluent's framing is 00, a 4 byte id of a registry, big endian, and the body.
 """
@@ -89,31 +89,29 @@ class SchemaSet:
                 raise ValueError(f"the versions of {event} are {versions}; they must be 1 to {len(versions)}")
         return cls(MappingProxyType(found))
 
+    @cached_property
+    def _by_event(self) -> dict[str, tuple[EventSchema, ...]]:
+        ordered = sorted(self.schemas.items())
+        return {event: tuple(s for (e, _), s in ordered if e == event) for event, _ in sorted(self.schemas)}
+
     def versions(self, event: str) -> tuple[EventSchema, ...]:
         """Every version, oldest first. Raises KeyError for an unknown event."""
-        found = tuple(s for (e, _), s in sorted(self.schemas.items()) if e == event)
-        if not found:
-            raise KeyError(event)
-        return found
+        return self._by_event[event]
 
     def latest(self, event: str) -> EventSchema:
         return self.versions(event)[-1]
 
     @property
     def events(self) -> tuple[str, ...]:
-        return tuple(sorted({event for event, _ in self.schemas}))
+        return tuple(self._by_event)
 
     @cached_property
     def _by_header(self) -> dict[bytes, EventSchema]:
         return {schema.header: schema for schema in self.schemas.values()}
 
-    @cached_property
-    def _latest(self) -> dict[str, EventSchema]:
-        return {event: self.latest(event) for event in self.events}
-
     def encode(self, event: str, record: Record) -> bytes:
         """Single-object bytes under the latest version. Raises what fastavro raises for a record that does not fit."""
-        schema = self._latest[event]
+        schema = self.latest(event)
         return schema.header + schema.body(record)
 
     def decode(self, data: bytes) -> tuple[str, dict[str, Any]]:
@@ -125,7 +123,7 @@ class SchemaSet:
             raise EventError("unknown schema", f"no schema has the fingerprint {data[2:HEADER_BYTES].hex()}")
         source = io.BytesIO(data[HEADER_BYTES:])
         try:
-            record = schemaless_reader(source, schema.parsed, self._latest[schema.event].parsed)
+            record = schemaless_reader(source, schema.parsed, self.latest(schema.event).parsed)
         except Exception as error:
             raise EventError("malformed", f"{schema.event} v{schema.version}: {error!r}") from error
         if source.read(1):
@@ -150,37 +148,3 @@ def single_object(value: bytes, ids: Mapping[int, EventSchema]) -> bytes:
     schema = ids.get(int.from_bytes(value[1:CONFLUENT_BYTES], "big"))
     head = schema.header if schema is not None else MARKER + bytes(3) + value[:CONFLUENT_BYTES]
     return head + value[CONFLUENT_BYTES:]
-
-
-def evolution_findings(old: EventSchema, new: EventSchema) -> tuple[str, ...]:
-    """What makes `new` unfit to follow `old`; empty if nothing.
-
-    Readers of either must read what the other wrote: a field may be added with a default or, if it has a default,
-    removed; types stay, records inside records too; names and the namespace stay.
-    """
-    return tuple(_findings(json.loads(old.text), json.loads(new.text), old.event))
-
-
-def _findings(old: Any, new: Any, at: str) -> list[str]:
-    if isinstance(old, dict) and old.get("type") == "array":
-        same = isinstance(new, dict) and new.get("type") == "array"
-        return _findings(old["items"], new["items"], f"{at}[]") if same else [f"{at}: an array became something else"]
-    if not (isinstance(old, dict) and old.get("type") == "record"):
-        return [] if old == new else [f"{at}: the type changed from {old} to {new}"]
-    if not (isinstance(new, dict) and new.get("type") == "record"):
-        return [f"{at}: a record became something else"]
-    found = []
-    if (old["name"], old.get("namespace")) != (new["name"], new.get("namespace")):
-        found.append(f"{at}: the name changed")
-    before, after = ({field["name"]: field for field in record["fields"]} for record in (old, new))
-    found += [
-        f"{at}.{name}: added without a default" for name in after if name not in before and "default" not in after[name]
-    ]
-    found += [
-        f"{at}.{name}: removed though it had no default"
-        for name in before
-        if name not in after and "default" not in before[name]
-    ]
-    for name in before.keys() & after.keys():
-        found += _findings(before[name]["type"], after[name]["type"], f"{at}.{name}")
-    return sorted(found)

@@ -60,12 +60,9 @@ class History:
             self.refused["not an event"] += 1
 
     def _take(self, event: str, record: dict[str, Any]) -> None:
-        if event == "snapshot":
-            self.snapshots[record["group"]].append(record)
-        elif event == "round":
-            self.rounds[record["group"]].append(record)
-        elif event == "assignment":
-            self.assignments[record["group"]].append(record)
+        by_group = {"snapshot": self.snapshots, "round": self.rounds, "assignment": self.assignments}
+        if event in by_group:
+            by_group[event][record["group"]].append(record)
         elif event == "decision":
             self.sources[record["group"], record["generation"], record["decided_at_ms"]] = record["source"]
         elif event == "traffic":

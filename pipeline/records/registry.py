@@ -26,30 +26,17 @@ def subject(topic: str, schema: EventSchema) -> str:
 
 def register(url: str, topic: str, schema: EventSchema) -> int:
     """The id of a schema, registered where it is new. Raises RegistryError."""
-    return _ask(url, f"/subjects/{urllib.parse.quote(subject(topic, schema), safe='')}/versions", schema)
-
-
-def registered(url: str, topic: str, schemas: SchemaSet) -> dict[int, EventSchema]:
-    """Every version of every event by its id, for readers; registered where new. Raises RegistryError."""
-    found = {}
-    for event in schemas.events:
-        for schema in schemas.versions(event):
-            found[register(url, topic, schema)] = schema
-    return found
-
-
-def _ask(url: str, path: str, schema: EventSchema) -> int:
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https"):
-        raise RegistryError(
-            f"The schema registry's address {parts.hostname or url} must begin with http:// or https://."
-        )
+        host = parts.hostname or url
+        raise RegistryError(f"The schema registry's address {host} must begin with http:// or https://.")
     headers = {"Content-Type": _CONTENT}
     if parts.username:
         login = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
         headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+    path = f"{parts.path.rstrip('/')}/subjects/{urllib.parse.quote(subject(topic, schema), safe='')}/versions"
     where = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
-    address = urllib.parse.urlunsplit((parts.scheme, where, parts.path.rstrip("/") + path, "", ""))
+    address = urllib.parse.urlunsplit((parts.scheme, where, path, "", ""))
     body = json.dumps({"schema": schema.text}).encode()
     request = urllib.request.Request(address, body, headers, method="POST")  # noqa: S310 - http or https, see above
     try:
@@ -57,8 +44,12 @@ def _ask(url: str, path: str, schema: EventSchema) -> int:
             return int(json.load(answer)["id"])
     except urllib.error.HTTPError as error:
         error.close()
-        raise RegistryError(
-            f"The schema registry at {where} refused {schema.event}: {error.code} {error.reason}."
-        ) from None
+        said = f"{error.code} {error.reason}"
+        raise RegistryError(f"The schema registry at {where} refused {schema.event}: {said}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RegistryError(f"The schema registry at {where} gave no id for {schema.event}: {error}.") from None
+
+
+def registered(url: str, topic: str, schemas: SchemaSet) -> dict[int, EventSchema]:
+    """Every version of every event by its id, for readers; registered where new. Raises RegistryError."""
+    return {register(url, topic, schema): schema for event in schemas.events for schema in schemas.versions(event)}

@@ -8,38 +8,16 @@ which no plan depends. Pure.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer import (
-    LOAD_AWARE,
-    PartitionPlan,
-    Policy,
-    decide,
-    decode_group,
-    group_view,
-    score,
-    static_digests,
-)
-from bellwether_kafka.assignors.shared import (
-    NOBODY,
-    ClusterView,
-    Decision,
-    GroupView,
-    IntArray,
-    Memory,
-    Refusal,
-    Weights,
-    moves,
-)
+from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.pipeline.records.backtest import Record, cluster_of, raw_of
 
 DIFFERENCES_MAX = 100
 COPY_ROLE = "active"
 PLANNED = "plan"  # other answers are sent when it is late
-NO_SOURCES: Mapping[tuple[str, int, int], str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,43 +67,43 @@ class Round:
     which answer that was."""
 
     snapshot: Record
-    source: str = PLANNED
+    source: str
     plan: dict[tuple[str, int], tuple[str, str | None, bool]] = field(default_factory=dict)
 
 
 def rounds_of(
-    snapshots: Iterable[Record], assignments: Iterable[Record], sources: Mapping[tuple[str, int, int], str] = NO_SOURCES
+    snapshots: Iterable[Record], assignments: Iterable[Record], sources: Mapping[tuple[str, int, int], str]
 ) -> list[Round]:
     """Snapshots with their plans, in order; those whose plan was not recorded are left out. `sources`: by group,
     generation and time which answer was sent, the plan where nothing is said."""
-    found = {}
-    for snapshot in snapshots:
-        found[_key(snapshot)] = Round(snapshot, sources.get(_key(snapshot), PLANNED))
+    found = {_key(snapshot): Round(snapshot, sources.get(_key(snapshot), PLANNED)) for snapshot in snapshots}
     for part in assignments:
-        one = found.get(_key(part))
-        for entry in part["entries"] if one is not None else ():
-            if one is not None and entry["role"] == COPY_ROLE and entry["task"] is None:
-                plan = entry["member"], entry["previous"], entry["withheld"]
-                one.plan[entry["topic"], entry["partition"]] = plan
+        if one := found.get(_key(part)):
+            for entry in part["entries"]:
+                if entry["role"] == COPY_ROLE and entry["task"] is None:
+                    plan = entry["member"], entry["previous"], entry["withheld"]
+                    one.plan[entry["topic"], entry["partition"]] = plan
     kept = [one for one in found.values() if one.plan]
     return sorted(kept, key=lambda r: (r.snapshot["decided_at_ms"], r.snapshot["generation"]))
 
 
-def replay_rounds(rounds: Sequence[Round], policies: Mapping[str, Policy], weights: Weights) -> Iterator[Replayed]:
+def replay_rounds(
+    rounds: Sequence[Round], policies: Mapping[str, consumer.Policy], weights: shared.Weights
+) -> Iterator[Replayed]:
     """Every recorded round of one group under each of these policies; none: under the one that it was made by."""
     for number, one in enumerate(rounds):
         before = rounds[number - 1] if number else None
         name = one.snapshot["policy"]
-        for policy in policies.values() or (Policy(name),):
+        for policy in policies.values() or (consumer.Policy(name),):
             yield _replayed(one, before, replace(policy, load=replace(policy.load, weights=weights)))
 
 
-def _replayed(one: Round, before: Round | None, policy: Policy) -> Replayed:
+def _replayed(one: Round, before: Round | None, policy: consumer.Policy) -> Replayed:
     snapshot = one.snapshot
     head = (snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy.name, snapshot["policy"])
     cluster, raw = cluster_of(snapshot), raw_of(snapshot)
-    now = decide(raw, cluster, _memory(one, before), policy, snapshot["decided_at_ms"], snapshot["seed"])
-    if isinstance(now, Refusal):
+    now = consumer.decide(raw, cluster, _memory(one, before), policy, snapshot["decided_at_ms"], snapshot["seed"])
+    if isinstance(now, shared.Refusal):
         return Replayed(*head, len(raw.others), len(one.plan), len(one.plan), failed=now.reason)
     keys = [member.key for member in now.plan.group.members]
     recorded = _owner(now.plan.group, now.cluster, {tp: owner for tp, (owner, _, _) in one.plan.items()})
@@ -139,7 +117,7 @@ def _replayed(one: Round, before: Round | None, policy: Policy) -> Replayed:
     return Replayed(
         *head,
         members=now.plan.group.size,
-        partitions=int((now.plan.owner != NOBODY).sum()),
+        partitions=int((now.plan.owner != shared.NOBODY).sum()),
         differs=len(different),
         differences=listed,
         recorded=_cost(now, recorded),
@@ -148,29 +126,32 @@ def _replayed(one: Round, before: Round | None, policy: Policy) -> Replayed:
     )
 
 
-def _doubt(one: Round, policy: Policy) -> str:
-    if policy.name == LOAD_AWARE:
+def _doubt(one: Round, policy: consumer.Policy) -> str:
+    if policy.name == consumer.LOAD_AWARE:
         return "weights and capacities are not recorded"
     return f"what was sent was a {one.source}" if one.source != PLANNED else ""
 
 
-def _memory(one: Round, before: Round | None) -> Memory:
+def _memory(one: Round, before: Round | None) -> shared.Memory:
     """What the leader remembered: the plan that it had sent before, or what the recorded plan names as previous."""
     source = before or one
     raw, cluster = raw_of(source.snapshot), cluster_of(source.snapshot)
-    group = group_view(decode_group(raw), cluster, Memory.empty(), cooperative=False)
+    group = consumer.group_view(consumer.decode_group(raw), cluster, shared.Memory.empty(), cooperative=False)
     if before is not None:
         held = {tp: owner for tp, (owner, _, withheld) in before.plan.items() if not withheld}
         owner = _owner(group, cluster, held)
-        return Memory.of(raw.generation, cluster, owner, group.members, digests=static_digests(raw.others))
+        digests = consumer.static_digests(raw.others)
+        return shared.Memory.of(raw.generation, cluster, owner, group.members, digests=digests)
     owner = _owner(group, cluster, {tp: previous for tp, (_, previous, _) in one.plan.items()})
-    return Memory.of(raw.generation - 1, cluster, owner, group.members)
+    return shared.Memory.of(raw.generation - 1, cluster, owner, group.members)
 
 
-def _owner(group: GroupView, cluster: ClusterView, names: Mapping[tuple[str, int], str | None]) -> IntArray:
+def _owner(
+    group: shared.GroupView, cluster: shared.ClusterView, names: Mapping[tuple[str, int], str | None]
+) -> shared.IntArray:
     """An owner array from member keys; a member that is gone owns nothing."""
     position = {member.key: i for i, member in enumerate(group.members)}
-    owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+    owner = np.full(cluster.partition_total, shared.NOBODY, dtype=np.int32)
     for (topic, partition), name in names.items():
         flat = cluster.flat(topic, partition)
         if flat is not None and name in position:
@@ -179,12 +160,12 @@ def _owner(group: GroupView, cluster: ClusterView, names: Mapping[tuple[str, int
 
 
 def _name(keys: Sequence[str], owner: Any) -> str | None:
-    return None if owner == NOBODY else keys[int(owner)]
+    return None if owner == shared.NOBODY else keys[int(owner)]
 
 
-def _cost(decision: Decision[PartitionPlan], owner: IntArray) -> PlanCost:
-    found = score(decision.plan.group, decision.cluster, owner)
-    return PlanCost(moves(decision.plan.before, owner).moved, found.unowned, found.cross_rack, found.spread)
+def _cost(decision: shared.Decision[consumer.PartitionPlan], owner: shared.IntArray) -> PlanCost:
+    found = consumer.score(decision.plan.group, decision.cluster, owner)
+    return PlanCost(shared.moves(decision.plan.before, owner).moved, found.unowned, found.cross_rack, found.spread)
 
 
 def _key(record: Record) -> tuple[str, int, int]:

@@ -3,9 +3,8 @@
 All blobs lie in one buffer; their lists of topics are told apart here, and so are names anywhere in it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -63,35 +62,14 @@ class Packed:
         words: WordArray = self._word[at].astype(np.uint64)
         return words
 
+    def cut(self, begin: LongArray, end: LongArray) -> tuple[bytes | None, ...]:
+        """The parts from `begin` to `end`, None where `begin` is negative."""
+        raw = self.raw
+        return tuple([None if a < 0 else raw[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)])
+
 
 def _sizes(blobs: Sequence[bytes]) -> LongArray:
     return np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
-
-
-class Pieces(Sequence[bytes | None]):
-    """Parts of a buffer, cut out when somebody looks: from `begin` to `end`, None where `begin` is negative."""
-
-    __slots__ = ("_begin", "_end", "_raw")
-
-    def __init__(self, raw: bytes, begin: LongArray, end: LongArray) -> None:
-        self._raw, self._begin, self._end = raw, begin.tolist(), end.tolist()
-
-    def __len__(self) -> int:
-        return len(self._begin)
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        raw = self._raw
-        return (None if a < 0 else raw[a:b] for a, b in zip(self._begin, self._end, strict=True))
-
-    @overload
-    def __getitem__(self, m: int) -> bytes | None: ...
-    @overload
-    def __getitem__(self, m: slice) -> Sequence[bytes | None]: ...
-    def __getitem__(self, m: int | slice) -> bytes | Sequence[bytes | None] | None:
-        if isinstance(m, slice):
-            return tuple(self)[m]
-        begin = self._begin[m]
-        return None if begin < 0 else self._raw[begin : self._end[m]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,17 +11,10 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from bellwether_kafka.protocol.bulk.columns import BoolArray, IntArray, LongArray, Packed, Pieces, read_topics
+from bellwether_kafka.protocol import messages
+from bellwether_kafka.protocol.bulk.columns import BoolArray, IntArray, LongArray, Packed, read_topics
 from bellwether_kafka.protocol.bulk.layout import header, lay_out
 from bellwether_kafka.protocol.bulk.lists import TopicLists, read_lists
-from bellwether_kafka.protocol.messages import (
-    CONSUMER_VERSION_MAX,
-    NO_GENERATION,
-    STICKY,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    read_generation,
-)
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
 _NONE = -1
@@ -119,10 +112,10 @@ def _read_few(blobs: Sequence[bytes]) -> SubscriptionColumns:
     owned: list[tuple[int, str, int]] = []
     for m, blob in enumerate(blobs):
         try:
-            one = ConsumerProtocolSubscription.decode(blob)
+            one = messages.ConsumerProtocolSubscription.decode(blob)
         except RemoteProtocolError as error:
             errors[m] = str(error)
-            rows.append((_NONE, _NONE, None, NO_GENERATION, None))
+            rows.append((_NONE, _NONE, None, messages.NO_GENERATION, None))
             continue
         of = lists.setdefault(one.topics, len(lists))
         rows.append((of, one.version, one.user_data, one.generation_id, one.rack_id))
@@ -162,9 +155,9 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
     bad[row[owned.bad]] = True
     at[bad] = end[bad]
 
-    generation = np.full(len(blobs), NO_GENERATION, dtype=np.int32)
+    generation = np.full(len(blobs), messages.NO_GENERATION, dtype=np.int32)
     with_generation = (version >= 2) & (at < end)
-    generation[with_generation] = np.maximum(packed.int32(at[with_generation]), NO_GENERATION)
+    generation[with_generation] = np.maximum(packed.int32(at[with_generation]), messages.NO_GENERATION)
     at[with_generation] += 4
     rack, at = _read_racks(packed, at, end, version, bad)
     bad |= at > end
@@ -179,24 +172,24 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
         topic_lists=topic_lists,
         topic_list=topic_list,
         version=version.astype(np.int16),
-        user_data=Pieces(packed.raw, np.where(bad, _NONE, data_at), data_end),
+        user_data=packed.cut(np.where(bad, _NONE, data_at), data_end),
         generation=generation,
         rack=tuple(rack),
         owned_member=member,
         owned_topic=topic,
         owned_partition=partition,
-        errors=_reasons(blobs, bad, ConsumerProtocolSubscription.decode),
+        errors=_reasons(blobs, bad, messages.ConsumerProtocolSubscription.decode),
     )
 
 
 def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
-    """What every member claims under the protocol that the broker chose: `sticky.read_claims` in bulk.
+    """What every member claims under the protocol that the broker chose.
 
     Rules 1 and 2 of docs/reference/wire-formats.md#claims-of-a-member. The caller knows which topics exist; it drops
     negative, unknown and unsubscribed partitions and duplicates while it turns them into its own coordinates.
     """
-    eager = protocol == STICKY
-    generation = np.full_like(columns.generation, NO_GENERATION) if eager else columns.generation.copy()
+    eager = protocol == messages.STICKY
+    generation = np.full_like(columns.generation, messages.NO_GENERATION) if eager else columns.generation.copy()
     dateless = zip((generation < 0).tolist(), columns.user_data, strict=True)
     said = [(m, data) for m, (wanted, data) in enumerate(dateless) if wanted and data]
     row, data = np.array([m for m, _ in said], dtype=np.int64), [data for _, data in said]
@@ -206,7 +199,7 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
     owned = columns.owned_member, columns.owned_topic, columns.owned_partition
     sizes = [*map(len, data)]
     if not eager and (max(sizes, default=0) <= _GENERATION_BYTES or sum(sizes) <= _FEW_BYTES):
-        known = {kind: read_generation(kind) for kind in set(data)}
+        known = {kind: messages.read_generation(kind) for kind in set(data)}
         generation[row] = [known[one] for one in data]
         return ClaimColumns(columns.topic_names, *owned, generation)
     packed = Packed(data)
@@ -227,11 +220,11 @@ def read_assignments(blobs: Sequence[bytes]) -> AssignmentColumns:
     return AssignmentColumns(
         topic_names=names,
         version=version.astype(np.int16),
-        user_data=Pieces(packed.raw, np.where(bad, _NONE, data_at), data_end),
+        user_data=packed.cut(np.where(bad, _NONE, data_at), data_end),
         member=member,
         topic=topic,
         partition=partition,
-        errors=_reasons(blobs, bad, ConsumerProtocolAssignment.decode),
+        errors=_reasons(blobs, bad, messages.ConsumerProtocolAssignment.decode),
     )
 
 
@@ -246,7 +239,7 @@ def owner_of(blobs: Sequence[bytes], topic_names: Sequence[str], first: LongArra
     version, lists, bad, at = _assignment_lists(packed)
     at[bad] = packed.end[bad]
     at = _skip_user_data(packed, at, packed.end, bad)[1]
-    bad |= (at != packed.end) | (version > CONSUMER_VERSION_MAX)
+    bad |= (at != packed.end) | (version > messages.CONSUMER_VERSION_MAX)
     if bad.any():
         raise LocalProtocolError(f"the assignment of member {int(np.argmax(bad))} does not decode")
     index = {name: t for t, name in enumerate(topic_names)}
@@ -285,7 +278,7 @@ def write_assignments(
     given. Raises LocalProtocolError for an owner, a version or a topic name that does not fit.
     """
     headers = [header(name) for name in topic_names]
-    if not 0 <= version <= CONSUMER_VERSION_MAX or not all(0 <= m < members for m in user_data):
+    if not 0 <= version <= messages.CONSUMER_VERSION_MAX or not all(0 <= m < members for m in user_data):
         raise LocalProtocolError(f"version {version} or the userData of a member that is not there")
     if len(owner) != first[-1] or (len(owner) and not _NONE <= int(owner.min()) <= int(owner.max()) < members):
         raise LocalProtocolError(
@@ -360,7 +353,7 @@ def _read_dialects(packed: Packed, *, only_lists: bool) -> tuple[TopicLists, Boo
         fits = ~lists.bad & (lists.after + 4 == end)
     alone = ~lists.bad & (lists.after == end)
     dated = fits if only_lists else fits | (end - start == 4)
-    generation = np.where(dated, np.maximum(packed.int32(end - 4), NO_GENERATION), NO_GENERATION)
+    generation = np.where(dated, np.maximum(packed.int32(end - 4), messages.NO_GENERATION), messages.NO_GENERATION)
     return lists, fits | alone, generation
 
 

@@ -16,7 +16,7 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 _PAIR = struct.Struct(">ii")
 _INT32 = struct.Struct(">i")
 _UINT16 = struct.Struct(">H")
-_COMMON_FROM, _DEADLINE_FROM, _NAMES_FROM, _HIGHEST = 3, 7, 10, 11
+_COMMON_FROM, _NAMES_FROM, _HIGHEST = 3, 10, 11
 _EMPTY_LISTS = bytes(8)
 
 
@@ -94,7 +94,10 @@ class _Standbys:
         for _ in range(_checked(size, 6, data, at)):
             name = at + 2
             at = name + _UINT16.unpack_from(data, at)[0]
-            topic = self._topic(data[name:at])
+            raw = data[name:at]
+            if raw not in self.topics:
+                raw.decode()  # the plain reader refuses it as well
+            topic = self.topics.setdefault(raw, len(self.topics))
             (partition,) = _INT32.unpack_from(data, at)
             reads.append((topic, partition if partition != number else None))
             if partition == number:
@@ -104,13 +107,6 @@ class _Standbys:
         self.forms.append(_Form(subtopology, (*pieces, data[begin:at]), tuple(reads)))
         self._latest[named][pieces[0]] = len(self.forms) - 1
         return len(self.forms) - 1, at
-
-    def _topic(self, raw: bytes) -> int:
-        known = self.topics.get(raw)
-        if known is None:
-            raw.decode()  # the plain reader refuses it as well
-            known = self.topics[raw] = len(self.topics)
-        return known
 
     def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
         """(subtopology and partition of each entry; entry, topic and partition of each pair)."""

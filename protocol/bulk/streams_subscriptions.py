@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bellwether_kafka.protocol.bulk.columns import IntArray, LongArray
 from bellwether_kafka.protocol.messages import STREAMS_VERSION_MAX, SubscriptionInfo
-from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError
+from bellwether_kafka.protocol.primitives import ProcessId, Reader, RemoteProtocolError
 
 Tags = tuple[tuple[str, str], ...]
 
@@ -65,7 +65,7 @@ class InfoColumns:
             latest=np.where(gone, 0, self.latest).astype(np.int32),
             process=tuple([None if m in reasons else process for m, process in enumerate(self.process)]),
             error_code=np.where(gone, 0, self.error_code).astype(np.int32),
-            sum_first=np.concatenate([[0], np.cumsum(np.where(gone, 0, sizes))]).astype(np.int64),
+            sum_first=_starts(np.where(gone, 0, sizes)),
             sum_subtopology=self.sum_subtopology[kept],
             sum_partition=self.sum_partition[kept],
             sum_value=self.sum_value[kept],
@@ -76,7 +76,7 @@ class InfoColumns:
 
 @dataclass(slots=True)
 class _Info:
-    """One member while it is read. `sums` are rows of the 18-byte layout, or (subtopology, rows of 12 bytes) parts."""
+    """One member while it is read: its sums are rows of 18 bytes (`flat`), of 12 bytes by subtopology, or `plain`."""
 
     version: int = 0
     latest: int = 0
@@ -98,7 +98,8 @@ def read_infos(blobs: Sequence[bytes | None]) -> InfoColumns:
     if len(flat) and int(flat["name"].max()) >= 0:
         _reread_named(infos, flat, blobs, errors)
         flat = np.frombuffer(b"".join([info.flat for info in infos]), _FLAT_SUM)
-    named = frozenset(m for m, info in enumerate(infos) if info.plain and _names_topology(info.plain))
+    sums = [(m, info.plain.task_offset_sums) for m, info in enumerate(infos) if info.plain]
+    named = frozenset(m for m, rows in sums for task, _ in rows if task.topology is not None)
     first, subtopology, partition, value = _sums(infos, flat)
     return InfoColumns(
         version=np.array([info.version for info in infos], dtype=np.int32),
@@ -136,7 +137,7 @@ def _quick(blob: bytes | None, known: dict[bytes, Tags]) -> _Info | None:
         if version >= 11:
             raw = blob[at + 4 :]
             info.tags = () if raw == b"\0\0\0\0" else known.get(raw) or known.setdefault(raw, _tags(raw))
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, RemoteProtocolError):
         return None
     return info
 
@@ -165,19 +166,8 @@ def _grouped(info: _Info, blob: bytes, at: int, count: int) -> int:
 
 
 def _tags(raw: bytes) -> Tags:
-    (count,) = _INT32.unpack_from(raw)
-    if count < 0 or 8 * count > len(raw):
-        raise ValueError(count)
-    texts: list[str] = []
-    at = 4
-    for _ in range(2 * count):
-        (size,) = _INT32.unpack_from(raw, at)
-        end = at + 4 + size
-        if size < 0 or end > len(raw):
-            raise ValueError(size)
-        texts.append(raw[at + 4 : end].decode())
-        at = end
-    return tuple(zip(texts[::2], texts[1::2], strict=True))
+    reader = Reader(raw)
+    return reader.array(8, lambda: (reader.sized_text(), reader.sized_text()))
 
 
 def _slow(m: int, blob: bytes | None, errors: dict[int, str]) -> _Info:
@@ -201,10 +191,6 @@ def _reread_named(
     end = np.cumsum([len(info.flat) // _FLAT_BYTES for info in infos])
     for m in np.unique(np.searchsorted(end, np.flatnonzero(flat["name"] >= 0), side="right")).tolist():
         infos[m] = _slow(m, blobs[m], errors)
-
-
-def _names_topology(info: SubscriptionInfo) -> bool:
-    return any(task.topology is not None for task, _ in info.task_offset_sums)
 
 
 def _sums(infos: Sequence[_Info], flat: npt.NDArray[np.void]) -> tuple[LongArray, IntArray, IntArray, LongArray]:

@@ -63,9 +63,7 @@ class ConsumerProtocolSubscription:
         lacks is left out. Raises LocalProtocolError for a version outside 0-3 or a value that does not fit."""
         writer = Writer()
         _write_version(writer, self.version)
-        writer.int32(len(self.topics))
-        for topic in java_sorted(self.topics):
-            writer.string(topic)
+        writer.array(java_sorted(self.topics), writer.string)
         writer.nullable_bytes(self.user_data)
         if self.version >= 1:
             grouped = group_by_topic(self.owned_partitions)

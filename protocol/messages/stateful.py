@@ -4,9 +4,8 @@
 Versions only ever append fields: a reader takes what it knows and ignores the rest.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from bellwether_kafka.protocol.primitives import LocalProtocolError, ProcessId, Reader, RemoteProtocolError, Writer
 
@@ -15,7 +14,6 @@ VERSION = 1
 UNKNOWN = -1
 STANDBY, WARMUP = 0, 1
 _NO_PROCESS = ProcessId(0, 0)
-_T = TypeVar("_T")
 _TASK_BYTES, _TAG_BYTES, _PLACED_BYTES, _GROUP_BYTES = 25, 4, 9, 8
 
 
@@ -63,18 +61,15 @@ class StatefulSubscription:
         tags = reader.array(_TAG_BYTES, lambda: (reader.string(), reader.string()))
         tasks = reader.array(_TASK_BYTES, lambda: _read_state(reader))
         found = cls(process_id, rack, capacity, tags, tasks, version)
-        complaint = found.complaint()
-        if complaint:
+        if complaint := found.complaint():
             raise RemoteProtocolError(complaint)
         return found
 
     def encode(self) -> bytes:
         """Raises LocalProtocolError for another version, and for what decode would refuse."""
-        complaint = _cannot_write(self.version) or self.complaint()
-        if complaint:
+        writer = _begun(self.version)
+        if complaint := self.complaint():
             raise LocalProtocolError(complaint)
-        writer = Writer()
-        writer.int16(self.version)
         writer.int64(self.process_id.most_significant)
         writer.int64(self.process_id.least_significant)
         writer.nullable_string(self.rack)
@@ -143,13 +138,12 @@ class StatefulAssignment:
 
     def encode(self) -> bytes:
         """Raises LocalProtocolError for another version and for what does not fit its field."""
-        complaint = _cannot_write(self.version)
-        if complaint:
-            raise LocalProtocolError(complaint)
-        writer = Writer()
-        writer.int16(self.version)
-        _write_all(writer, self.groups, lambda group: _write_group(writer, *group))
-        _write_all(writer, self.active, lambda task: _write_task(writer, task))
+        writer = _begun(self.version)
+        writer.int32(len(self.groups))
+        for group, topics in self.groups:
+            writer.int32(group)
+            writer.array(topics, writer.string)
+        writer.array(self.active, lambda task: _write_task(writer, task))
         writer.int32(len(self.copies))
         for task, kind in self.copies:
             _write_task(writer, task)
@@ -164,8 +158,12 @@ def _read_version(reader: Reader) -> int:
     return version
 
 
-def _cannot_write(version: int) -> str | None:
-    return None if version == VERSION else f"version {version} cannot be written, only {VERSION}"
+def _begun(version: int) -> Writer:
+    if version != VERSION:
+        raise LocalProtocolError(f"version {version} cannot be written, only {VERSION}")
+    writer = Writer()
+    writer.int16(version)
+    return writer
 
 
 def _read_task(reader: Reader) -> Task:
@@ -188,14 +186,3 @@ def _kind(value: int) -> int:
 def _write_task(writer: Writer, task: Task) -> None:
     writer.int32(task.group)
     writer.int32(task.partition)
-
-
-def _write_group(writer: Writer, group: int, topics: tuple[str, ...]) -> None:
-    writer.int32(group)
-    _write_all(writer, topics, writer.string)
-
-
-def _write_all(writer: Writer, items: tuple[_T, ...], write: Callable[[_T], None]) -> None:
-    writer.int32(len(items))
-    for item in items:
-        write(item)

@@ -4,7 +4,7 @@ Layout: docs/reference/wire-formats.md#assignmentinfo. Java writes it by hand wi
 UTF-8 and a second encoding of named topologies.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bellwether_kafka.protocol.primitives import (
@@ -92,9 +92,7 @@ class AssignmentInfo:
         writer.int32(self.version)
         if self.version >= 3:
             writer.int32(self.commonly_supported_version)
-        writer.int32(len(self.active_tasks))
-        for task in self.active_tasks:
-            _write_task(writer, self.version, task)
+        writer.array(self.active_tasks, lambda task: _write_task(writer, self.version, task))
         writer.int32(len(self.standby_tasks))
         for task, partitions in self.standby_tasks:
             _write_task(writer, self.version, task)
@@ -111,8 +109,9 @@ class AssignmentInfo:
 
     def _write_indexed_hosts(self, writer: Writer) -> None:
         """Topics are numbered as Java's hash set of all partitions lists them and written as its map of topics does."""
-        standby = self.standby_partitions_by_host if self.version >= _STANDBY_HOSTS_FROM else ()
-        partitions = [tp for _, held in (*self.partitions_by_host, *standby) for tp in held]
+        both = self.partitions_by_host, self.standby_partitions_by_host
+        written = both if self.version >= _STANDBY_HOSTS_FROM else both[:1]
+        partitions = [tp for hosts in written for _, held in hosts for tp in held]
         topic_hash = {topic: java_string_hash(topic) for topic in {tp.topic for tp in partitions}}
         ordered = java_hash_ordered(partitions, lambda tp: 31 * (31 + tp.partition) + topic_hash[tp.topic])
         numbers = {topic: number for number, topic in enumerate(dict.fromkeys(tp.topic for tp in ordered))}
@@ -120,13 +119,8 @@ class AssignmentInfo:
         for topic in java_hash_ordered(numbers, topic_hash.__getitem__):
             writer.int32(numbers[topic])
             writer.utf(topic)
-
-        def write_topic(topic: str) -> None:
-            writer.int32(numbers[topic])
-
-        _write_hosts(writer, self.partitions_by_host, write_topic)
-        if self.version >= _STANDBY_HOSTS_FROM:
-            _write_hosts(writer, standby, write_topic)
+        for hosts in written:
+            _write_hosts(writer, hosts, lambda topic: writer.int32(numbers[topic]))
 
 
 def _read_task(reader: Reader, version: int) -> TaskId:
@@ -168,10 +162,9 @@ def _write_partitions(writer: Writer, partitions: Partitions, write_topic: Calla
         writer.int32(partition)
 
 
-def _write_hosts(writer: Writer, hosts: Iterable[tuple[HostInfo, Partitions]], write: Callable[[str], None]) -> None:
-    entries = tuple(hosts)
-    writer.int32(len(entries))
-    for host, partitions in entries:
+def _write_hosts(writer: Writer, hosts: ByHost, write: Callable[[str], None]) -> None:
+    writer.int32(len(hosts))
+    for host, partitions in hosts:
         writer.utf(host.host)
         writer.int32(host.port)
         _write_partitions(writer, partitions, write)

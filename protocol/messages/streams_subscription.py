@@ -5,7 +5,7 @@ Layout and rules: docs/reference/wire-formats.md#subscriptioninfo.
 
 from dataclasses import dataclass
 
-from bellwether_kafka.protocol.messages.streams_assignment import STREAMS_VERSION_MAX
+from bellwether_kafka.protocol.messages.streams_assignment import STREAMS_VERSION_MAX, UNKNOWN_VERSION
 from bellwether_kafka.protocol.primitives import (
     LocalProtocolError,
     ProcessId,
@@ -15,7 +15,6 @@ from bellwether_kafka.protocol.primitives import (
     Writer,
 )
 
-UNKNOWN_VERSION = -1
 LATEST_OFFSET = -2
 UNKNOWN_OFFSET_SUM = -3
 
@@ -53,8 +52,7 @@ class SubscriptionInfo:
         reader = Reader(data)
         version = reader.int32()
         latest = reader.int32() if version > 2 else UNKNOWN_VERSION
-        complaint = _complaint(version, latest)
-        if complaint:
+        if complaint := _complaint(version, latest):
             raise RemoteProtocolError(complaint)
         if version > STREAMS_VERSION_MAX:
             return cls(version, latest)
@@ -82,9 +80,13 @@ class SubscriptionInfo:
         Raises LocalProtocolError for a future version, a latest version below the used one, a named topology before
         version 10, or a value that does not fit.
         """
-        complaint = "a future version cannot be written" if self.future else _complaint(self.version, self._latest())
-        if complaint:
+        # What a reader would take as the latest version: versions 1 and 2 do not carry it.
+        latest = self.latest_supported_version if self.version > 2 else UNKNOWN_VERSION
+        if complaint := "a future version cannot be written" if self.future else _complaint(self.version, latest):
             raise LocalProtocolError(complaint)
+        named = next((task for task, _ in self.task_offset_sums if task.topology is not None), None)
+        if named is not None and self.version < _NAMES_FROM:
+            raise LocalProtocolError(f"task {named} has a named topology, which needs version {_NAMES_FROM}")
         writer = Writer()
         writer.int32(self.version)
         if self.version >= 3:
@@ -108,10 +110,6 @@ class SubscriptionInfo:
                 writer.sized_text(key)
                 writer.sized_text(value)
         return writer.getvalue()
-
-    def _latest(self) -> int:
-        """What a reader would take as the latest version: versions 1 and 2 do not carry it."""
-        return self.latest_supported_version if self.version > 2 else UNKNOWN_VERSION
 
 
 def _complaint(version: int, latest: int) -> str | None:
@@ -140,7 +138,6 @@ def _read_sums(reader: Reader, version: int) -> tuple[tuple[TaskId, int], ...]:
 def _write_tasks(writer: Writer, tasks: list[TaskId]) -> None:
     writer.int32(len(tasks))
     for task in tasks:
-        _refuse_name(task)
         writer.int32(task.subtopology)
         writer.int32(task.partition)
 
@@ -156,7 +153,6 @@ def _write_sums(writer: Writer, version: int, sums: tuple[tuple[TaskId, int], ..
         return
     grouped: dict[int, list[tuple[TaskId, int]]] = {}
     for task, offset_sum in sums:
-        _refuse_name(task)
         grouped.setdefault(task.subtopology, []).append((task, offset_sum))
     writer.int32(len(grouped))
     for subtopology, members in grouped.items():
@@ -165,8 +161,3 @@ def _write_sums(writer: Writer, version: int, sums: tuple[tuple[TaskId, int], ..
         for task, offset_sum in members:
             writer.int32(task.partition)
             writer.int64(offset_sum)
-
-
-def _refuse_name(task: TaskId) -> None:
-    if task.topology is not None:
-        raise LocalProtocolError(f"task {task} has a named topology, which needs version {_NAMES_FROM}")

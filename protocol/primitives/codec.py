@@ -5,7 +5,7 @@ than a small multiple of its own size. A Reader raises RemoteProtocolError only,
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
@@ -84,18 +84,14 @@ class Reader:
         size = self.int16()
         return None if size < 0 else self._text(self.raw(size), "utf-8")
 
-    def sized_bytes(self) -> bytes:
-        """int32 length + raw; negative is an error."""
-        return self.raw(self.int32())
-
     def nullable_bytes(self) -> bytes | None:
         """int32 length + raw; any negative length is null, as in Java."""
         size = self.int32()
         return None if size < 0 else self.raw(size)
 
     def sized_text(self) -> str:
-        """int32 length + UTF-8: how SubscriptionInfo carries its endpoint and its tags."""
-        return self._text(self.sized_bytes(), "utf-8")
+        """int32 length + UTF-8: how SubscriptionInfo carries its endpoint and its tags; a negative one is an error."""
+        return self._text(self.raw(self.int32()), "utf-8")
 
     def count(self, item_bytes: int) -> int:
         """An int32 count of items of at least `item_bytes` each, refused when they cannot be in the bytes left."""
@@ -178,6 +174,12 @@ class Writer:
 
     def sized_text(self, value: str) -> None:
         self.sized_bytes(_encoded(value, "utf-8", _MAX_BYTES))
+
+    def array(self, items: Collection[T], item: Callable[[T], None]) -> None:
+        """int32 count + what `item` writes of each."""
+        self.int32(len(items))
+        for one in items:
+            item(one)
 
     def int32_array(self, values: Iterable[int]) -> None:
         items = tuple(values)

@@ -28,12 +28,7 @@ from bellwether_kafka.protocol.messages.stateful import (
     Task,
     TaskState,
 )
-from bellwether_kafka.protocol.messages.sticky import (
-    encode_sticky_user_data,
-    read_generation,
-    read_rack_affinity,
-    read_sticky_user_data,
-)
+from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data, read_generation, read_rack_affinity
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
 from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
@@ -158,7 +153,6 @@ def _refused(decode: Callable[[bytes], object], data: bytes) -> bool:
 
 
 def _sticky(data: bytes) -> None:
-    assert read_sticky_user_data(data).generation >= -1
     assert read_generation(data) >= -1
     read_rack_affinity(data)
 

@@ -197,7 +197,7 @@ def weights_differ(
     """By partition, the last weight in the topic and the one of a batch recomputation, where they are not the same."""
     table = TABLES["rates"](raw, SCHEMAS, Options())
     closed = table.where(F.col("window_end") <= F.timestamp_millis(F.lit(now_ms - WATERMARK_MS))).cache()
-    wanted = {f"{row['topic']}-{row['partition']}": row.asDict() for row in weights(closed, Options()).collect()}
+    wanted = {f"{row['topic']}-{row['partition']}": row.asDict() for row in weights(closed).collect()}
     sent = read_until(kafka, weights_topic, lambda found: {m.key() for m in found} >= {k.encode() for k in wanted}, 60)
     last = {bytes(m.key() or b"").decode(): SCHEMAS.decode(bytes(m.value() or b""))[1] for m in sent}
     return {key: (last.get(key), wanted.get(key)) for key in wanted | last if last.get(key) != wanted.get(key)}

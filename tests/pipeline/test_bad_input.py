@@ -79,5 +79,5 @@ def test_absurd_weights() -> None:
     absurd = (-2, AMOUNT_MAX + 1, (1 << 63) - 1)
     values = [*GOOD, *(traffic_event(NOW_MS, size, partition=p) for size in absurd for p in (0, 1))]
     table = TABLES["rates"](kafka_rows(local_spark(), values), SCHEMAS, Options())
-    (row,) = as_dicts(weights(table, Options()))
+    (row,) = as_dicts(weights(table))
     assert (row["partition"], row["bytes_per_s"]) == (0, pytest.approx(90))

@@ -69,7 +69,7 @@ def test_a_weight_is_a_median_that_one_burst_does_not_move() -> None:
     values = [traffic_event(START_MS - 300_000 * n, 1_000) for n in range(2)]
     values += [traffic_event(START_MS - 300_000 * 2, 9_000_000)]
     found = rates(kafka_rows(local_spark(), values), SCHEMAS, Options())
-    (row,) = as_dicts(weights(found, Options()))
+    (row,) = as_dicts(weights(found))
     assert (row["topic"], row["partition"], row["windows"]) == ("t", 0, 3)
     assert row["bytes_per_s"] == pytest.approx(100)
     assert row["estimated_at_ms"] == START_MS
@@ -138,7 +138,7 @@ def test_a_weight_follows_the_daily_pattern_where_three_days_of_it_are_known() -
         if at_ms >= end_ms - days * 24 * hour_ms
     ]
     columns = "window_start timestamp, topic string, partition int, sampled_at_ms long, bytes_per_s double,"
-    found = weights(local_spark().createDataFrame(rows, columns + " records_per_s double"), Options())
+    found = weights(local_spark().createDataFrame(rows, columns + " records_per_s double"))
     assert {row["partition"]: row["bytes_per_s"] for row in as_dicts(found)} == {
         0: pytest.approx(300),
         1: pytest.approx(100),

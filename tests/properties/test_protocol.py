@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.protocol.describe import KINDS, blob_to_json
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.sticky import (
-    read_generation,
-    read_rack_affinity,
-    read_sticky_user_data,
-)
+from bellwether_kafka.protocol.messages.sticky import read_generation, read_rack_affinity
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
 from bellwether_kafka.protocol.primitives.codec import Reader, Writer
@@ -96,7 +92,6 @@ def test_any_bytes_decode_or_are_the_peers_fault(kind: str, blob: bytes) -> None
 @given(mutated(USER_DATA.map(lambda data: data or b"")), st.sampled_from(["sticky", "cooperative-sticky"]))
 def test_any_user_data_is_a_claim_or_none(user_data: bytes, protocol: str) -> None:
     assert read_generation(user_data) >= -1
-    assert read_sticky_user_data(user_data).generation >= -1
     read_rack_affinity(user_data)
     subscription = ConsumerProtocolSubscription(1, ("t", "u"), user_data)
     claims = read_group(raw_group({"m": subscription.encode()}, protocol=protocol), CLUSTER, Memory.empty()).claims

@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.pipeline.records.codec import (
-    MARKER,
-    EventError,
-    EventSchema,
-    SchemaSet,
-    confluent,
-    evolution_findings,
-)
+from bellwether_kafka.pipeline.records.codec import MARKER, EventError, EventSchema, SchemaSet, confluent
+from tests.unit.pipeline.records.evolution import evolution_findings
 
 LAG = {
     "group": "orders",

@@ -46,7 +46,7 @@ def recorded(sizes: list[int], policy: str, protocol: str = "cooperative-sticky"
 
 def rounds(path: Path) -> list[Round]:
     history = read_history(path)
-    return rounds_of(history.snapshots["group"], history.assignments["group"])
+    return rounds_of(history.snapshots["group"], history.assignments["group"], {})
 
 
 @pytest.mark.parametrize("protocol", ["range", "sticky", "cooperative-sticky"])
@@ -71,7 +71,7 @@ def test_a_difference_from_what_was_sent_for_want_of_a_plan_is_doubtful(tmp_path
     (found,) = replay_rounds(kept, otherwise, Weights())
     assert found.differs
     assert found.doubt == "what was sent was a cheaper plan"
-    (sure,) = replay_rounds(rounds_of(history.snapshots["g"], history.assignments["g"]), otherwise, Weights())
+    (sure,) = replay_rounds(rounds_of(history.snapshots["g"], history.assignments["g"], {}), otherwise, Weights())
     assert (sure.differs, sure.doubt) == (found.differs, "")
 
 

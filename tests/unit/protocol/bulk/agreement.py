@@ -1,6 +1,7 @@
 """The oracle of the bulk readers: what the plain readers say of each blob."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -9,14 +10,43 @@ from bellwether_kafka.protocol.bulk.columns import IntArray
 from bellwether_kafka.protocol.bulk.consumer import SubscriptionColumns, read_assignments, read_claims
 from bellwether_kafka.protocol.bulk.streams_assignments import AssignedColumns, read_assigned
 from bellwether_kafka.protocol.bulk.streams_subscriptions import InfoColumns, read_infos
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.sticky import read_generation, read_sticky_user_data
+from bellwether_kafka.protocol.messages.consumer import (
+    NO_GENERATION,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    read_topic_partitions,
+)
+from bellwether_kafka.protocol.messages.sticky import read_generation
 from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.primitives.codec import Reader
 from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 
 Message = TypeVar("Message")
+
+
+@dataclass(frozen=True, slots=True)
+class StickyUserData:
+    """The partitions that a member says it had, and the one generation of them all (NO_GENERATION: unknown)."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    generation: int = NO_GENERATION
+
+
+def read_sticky_user_data(data: bytes | None) -> StickyUserData:
+    """The userData of the eager `sticky` protocol: V1, else V1 behind an int16 1 (kafka-python 3), else V0; each must
+    fit exactly."""
+    for start, dated in ((0, True), *([(2, True)] if (data or b"").startswith(b"\0\1") else []), (0, False)):
+        reader = Reader(data or b"", start)
+        try:
+            partitions = read_topic_partitions(reader)
+            generation = reader.int32() if dated else NO_GENERATION
+        except RemoteProtocolError:
+            continue
+        if not reader.remaining:
+            return StickyUserData(partitions, max(generation, NO_GENERATION))
+    return StickyUserData()
 
 
 def rows(names: tuple[str, ...], size: int, *columns: IntArray) -> list[tuple[TopicPartition, ...]]:

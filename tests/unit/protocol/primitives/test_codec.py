@@ -43,7 +43,7 @@ def test_lengths_are_checked() -> None:
     with pytest.raises(RemoteProtocolError, match="not utf-8"):
         Reader(b"\0\1\xff").string()
     with pytest.raises(RemoteProtocolError, match="negative length"):
-        Reader(b"\xff\xff\xff\xff").sized_bytes()
+        Reader(b"\xff\xff\xff\xff").sized_text()
 
 
 def test_null_is_any_negative_length_and_not_empty() -> None:
@@ -68,7 +68,7 @@ def test_a_count_is_checked_before_anything_is_allocated(count: str) -> None:
     data = bytes.fromhex(count) + bytes(7)
     tracemalloc.start()
     try:
-        for read in (lambda r: r.array(4, r.int32), Reader.int32_array, lambda r: [r.utf16()], Reader.sized_bytes):
+        for read in (lambda r: r.array(4, r.int32), Reader.int32_array, lambda r: [r.utf16()], Reader.sized_text):
             reader = Reader(data)
             try:
                 read(reader)
