@@ -99,6 +99,7 @@ class Settings(BaseSettings):
         if not self.kafka.get("bootstrap.servers", SecretStr("")).get_secret_value().strip():
             raise ValueError(
                 'bootstrap.servers is not set; put "bootstrap.servers" = "host:port" under [kafka],'
+                " name a file that has it by --config or BELLWETHER_CONFIG,"
                 " or use --bootstrap or BELLWETHER_KAFKA_BOOTSTRAP_SERVERS"
             )
         if not self.groups:
