@@ -7,7 +7,9 @@ from typing import Self
 
 import numpy as np
 
+from bellwether_kafka.assignors.consumer import operator_rules
 from bellwether_kafka.assignors.consumer.alternatives import alternatives
+from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.cost import Score, crossing, score
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import static_digests
@@ -27,6 +29,7 @@ from bellwether_kafka.assignors.shared import (
     Plan,
     RawGroup,
     RawMember,
+    Rule,
     StageReport,
     UnknownItemError,
     Words,
@@ -181,6 +184,12 @@ class PartitionPlan:
 
     def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
         return alternatives(self, item, most)
+
+    def void(self, rule: Rule, others: Sequence[Rule]) -> str:
+        return operator_rules.void(Problem(self.group, self.cluster, self.before), rule, others)
+
+    def against(self, rules: Sequence[Rule], owner: IntArray) -> IntArray:
+        return operator_rules.against(Problem(self.group, self.cluster, self.before), rules, owner)
 
     def find(self, text: str) -> list[int]:
         if text in self.group.members.ids:

@@ -78,14 +78,22 @@ class Group:
         self.membership = GroupMembership(MembershipConfig("orders", instance_id="bellwether", standby=standby))
         self.posted: list[Event] = []
         self.rules: tuple[Rule, ...] = ()
+        self.ordered: list[str] = []
         self.fatal: Fatal | None = None
 
     def post(self, event: Event) -> None:
         self.posted.append(event)
         self.membership.handle(event, 0.0)
 
-    def rule(self, rules: tuple[Rule, ...]) -> None:
+    policy = "rack-first"
+    rules_refused = ""
+
+    def rule(self, rules: tuple[Rule, ...], order: str) -> None:
         self.rules = rules
+        self.ordered.append(order)
+
+    def begin_round(self, order: str) -> None:
+        self.ordered.append(order)
 
     def lead(self) -> None:
         """As if the broker had said so."""
