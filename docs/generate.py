@@ -24,7 +24,6 @@ from bellwether_kafka.coordinator.control.records import OrderKind, PlacementKin
 from bellwether_kafka.coordinator.ghosts.proof import Proof
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
-    MEANINGS,
     MEMBERSHIP,
     TAKEOVER,
     State,
@@ -281,7 +280,7 @@ def _machine(title: str, transitions: Transitions[Any], *starts: Enum) -> Iterat
     yield from (f"    {state.name} --> {to.name}: {', '.join(on)}" for (state, to), on in arrows.items())
     yield "```"
     for state in type(starts[0]):
-        yield from ("", f"### {state.name}", "", f"{MEANINGS[state][0].upper()}{MEANINGS[state][1:]}.")
+        yield from ("", f"### {state.name}", "", f"{state.value[0].upper()}{state.value[1:]}.")
         if state in transitions:
             yield from ("", "| event | next | why |", "|---|---|---|")
         for on, by_next in transitions.get(state, {}).items():

@@ -17,7 +17,6 @@ from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.derived import mismatched, subscriptions
 from bellwether_kafka.assignors.shared import (
     EVERYTHING,
-    NO_RACK,
     NOBODY,
     BoolArray,
     IntArray,
@@ -154,8 +153,5 @@ def _target(problem: Problem, flat: int, members: IntArray, held: LongArray) -> 
     before = int(problem.before[flat])
     if before in members:
         return before
-    racks = problem.group.rack[members]
-    remote = np.zeros(len(members), dtype=np.bool_)
-    if (racks != NO_RACK).any():
-        remote = mismatched(problem.cluster, racks, np.full(len(members), flat, dtype=np.int32))
+    remote = mismatched(problem.cluster, problem.group.rack[members], np.full(len(members), flat, dtype=np.int32))
     return int(members[np.lexsort((members, remote, held[members]))[0]])

@@ -52,7 +52,8 @@ async def _heartbeat(transport: Transport, group: str) -> int:
         return membership.Code.UNKNOWN_SERVER_ERROR
     if found.node is None:
         return found.error
-    answer = await transport.request(membership.Heartbeat(0, found.node, group, NOBODY, None, -1, int(LIMIT_S * 1000)))
+    beat = membership.Heartbeat(0, found.node, group, int(LIMIT_S * 1000), NOBODY, None, -1)
+    answer = await transport.request(beat)
     return answer.error if isinstance(answer, membership.HeartbeatAnswer) else membership.Code.UNKNOWN_SERVER_ERROR
 
 

@@ -7,28 +7,16 @@ nothing before its round ends, and that is what the ghost holds up; DescribeGrou
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import structlog
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
 from bellwether_kafka.coordinator.ghosts.proof import STABLE, Ghost, GhostFinder, GhostOptions, Proof
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, grant
-from bellwether_kafka.coordinator.membership import (
-    Code,
-    CoordinatorAnswer,
-    Describe,
-    DescribeAnswer,
-    FindCoordinator,
-    GroupMembership,
-    Node,
-    Note,
-    NoteKind,
-    RequestFailed,
-    State,
-    assigned_by_broker,
-    name_of,
-)
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
 
 # While the group waits every look may end the wait; at rest a look only has to see newcomers soon enough.
 WAITING_INTERVAL_S = 0.25
@@ -45,11 +33,22 @@ RemovalObserver = Callable[[str, Proof], None]
 log = structlog.get_logger(__name__)
 
 
+class GhostObservers(Protocol):
+    """Who hears of what the watches see and do."""
+
+    @property
+    def on_note(self) -> Sequence[Callable[[str, Note], None]]: ...
+    @property
+    def on_ghost(self) -> Sequence[RemovalObserver]: ...
+    @property
+    def on_seen(self) -> Sequence[Callable[[str, DescribeAnswer], None]]: ...
+
+
 class GhostWatch:
     """One group; `run` until it is cancelled. Nothing ends it: not brokers, not the network, not a defect of ours.
 
-    A leader's `membership` spares looks: while it is Stable in the generation of the last look, nobody has come or
-    gone. It also knows whether its own requests fail without an explanation. `clock` must be its clock.
+    A leader's membership (`led`) spares looks: while it is Stable in the generation of the last look, nobody has come
+    or gone. It also knows whether its own requests fail without an explanation.
     """
 
     def __init__(
@@ -57,12 +56,8 @@ class GhostWatch:
         group_id: str,
         transport: Transport,
         options: GhostOptions,
-        *,
-        membership: GroupMembership | None = None,
-        on_seen: Sequence[Callable[[str, DescribeAnswer], None]] = (),
-        on_note: Sequence[Callable[[str, Note], None]] = (),
-        on_removal: Sequence[RemovalObserver] = (),
-        clock: Callable[[], float] = time.monotonic,
+        led: membership.GroupMembership | None,
+        observers: GhostObservers,
     ) -> None:
         self.group_id = group_id
         self._options = options
@@ -70,12 +65,9 @@ class GhostWatch:
         self._wedges = WedgeFinder()
         self._wedged = False
         self._transport = transport
-        self._membership = membership
-        self._on_seen = on_seen
-        self._on_note = on_note
-        self._on_removal = on_removal
-        self._clock = clock
-        self._node: Node | None = None
+        self._membership = led
+        self._observers = observers
+        self._node: membership.Node | None = None
         self._generation_seen: int | None = None
         self._stirring = asyncio.Event()
         self._trouble = ""
@@ -100,37 +92,33 @@ class GhostWatch:
             await self._stirred()
             return 0.0
         self._generation_seen = None
-        began = self._clock()
+        began = time.monotonic()
         seen = await self._describe()
         if seen is None:
             return TROUBLE_INTERVAL_S
-        if assigned_by_broker(seen):
+        if membership.assigned_by_broker(seen):
             self._told_once(
                 "its broker assigns by itself (KIP-848 or another new protocol): there is nothing to assist"
             )
             return INTERVAL_S_MAX
         await self._act(seen)
         self._generation_seen = settled if seen.state == STABLE else None
-        return max(0.0, _interval_s(seen) - (self._clock() - began))
+        return max(0.0, _interval_s(seen) - (time.monotonic() - began))
 
     async def _stirred(self) -> None:
         """Until our membership says anything; now and then in any case."""
         self._stirring.clear()
-        try:
-            async with asyncio.timeout(INTERVAL_S_MAX):
-                await self._stirring.wait()
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stirring.wait(), INTERVAL_S_MAX)
 
     def _settled(self) -> int | None:
         """The generation of a group at rest that we lead: our heartbeats tell when that ends."""
-        membership = self._membership
-        stable = membership is not None and membership.state is State.STABLE
-        return membership.generation if membership is not None and stable else None
+        led = self._membership
+        return led.generation if led is not None and led.state is membership.State.STABLE else None
 
     async def _act(self, seen: DescribeAnswer) -> None:
-        ghosts = self._finder.look(seen, self._clock())
-        for observer in self._on_seen:
+        ghosts = self._finder.look(seen, time.monotonic())
+        for observer in self._observers.on_seen:
             observer(self.group_id, seen)
         if self._options.remove:
             for warning in self._finder.warnings():
@@ -141,13 +129,13 @@ class GhostWatch:
 
     async def _unwedge(self, seen: DescribeAnswer) -> None:
         doubt_since = self._membership.doubt_since if self._membership is not None else None
-        wedged = self._wedges.look(seen, doubt_since, self._clock())
+        wedged = self._wedges.look(seen, doubt_since, time.monotonic())
         if wedged is not None and not self._wedged:
             self._tell(Note(NoteKind.ALERT, wedged.reason))
         self._wedged = wedged is not None
         if wedged is None or not self._options.evict_malformed:
             return
-        suspect = self._wedges.to_evict(wedged, self._clock())
+        suspect = self._wedges.to_evict(wedged, time.monotonic())
         if suspect is not None and await self._remove({suspect.member_id: "its subscription does not parse"}):
             self._tell(Note(NoteKind.ALERT, f"removed {suspect.member_id} ({suspect.client_host}) to end the wedge"))
 
@@ -157,7 +145,7 @@ class GhostWatch:
         command = RemoveMembers(self._node, self.group_id, tuple(reasons.items()), REQUEST_TIMEOUT_MS)
         answer = await self._transport.remove_members(command)
         if isinstance(answer, RequestFailed) or answer.error:
-            why = answer.reason if isinstance(answer, RequestFailed) else name_of(answer.error)
+            why = answer.reason if isinstance(answer, RequestFailed) else membership.name_of(answer.error)
             self._lost(f"the broker did not remove {', '.join(reasons)}: {why}")
             return None
         return answer
@@ -168,25 +156,25 @@ class GhostWatch:
             return
         gone = [ghost for ghost in ghosts if answer.errors.get(ghost.member_id) == Code.NONE]
         # Whose session has just ended is gone as well, but not by us.
-        self._finder.removed(gone, self._clock())
+        self._finder.removed(gone, time.monotonic())
         for ghost in gone:
             self._tell(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
-            for observer in self._on_removal:
+            for observer in self._observers.on_ghost:
                 observer(self.group_id, ghost.proof)
 
     async def _describe(self) -> DescribeAnswer | None:
         """None where nothing could be learnt; the next look begins with finding the coordinator node again."""
         if self._node is None:
-            found = await self._transport.request(FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS))
-            if not isinstance(found, CoordinatorAnswer) or found.node is None:
+            found = await self._transport.request(membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS))
+            if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
                 self._lost(_why(found, self.group_id))
                 return None
             self._node = found.node
-        answer = await self._transport.request(Describe(0, self._node, self.group_id, REQUEST_TIMEOUT_MS))
+        answer = await self._transport.request(membership.Describe(0, self._node, self.group_id, REQUEST_TIMEOUT_MS))
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
             self._lost(_why(answer, self.group_id))
             return None
-        if not assigned_by_broker(answer):
+        if not membership.assigned_by_broker(answer):
             self._trouble = ""
         return answer
 
@@ -202,38 +190,19 @@ class GhostWatch:
     def _tell(self, note: Note) -> None:
         level = log.warning if note.kind is NoteKind.ALERT else log.info
         level("ghosts", group=self.group_id, what=note.kind.name, reason=note.reason)
-        for observer in self._on_note:
+        for observer in self._observers.on_note:
             observer(self.group_id, note)
-
-
-class GhostObservers(Protocol):
-    """Who hears of what the watches see and do."""
-
-    @property
-    def on_note(self) -> Sequence[Callable[[str, Note], None]]: ...
-    @property
-    def on_ghost(self) -> Sequence[RemovalObserver]: ...
-    @property
-    def on_seen(self) -> Sequence[Callable[[str, DescribeAnswer], None]]: ...
 
 
 def ghost_watches(
     options: Mapping[str, GhostOptions],
     transport: Transport,
-    memberships: Mapping[str, GroupMembership],
+    memberships: Mapping[str, membership.GroupMembership],
     observers: GhostObservers,
 ) -> dict[str, GhostWatch]:
     """A watch per group with options, beside our membership where there is one."""
     return {
-        group_id: GhostWatch(
-            group_id,
-            transport,
-            chosen,
-            membership=memberships.get(group_id),
-            on_note=observers.on_note,
-            on_removal=observers.on_ghost,
-            on_seen=observers.on_seen,
-        )
+        group_id: GhostWatch(group_id, transport, chosen, memberships.get(group_id), observers)
         for group_id, chosen in options.items()
     }
 
@@ -244,7 +213,7 @@ def _why(answer: object, group_id: str) -> str:
     error = int(getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR))
     if error == Code.GROUP_AUTHORIZATION_FAILED:
         return f"we may neither see its members nor remove any; {grant('READ', 'Group', group_id)}"
-    return name_of(error)
+    return membership.name_of(error)
 
 
 def _interval_s(seen: DescribeAnswer) -> float:

@@ -1,4 +1,4 @@
-"""Living beside other protocols and broken members: can a group be converted to KIP-848, and is its round wedged. Pure.
+"""Living beside other protocols and broken members: can a group be converted to KIP-848, and is its round wedged.
 
 Conversion. A member that joins with group.protocol=consumer makes a broker since 4.0 convert the whole classic group,
 unless an assignment carries userData, a blob does not parse, or the group is of another type (group coordinator 4.3,
@@ -10,7 +10,10 @@ JoinGroup is answered with UNKNOWN_SERVER_ERROR or never, for everybody, until t
 known: who came since the group last rested.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import structlog
 
 from bellwether_kafka.coordinator.ghosts.proof import STABLE
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
@@ -22,6 +25,8 @@ SHOWN = 5
 # The first unexplained answers may be a broker that is starting; our own patience ends at doubt_ms_max (10 s).
 WEDGED_S = 4.0
 BETWEEN_EVICTIONS_S = 2.0
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,22 @@ def conversion(seen: DescribeAnswer) -> Conversion | None:
     return Conversion(tuple(obstacles))
 
 
+class ConversionWatch:
+    """All groups; an observer of what DescribeGroups says: a log line at each change, and a word to `on_change`."""
+
+    def __init__(self, on_change: Callable[[str, Conversion], None]) -> None:
+        self._on_change = on_change
+        self._last: dict[str, Conversion] = {}
+
+    def on_seen(self, group_id: str, seen: DescribeAnswer) -> None:
+        found = conversion(seen)
+        if found is None or found == self._last.get(group_id):
+            return
+        self._last[group_id] = found
+        log.info("online_conversion", group=group_id, ready=found.ready, obstacles=list(found.obstacles))
+        self._on_change(group_id, found)
+
+
 @dataclass(frozen=True, slots=True)
 class Wedged:
     """A round that the broker cannot end. `suspects` came since the group last rested."""
@@ -77,8 +98,7 @@ class WedgeFinder:
     """One group; shown every answer of DescribeGroups, and since when our own requests fail without an explanation."""
 
     def __init__(self) -> None:
-        self._at_rest: frozenset[str] = frozenset()
-        self._rested = False
+        self._at_rest: frozenset[str] | None = None  # member ids when the group last rested, None before that
         self._evicted_at = float("-inf")
 
     def look(self, seen: DescribeAnswer, doubt_since: float | None, now: float) -> Wedged | None:
@@ -86,12 +106,12 @@ class WedgeFinder:
             return None
         if seen.state == STABLE:
             self._at_rest = frozenset(m.member_id for m in seen.members)
-            self._rested = True
             return None
         if doubt_since is None or now - doubt_since < WEDGED_S or seen.state != "PreparingRebalance":
             return None
-        new = tuple(m for m in seen.members if m.member_id not in self._at_rest)
-        return Wedged(now - doubt_since, new if self._rested else ())
+        known = self._at_rest
+        new = () if known is None else tuple(m for m in seen.members if m.member_id not in known)
+        return Wedged(now - doubt_since, new)
 
     def to_evict(self, wedged: Wedged, now: float) -> DescribedMember | None:
         """The suspect to remove next, where the operator allowed it: one at a time, so that no more go than must."""

@@ -178,11 +178,10 @@ class GhostFinder:
         *older, newest = sorted(members, key=lambda m: self._first_seen[m.member_id])
         if self._first_seen[older[-1].member_id] == self._first_seen[newest.member_id]:
             return []  # seen at once: nobody knows who was first
-        ghosts = ((member, self._proof(member, newest)) for member in older)
         return [
             Ghost(member.member_id, client_id, member.client_host, proof, newest.member_id)
-            for member, proof in ghosts
-            if proof is not None
+            for member in older
+            if (proof := self._proof(member, newest)) is not None
         ]
 
     def _proof(self, older: DescribedMember, newest: DescribedMember) -> Proof | None:

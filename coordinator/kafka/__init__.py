@@ -8,9 +8,13 @@ from bellwether_kafka.coordinator.kafka.client_config import (
     client_config,
     librdkafka_properties,
 )
-from bellwether_kafka.coordinator.kafka.cluster import ClusterReader, ClusterUnreachableError, MetadataWatch
+from bellwether_kafka.coordinator.kafka.cluster import (
+    ClusterReader,
+    ClusterUnreachableError,
+    MetadataWatch,
+    follower_fetching,
+)
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, BrokerProtocol, ListedGroup
-from bellwether_kafka.coordinator.kafka.fetching import follower_fetching
+from bellwether_kafka.coordinator.kafka.node_requests import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.kafka.offset_reader import Counts, GroupOffsets, OffsetReader, Offsets, OffsetsError
-from bellwether_kafka.coordinator.kafka.remove_members import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError

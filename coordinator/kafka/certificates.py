@@ -25,14 +25,10 @@ class CertificateFiles:
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._paths = [Path(str(properties[name])) for name in NAMES if properties.get(name)]
-        self._taken = self.stamps()
+        self.taken = self.stamps()
 
     def changed(self) -> bool:
-        return self.stamps() != self._taken
-
-    def take(self, stamps: Stamps) -> None:
-        """What was read are these."""
-        self._taken = stamps
+        return self.stamps() != self.taken
 
     def stamps(self) -> Stamps:
         return tuple(_stamp(path) for path in self._paths)
@@ -56,7 +52,7 @@ class Renewed(Generic[Client]):
         except KafkaException as half:
             log.warning("certificates_not_taken", reason=f"{half.args[0]}; the files are read again at the next look")
             return False
-        self._files.take(stamps)
+        self._files.taken = stamps
         log.info("certificates_renewed")
         return True
 

@@ -63,10 +63,8 @@ def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Keyword arguments for kafka-python's connection manager.
-
-    Raises ClientConfigError naming a property that is missing, unknown or unusable.
-    """
+    """Keyword arguments for kafka-python's connection manager. Raises ClientConfigError naming a property that is
+    missing, unknown or unusable."""
     config: dict[str, Any] = {"client_id": CLIENT_ID, "receive_message_max_bytes": RECEIVE_BYTES_MAX}
     for name, value in properties.items():
         config.update(_translated(name, str(value)))

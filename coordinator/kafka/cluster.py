@@ -16,21 +16,13 @@ from typing import Any, TypeVar, cast
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
+from bellwether_kafka.coordinator.kafka import metadata
 from bellwether_kafka.coordinator.kafka.acls import grant
 from bellwether_kafka.coordinator.kafka.certificates import Delegate, Renewed
 from bellwether_kafka.coordinator.kafka.client_config import librdkafka_properties
-from bellwether_kafka.coordinator.kafka.metadata import (
-    ABSENT,
-    NO_CODES,
-    MetadataCache,
-    MetadataRead,
-    ReplicaSet,
-    cluster_view,
-    distinct_placements,
-)
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from bellwether_kafka.coordinator.membership import Node
 
@@ -39,6 +31,7 @@ READER_THREADS = 4
 VIEWED_AT_ONCE = 10_000  # partitions of which a view takes less time than the way to a thread and back
 REQUEST_TIMEOUT_S = 10.0
 JITTER = 0.2
+SELECTOR, RACK_AWARE = "replica.selector.class", "RackAwareReplicaSelector"
 DEFAULT_RULES = WatchRules()
 UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
 # librdkafka's own errors are public names that begin with an underscore.
@@ -47,7 +40,7 @@ LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FA
 TLS = frozenset({KafkaError._SSL})  # noqa: SLF001
 
 Answer = TypeVar("Answer")
-TopicAnswer = tuple[str, str | None, list[ReplicaSet], IntArray]
+TopicAnswer = tuple[str, str | None, list[metadata.ReplicaSet], IntArray]
 
 log = structlog.get_logger(__name__)
 
@@ -57,14 +50,12 @@ class ClusterUnreachableError(Exception):
 
 
 class ClusterReader:
-    """Cached, dated reads of the cluster. Methods are for one event loop; requests run in threads.
-
-    `properties` are librdkafka's. Racks of brokers that are down are remembered.
-    """
+    """Cached, dated reads of the cluster. Methods are for one event loop; requests run in threads. `properties` are
+    librdkafka's. Racks of brokers that are down are remembered."""
 
     def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._cache = MetadataCache()
+        self._cache = metadata.MetadataCache()
         self._errors: list[KafkaError] = []
         self._bootstrap = properties.get("bootstrap.servers", "")
         ours: dict[str, Any] = {
@@ -77,20 +68,17 @@ class ClusterReader:
         self._renewed = Renewed(lambda: AdminClient(ours), ours)
         self.admin = cast("AdminClient", Delegate(self._renewed))  # with all its methods, and none of its C
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
-        self.last_read: MetadataRead | None = None
+        self.last_read: metadata.MetadataRead | None = None
 
     async def nodes(self) -> tuple[Node, ...]:
         """All brokers, with the addresses that they advertise. Raises ClusterUnreachableError."""
-
-        def ask() -> tuple[Node, ...]:
-            return tuple(Node(int(node.id), node.host, node.port) for node in self._brokers())
-
         try:
-            return await self._in_thread(ask)
+            brokers = await self._in_thread(self._brokers)
         except KafkaException as error:
             raise ClusterUnreachableError(self._why_unreachable(error)) from error
+        return tuple(Node(int(node.id), node.host, node.port) for node in brokers)
 
-    async def read(self, topics: Iterable[str], age_ms_max: int = 0) -> MetadataRead:
+    async def read(self, topics: Iterable[str], age_ms_max: int = 0) -> metadata.MetadataRead:
         """What is known of the topics, asking for those whose last read is older than `age_ms_max`.
 
         Where no broker answers, older reads serve (`read_at` says how old). Raises ClusterUnreachableError where a
@@ -105,14 +93,12 @@ class ClusterReader:
         return self.last_read
 
     async def snapshot(self, topics: Iterable[str], age_ms_max: int) -> ClusterView:
-        """The assignors' view of exactly these topics, at most `age_ms_max` old where brokers answer.
-
-        Topics that do not exist are left out; topics that cannot be read are named in `unreadable`.
-        """
+        """The assignors' view of exactly these topics, at most `age_ms_max` old where brokers answer. Topics that do
+        not exist are left out; topics that cannot be read are named in `unreadable`."""
         read = await self.read(topics, age_ms_max)
         if len(read.codes) <= VIEWED_AT_ONCE:
-            return cluster_view(read)
-        return await self._in_thread(cluster_view, read)
+            return metadata.cluster_view(read)
+        return await self._in_thread(metadata.cluster_view, read)
 
     def close(self) -> None:
         """Gives the threads up. Requests under way end by their own timeout."""
@@ -135,7 +121,7 @@ class ClusterReader:
                 self._cache.see_topic(topic, read_at, distinct, codes)
                 continue
             self._cache.see_trouble(topic, read_at, trouble)
-            if trouble != ABSENT:
+            if trouble != metadata.ABSENT:
                 reason = f"{trouble}; if it exists, {grant('DESCRIBE', 'Topic', topic)}"
                 log.warning("topic_unreadable", topic=topic, reason=reason)
 
@@ -157,9 +143,9 @@ class ClusterReader:
         except KafkaException as error:
             if error.args[0].code() in SILENCE:
                 raise
-            return (topic, error.args[0].str(), [], NO_CODES)
+            return (topic, error.args[0].str(), [], metadata.NO_CODES)
         except RuntimeError as error:  # librdkafka does not even ask for a name that is too long
-            return (topic, str(error), [], NO_CODES)
+            return (topic, str(error), [], metadata.NO_CODES)
 
     def _all_topics(self, topics: frozenset[str]) -> list[TopicAnswer]:
         listed = self.admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
@@ -220,9 +206,8 @@ class MetadataWatch:
         """
         last = self._reader.last_read
         read = last if last is not None and last.read_at == view.read_at and last.topics == view.topics else None
-        self._groups[group_id] = planned_with(
-            view, topics, rack_aware=rack_aware, read=read, kept=kept, objection=objection
-        )
+        state = planned_with(view, topics, rack_aware=rack_aware, read=read, kept=kept, objection=objection)
+        self._groups[group_id] = state
 
     def forget(self, group_id: str) -> None:
         """Call when the group is no longer led."""
@@ -254,7 +239,7 @@ class MetadataWatch:
             reason, self._groups[group_id] = material_change(state, read, self._clock(), self._rules)
             if not reason:
                 continue
-            objection = state.objection(cluster_view(read)) if state.objection is not None else ""
+            objection = state.objection(metadata.cluster_view(read)) if state.objection is not None else ""
             if objection:
                 log.warning("change_not_followed", group=group_id, change=reason, reason=objection)
             else:
@@ -263,10 +248,10 @@ class MetadataWatch:
 
 def _outcome(topic: Any) -> TopicAnswer:
     if topic.error is not None:
-        trouble = ABSENT if topic.error.code() in UNKNOWN else topic.error.str()
-        return (topic.topic, trouble, [], NO_CODES)
+        trouble = metadata.ABSENT if topic.error.code() in UNKNOWN else topic.error.str()
+        return (topic.topic, trouble, [], metadata.NO_CODES)
     partitions = topic.partitions
-    distinct, codes = distinct_placements(
+    distinct, codes = metadata.distinct_placements(
         (partitions[p].leader, tuple(partitions[p].replicas)) for p in range(len(partitions)) if p in partitions
     )
     return (topic.topic, None, distinct, codes)
@@ -282,3 +267,18 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
     if codes & TLS:
         return f"No TLS connection to {bootstrap}; check security.protocol and ssl.ca.location ({text})."
     return f"No broker at {bootstrap} answered within {timeout_s:g} s; check bootstrap.servers and security.protocol."
+
+
+def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
+    """Whether consumers may fetch from the replica in their own rack (KIP-392): a broker is asked, where it may be.
+    None where it cannot be told: without DESCRIBE_CONFIGS on the cluster, or with a selector that we do not know."""
+    try:
+        node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(node.id))
+        found = admin.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s + 1)
+    except (KafkaException, TimeoutError, IndexError):
+        return None
+    selector = found[SELECTOR].value if SELECTOR in found else None
+    if not selector:
+        return False
+    return True if selector.endswith(RACK_AWARE) else None

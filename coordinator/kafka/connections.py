@@ -5,10 +5,11 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from bellwether_kafka.coordinator.kafka.group_messages import GROUP_KEY_TYPE
+from bellwether_kafka.coordinator.kafka.tokens import TokenKeeper
 from bellwether_kafka.coordinator.membership import Node
-
-GROUP_KEY_TYPE = 0
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
@@ -69,3 +70,17 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         # The library remembers a refused login for ever; credentials can be put right, and it backs off anyway.
         self._auth_failures.pop(key, None)
         return self.get_connection(key, refresh_metadata_on_err=False)
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
+    """Our tokens as kafka-python asks for them, on the IO thread: at each login, and later ones too (KIP-368)."""
+
+    def __init__(self, keeper: TokenKeeper) -> None:
+        super().__init__()
+        self._keeper = keeper
+
+    def token(self) -> str:
+        return self._keeper.token().value
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._keeper.token().extensions)

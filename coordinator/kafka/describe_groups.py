@@ -3,7 +3,7 @@ plain values. Belongs to `transport`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from kafka.protocol.admin.groups import ListGroupsRequest
@@ -82,7 +82,7 @@ class BrokerGroup:
     epoch: int = -1
     assignor: str = ""
     members: tuple[BrokerMember, ...] = ()
-    subtopologies: tuple[BrokerSubtopology, ...] = field(default=())
+    subtopologies: tuple[BrokerSubtopology, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +138,14 @@ class ListGroups:
         )
 
 
+def _who(member: Any) -> tuple[str, str | None, str | None, str, str]:
+    """What members of both protocols begin with."""
+    return member.member_id, member.instance_id, member.rack_id or None, member.client_id, member.client_host
+
+
 def _consumer(member: Any) -> BrokerMember:
     return BrokerMember(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack=member.rack_id or None,
-        client_id=member.client_id,
-        client_host=member.client_host,
+        *_who(member),
         topics=tuple(member.subscribed_topic_names),
         assigned=tuple((t.topic_name, tuple(t.partitions)) for t in member.assignment.topic_partitions),
     )
@@ -153,11 +154,7 @@ def _consumer(member: Any) -> BrokerMember:
 def _streams(member: Any) -> BrokerMember:
     held = member.assignment
     return BrokerMember(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack=member.rack_id or None,
-        client_id=member.client_id,
-        client_host=member.client_host,
+        *_who(member),
         topics=(),
         assigned=_tasks(held.active_tasks),
         standby=(*_tasks(held.standby_tasks), *_tasks(held.warmup_tasks)),

@@ -7,27 +7,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from bellwether_kafka.coordinator.membership import (
-    Answer,
-    CoordinatorAnswer,
-    Describe,
-    DescribeAnswer,
-    DescribedMember,
-    Evict,
-    Failure,
-    FindCoordinator,
-    Heartbeat,
-    HeartbeatAnswer,
-    Join,
-    JoinAnswer,
-    JoinedMember,
-    Leave,
-    LeaveAnswer,
-    Node,
-    Request,
-    Sync,
-    SyncAnswer,
-)
+from bellwether_kafka.coordinator import membership
 
 PROTOCOL_TYPE = "consumer"
 GROUP_KEY_TYPE = 0
@@ -35,7 +15,7 @@ GROUP_KEY_TYPE = 0
 TLS_REFUSALS = ("Handshake failed", "_ALERT_")
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> membership.Failure:
     """What an exception of the library means to the membership machine."""
     match error:
         case (
@@ -43,126 +23,113 @@ def failure_of(error: BaseException) -> Failure:
             | kafka_errors.UnsupportedSaslMechanismError()
             | kafka_errors.AuthorizationError()
         ):
-            return Failure.AUTHENTICATION
+            return membership.Failure.AUTHENTICATION
         case kafka_errors.KafkaConnectionError() if any(words in str(error) for words in TLS_REFUSALS):
-            return Failure.AUTHENTICATION
+            return membership.Failure.AUTHENTICATION
         case kafka_errors.UnsupportedVersionError():
-            return Failure.UNSUPPORTED
+            return membership.Failure.UNSUPPORTED
         case kafka_errors.KafkaTimeoutError() | kafka_errors.RequestTimedOutError():
-            return Failure.TIMED_OUT
+            return membership.Failure.TIMED_OUT
         case kafka_errors.KafkaConnectionError() | kafka_errors.NodeNotReadyError() | OSError():
-            return Failure.DISCONNECTED
+            return membership.Failure.DISCONNECTED
         case kafka_errors.KafkaProtocolError() | ValueError() | TypeError() | LookupError():
-            return Failure.MALFORMED
-    return Failure.DISCONNECTED
+            return membership.Failure.MALFORMED
+    return membership.Failure.DISCONNECTED
 
 
 # Fields that a version does not have are left out by the library; where two versions name the same thing twice (key and
 # coordinator_keys, member_id and members), both are filled.
 
 
-def message(command: Request) -> Any:
+def message(command: membership.Request) -> Any:
     match command:
-        case FindCoordinator():
+        case membership.FindCoordinator():
             return FindCoordinatorRequest(
                 key=command.group_id, key_type=GROUP_KEY_TYPE, coordinator_keys=[command.group_id]
             )
-        case Describe():
+        case membership.Describe():
             return DescribeGroupsRequest(groups=[command.group_id], include_authorized_operations=False)
-        case Join():
+        case membership.Join():
             return _join_message(command)
-        case Sync():
+        case membership.Sync():
             return _sync_message(command)
-        case Heartbeat():
-            return HeartbeatRequest(
-                group_id=command.group_id,
-                generation_id=command.generation,
-                member_id=command.member_id,
-                group_instance_id=command.instance_id,
-            )
-        case Leave():
-            return _leave_message(command)
-        case Evict():
-            return _evict_message(command)
+        case membership.Heartbeat():
+            return HeartbeatRequest(**_as_member(command), generation_id=command.generation)
+        case membership.Leave():
+            return _leave_message(command, [(command.member_id, command.instance_id)])
+        case membership.Evict():
+            return _leave_message(command, [(member_id, None) for member_id in command.member_ids])
 
 
-def _join_message(command: Join) -> Any:
+def _as_member(command: membership.Join | membership.Sync | membership.Heartbeat) -> dict[str, Any]:
+    return {"group_id": command.group_id, "member_id": command.member_id, "group_instance_id": command.instance_id}
+
+
+def _join_message(command: membership.Join) -> Any:
     entry = JoinGroupRequest.JoinGroupRequestProtocol
     return JoinGroupRequest(
-        group_id=command.group_id,
+        **_as_member(command),
         session_timeout_ms=command.session_timeout_ms,
         rebalance_timeout_ms=command.rebalance_timeout_ms,
-        member_id=command.member_id,
-        group_instance_id=command.instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocols=[entry(name=name, metadata=metadata) for name, metadata in command.protocols],
         reason=command.reason or None,
     )
 
 
-def _sync_message(command: Sync) -> Any:
+def _sync_message(command: membership.Sync) -> Any:
     entry = SyncGroupRequest.SyncGroupRequestAssignment
     return SyncGroupRequest(
-        group_id=command.group_id,
+        **_as_member(command),
         generation_id=command.generation,
-        member_id=command.member_id,
-        group_instance_id=command.instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocol_name=command.protocol,
         assignments=[entry(member_id=member_id, assignment=blob) for member_id, blob in command.assignments],
     )
 
 
-def _leave_message(command: Leave) -> Any:
-    entry = LeaveGroupRequest.MemberIdentity
-    member = entry(member_id=command.member_id, group_instance_id=command.instance_id, reason=command.reason or None)
-    return LeaveGroupRequest(group_id=command.group_id, member_id=command.member_id, members=[member])
+def _leave_message(command: membership.Leave | membership.Evict, leaving: list[tuple[str, str | None]]) -> Any:
+    """`leaving`: member ids with instance ids."""
+    entry, reason = LeaveGroupRequest.MemberIdentity, command.reason or None
+    members = [entry(member_id=own, group_instance_id=instance, reason=reason) for own, instance in leaving]
+    return LeaveGroupRequest(group_id=command.group_id, member_id=leaving[0][0], members=members)
 
 
-def _evict_message(command: Evict) -> Any:
-    entry = LeaveGroupRequest.MemberIdentity
-    members = [
-        entry(member_id=member_id, group_instance_id=None, reason=command.reason or None)
-        for member_id in command.member_ids
-    ]
-    return LeaveGroupRequest(group_id=command.group_id, member_id=command.member_ids[0], members=members)
-
-
-def answer(command: Request, response: Any) -> Answer:
+def answer(command: membership.Request, response: Any) -> membership.Answer:
     match command:
-        case FindCoordinator():
+        case membership.FindCoordinator():
             return _coordinator_answer(command, response)
-        case Describe():
+        case membership.Describe():
             return _describe_answer(command, response)
-        case Join():
+        case membership.Join():
             return _join_answer(command, response)
-        case Sync():
-            return SyncAnswer(command.request_id, response.error_code, bytes(response.assignment or b""))
-        case Heartbeat():
-            return HeartbeatAnswer(command.request_id, response.error_code)
-        case Leave() | Evict():
+        case membership.Sync():
+            return membership.SyncAnswer(command.request_id, response.error_code, bytes(response.assignment or b""))
+        case membership.Heartbeat():
+            return membership.HeartbeatAnswer(command.request_id, response.error_code)
+        case membership.Leave() | membership.Evict():
             members = getattr(response, "members", None) or ()
             errors = [response.error_code, *(member.error_code for member in members)]
-            return LeaveAnswer(command.request_id, next((code for code in errors if code), 0))
+            return membership.LeaveAnswer(command.request_id, next((code for code in errors if code), 0))
 
 
-def _coordinator_answer(command: FindCoordinator, response: Any) -> CoordinatorAnswer:
+def _coordinator_answer(command: membership.FindCoordinator, response: Any) -> membership.CoordinatorAnswer:
     found = response.coordinators[0] if response.API_VERSION >= 4 else response
     if found.error_code:
-        return CoordinatorAnswer(command.request_id, found.error_code)
-    return CoordinatorAnswer(command.request_id, 0, Node(found.node_id, found.host, found.port))
+        return membership.CoordinatorAnswer(command.request_id, found.error_code)
+    return membership.CoordinatorAnswer(command.request_id, 0, membership.Node(found.node_id, found.host, found.port))
 
 
-def _describe_answer(command: Describe, response: Any) -> DescribeAnswer:
+def _describe_answer(command: membership.Describe, response: Any) -> membership.DescribeAnswer:
     group = response.groups[0]
-    return DescribeAnswer(
+    return membership.DescribeAnswer(
         request_id=command.request_id,
         error=group.error_code,
         state=group.group_state or "",
         protocol_type=group.protocol_type or "",
         protocol=group.protocol_data or "",
         members=tuple(
-            DescribedMember(
+            membership.DescribedMember(
                 member_id=member.member_id,
                 instance_id=getattr(member, "group_instance_id", None),
                 metadata=bytes(member.member_metadata or b""),
@@ -176,8 +143,8 @@ def _describe_answer(command: Describe, response: Any) -> DescribeAnswer:
     )
 
 
-def _join_answer(command: Join, response: Any) -> JoinAnswer:
-    return JoinAnswer(
+def _join_answer(command: membership.Join, response: Any) -> membership.JoinAnswer:
+    return membership.JoinAnswer(
         request_id=command.request_id,
         error=response.error_code,
         generation=response.generation_id,
@@ -186,7 +153,7 @@ def _join_answer(command: Join, response: Any) -> JoinAnswer:
         member_id=response.member_id or "",
         skip_assignment=bool(getattr(response, "skip_assignment", False)),
         members=tuple(
-            JoinedMember(m.member_id, getattr(m, "group_instance_id", None), bytes(m.metadata))
+            membership.JoinedMember(m.member_id, getattr(m, "group_instance_id", None), bytes(m.metadata))
             for m in response.members
         ),
     )

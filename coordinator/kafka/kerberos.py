@@ -26,9 +26,7 @@ class KerberosError(Exception):
 
 def librdkafkas(properties: Mapping[str, Any]) -> dict[str, Any]:
     """The map as librdkafka wants it: without a keytab it must not run `kinit`, or it refuses to start."""
-    if KEYTAB in properties or RELOGIN in properties:
-        return dict(properties)
-    return {**properties, RELOGIN: "0"}
+    return dict(properties) if KEYTAB in properties else {RELOGIN: "0", **properties}
 
 
 def keytab_of(properties: Mapping[str, str]) -> tuple[str, str] | None:

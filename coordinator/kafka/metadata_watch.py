@@ -7,7 +7,7 @@ not gone.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class WatchState:
     suspects: frozenset[str] = frozenset()
     racks_differ_since: float | None = None
     reported: tuple[str, ...] = ()
-    reported_at: float = field(default=float("-inf"))
+    reported_at: float = float("-inf")
 
 
 def planned_with(
@@ -85,12 +85,15 @@ def material_change(
         if topic in state.frozen and after:
             reasons.append(f"topic {topic} can be read again, with {after} partitions")
         elif after > before:
-            reasons.append(_grown(topic, before, after))
+            how = f"grew from {before} to" if before else "appeared with"
+            reasons.append(f"topic {topic} {how} {after} partitions")
         elif after < before and topic in state.suspects:
-            reasons.append(_shrunk(topic, before, after))
+            how = f"went from {before} to {after} partitions" if after else "is gone"
+            reasons.append(f"topic {topic} {how}")
         elif after < before:
             suspects.add(topic)
-    state = replace(state, suspects=frozenset(suspects) | (state.suspects & _still_small(state, found)))
+    still_small = {t for t in state.suspects if found.get(t, 0) < state.counts.get(t, 0)}
+    state = replace(state, suspects=frozenset(suspects | still_small))
     state, racks = _rack_reason(state, read, now, rules)
     reasons += racks
     return _reported_once(state, tuple(reasons), now, rules)
@@ -109,10 +112,8 @@ def _covered(here: MetadataRead, mine: tuple[int, ...], there: MetadataRead, the
 
 
 def topics_with_new_racks(old: MetadataRead, new: MetadataRead) -> tuple[str, ...]:
-    """The topics, present in both reads, with a partition whose replica racks are no longer equivalent.
-
-    Few pairs of placements are distinct, so the rule is asked per pair and not per partition.
-    """
+    """The topics, present in both reads, with a partition whose replica racks are no longer equivalent. Few pairs of
+    placements are distinct, so the rule is asked per pair and not per partition."""
     before, after = old.codes_of, new.codes_of
     verdict: dict[tuple[int, int], bool] = {}
     changed: list[str] = []
@@ -155,22 +156,6 @@ def _reported_once(
     if reasons == state.reported and (now - state.reported_at) * 1000 < rules.repeat_ms:
         return None, state
     return "; ".join(reasons), replace(state, reported=reasons, reported_at=now)
-
-
-def _still_small(state: WatchState, found: dict[str, int]) -> frozenset[str]:
-    return frozenset(t for t in state.suspects if found.get(t, 0) < state.counts.get(t, 0))
-
-
-def _grown(topic: str, before: int, after: int) -> str:
-    if before == 0:
-        return f"topic {topic} appeared with {after} partitions"
-    return f"topic {topic} grew from {before} to {after} partitions"
-
-
-def _shrunk(topic: str, before: int, after: int) -> str:
-    if after == 0:
-        return f"topic {topic} is gone"
-    return f"topic {topic} went from {before} to {after} partitions"
 
 
 def _names(topics: tuple[str, ...]) -> str:

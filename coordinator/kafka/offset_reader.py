@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.assignors.streams.application import MISSING, EndOffsets
-from bellwether_kafka.coordinator.kafka.offset_requests import FetchedOffsets
+from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership import name_of
 
@@ -38,8 +38,7 @@ class GroupOffsets(Protocol):
 
 
 class OffsetReader:
-    """For one event loop; requests run in threads. `clock` is in seconds,
-    monotonic; `wall_clock` in seconds, epoch."""
+    """For one event loop; requests run in threads. `clock` is in seconds, monotonic; `wall_clock` in seconds, epoch."""
 
     def __init__(
         self,
@@ -71,11 +70,11 @@ class OffsetReader:
 
     async def ends(self, topics: Counts, limit_s: float) -> Offsets:
         """The log ends of partitions 0..n-1 of each topic. Raises OffsetsError."""
-        return await self._in_thread(self._ends, dict(topics), limit_s)
+        return await self._listed(topics, OffsetSpec.latest(), limit_s)
 
     async def starts(self, topics: Counts, limit_s: float) -> Offsets:
         """The log starts of partitions 0..n-1 of each topic. Raises OffsetsError."""
-        return await self._in_thread(self._starts, dict(topics), limit_s)
+        return await self._listed(topics, OffsetSpec.earliest(), limit_s)
 
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets:
         """The group's committed offsets, MISSING where there is none. Raises OffsetsError."""
@@ -96,29 +95,22 @@ class OffsetReader:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _in_thread(self, function: Callable[..., Offsets], *arguments: object) -> Offsets:
-        work = asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+    async def _listed(self, topics: Counts, spec: OffsetSpec, limit_s: float) -> Offsets:
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._list, dict(topics), spec, limit_s)
         try:
-            return await asyncio.wait_for(work, float(str(arguments[-1])) + 2 * RESULT_SLACK_S)
+            return await asyncio.wait_for(work, limit_s + 2 * RESULT_SLACK_S)
         except TimeoutError as error:
             raise OffsetsError("offsets: no answer in time") from error
 
-    def _ends(self, topics: dict[str, int], limit_s: float) -> Offsets:
-        return self._listed(topics, OffsetSpec.latest(), limit_s)
-
-    def _starts(self, topics: dict[str, int], limit_s: float) -> Offsets:
-        return self._listed(topics, OffsetSpec.earliest(), limit_s)
-
-    def _listed(self, topics: dict[str, int], spec: OffsetSpec, limit_s: float) -> Offsets:
+    def _list(self, topics: dict[str, int], spec: OffsetSpec, limit_s: float) -> Offsets:
         wanted = {TopicPartition(t, p): spec for t, n in topics.items() for p in range(n)}
+        found = {t: np.full(n, MISSING, dtype=np.int64) for t, n in topics.items()}
         if not wanted:
-            return {t: np.zeros(0, dtype=np.int64) for t in topics}
-        found = _empty(topics)
+            return found
         deadline = self._clock() + limit_s + RESULT_SLACK_S
         try:
-            asked = self._admin.list_offsets(
-                wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=limit_s
-            )
+            level = IsolationLevel.READ_UNCOMMITTED
+            asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=limit_s)
             for partition, answer in asked.items():
                 at = f"end offset of {partition.topic}-{partition.partition}"
                 found[partition.topic][partition.partition] = self._result(answer, deadline, at).offset
@@ -133,10 +125,6 @@ class OffsetReader:
             raise OffsetsError(f"{at}: {_text(error)}") from error
         except TimeoutError as error:
             raise OffsetsError(f"{at}: no answer in time") from error
-
-
-def _empty(topics: Counts) -> Offsets:
-    return {t: np.full(n, MISSING, dtype=np.int64) for t, n in topics.items()}
 
 
 def _text(error: Exception) -> str:

@@ -70,23 +70,17 @@ class TokenKeeper:
         """One that still holds. Raises TokenError."""
         with self._lock:
             token = self._token
-            if token is None or token.expires_at_s <= self._clock():
-                token = self._renew()
-            return token
+            return self._kept(self._source()) if token is None or token.expires_at_s <= self._clock() else token
 
     def for_librdkafka(self, _: str | None = None) -> tuple[str, float, str, dict[str, str]]:
         """`oauth_cb` of confluent-kafka's clients: token, when it expires (epoch seconds), principal, extensions."""
         token = self.token()
         return token.value, token.expires_at_s, token.principal, dict(token.extensions)
 
-    def _renew(self) -> Token:
-        fresh = self._source()
-        self._keep(fresh)
-        return fresh
-
-    def _keep(self, fresh: Token) -> None:
+    def _kept(self, fresh: Token) -> Token:
         self._token = fresh
         self._renew_in(max(1.0, (fresh.expires_at_s - self._clock()) * RENEW_SHARE))
+        return fresh
 
     def _renew_in(self, seconds: float) -> None:
         if self._timer is not None:
@@ -102,7 +96,7 @@ class TokenKeeper:
             self._renew_in(RETRY_S)  # the old one still holds; whoever needs a new one is told why there is none
             return
         with self._lock:
-            self._keep(fresh)
+            self._kept(fresh)
 
 
 def wanted(properties: Mapping[str, str]) -> bool:

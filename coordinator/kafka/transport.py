@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast
 
 from kafka.net.selector import NetworkSelector
 
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.kafka import describe_groups, node_requests
 from bellwether_kafka.coordinator.kafka.client_config import (
     KEEPER,
     KEYTAB,
@@ -22,35 +24,12 @@ from bellwether_kafka.coordinator.kafka.client_config import (
     check_tls_files,
     client_config,
 )
-from bellwether_kafka.coordinator.kafka.connections import Connections
-from bellwether_kafka.coordinator.kafka.describe_groups import (
-    BrokerGroup,
-    BrokerProtocol,
-    DescribeByBroker,
-    ListedGroup,
-    ListGroups,
-)
+from bellwether_kafka.coordinator.kafka.connections import Connections, Tokens
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, ListedGroup
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
-from bellwether_kafka.coordinator.kafka.log_sizes import LogSizes
-from bellwether_kafka.coordinator.kafka.node_request import NodeRequest
-from bellwether_kafka.coordinator.kafka.offset_requests import FetchedOffsets, FetchOffsets
-from bellwether_kafka.coordinator.kafka.remove_members import RemovedMembers, RemoveMembers
-from bellwether_kafka.coordinator.kafka.sasl_tokens import Tokens
+from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets, RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
-from bellwether_kafka.coordinator.membership import (
-    Answer,
-    Connection,
-    CoordinatorAnswer,
-    Describe,
-    DescribeAnswer,
-    Evict,
-    Failure,
-    FindCoordinator,
-    Join,
-    Node,
-    Request,
-    RequestFailed,
-)
+from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 
 T = TypeVar("T")
 
@@ -80,10 +59,8 @@ class UnreachableError(TransportError):
 
 
 class Transport:
-    """All groups' requests. `request` may be called from one event loop only; start and close once.
-
-    Properties are librdkafka's plus "bellwether.api.version" (pin the broker version instead of asking for it).
-    """
+    """All groups' requests. `request` may be called from one event loop only; start and close once. Properties are
+    librdkafka's plus "bellwether.api.version" (pin the broker version instead of asking for it)."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         config = client_config(properties)
@@ -127,67 +104,60 @@ class Transport:
             raise UnreachableError(failure, self._unreachable(str(error), failure))
         self.broker_version = tuple(connection.broker_version or ())
         # A listener that wants a login answers ApiVersions to anybody and closes at the first real request.
-        reply = await self.request(FindCoordinator(0, PROBE_GROUP, timeout_ms))
+        reply = await self.request(membership.FindCoordinator(0, PROBE_GROUP, timeout_ms))
         if isinstance(reply, RequestFailed) and reply.failure is Failure.DISCONNECTED:
             why = "the connection was closed at the first request"
             raise UnreachableError(Failure.AUTHENTICATION, self._unreachable(why, Failure.AUTHENTICATION))
 
-    async def request(self, command: Request) -> Answer | RequestFailed:
+    async def request(self, command: membership.Request) -> membership.Answer | RequestFailed:
         """Sends one request on the connection that it names; never raises for what a broker or the network does.
-
-        Cancelling it does not free the connection of a parked JoinGroup: `abandon` does.
-        """
+        Cancelling it does not free the connection of a parked JoinGroup: `abandon` does."""
         key = self._key(command)
         reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
         if error is None:
-            return cast("Answer", reply)
+            return cast("membership.Answer", reply)
         log.debug("%s of group %s failed: %s", type(command).__name__, command.group_id, error)
         return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
 
     def abandon(self, group_id: str) -> None:
         """Drops the group's join connection, and with it what the broker parks there; the next request gets a new one.
-
-        Also for a group that has stopped.
-        """
+        Also for a group that has stopped."""
         number = self._round.get(group_id, 0)
         self._round[group_id] = number + 1
-        keys = [_join_key(group_id, number, lane) for lane in LANES]
-        for key in keys:
-            self._soon(partial(self._connections.drop, key))
+        for lane in LANES:
+            self._soon(partial(self._connections.drop, _join_key(group_id, number, lane)))
 
-    async def describe_group(self, group_id: str) -> DescribeAnswer:
+    async def describe_group(self, group_id: str) -> membership.DescribeAnswer:
         """State, protocol and members with metadata and assignment bytes (both empty unless Stable), from the group's
         coordinator node. Raises TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
-            return DescribeAnswer(0, error)
-        found = await self.request(Describe(0, node, group_id, REQUEST_TIMEOUT_MS))
+            return membership.DescribeAnswer(0, error)
+        found = await self.request(membership.Describe(0, node, group_id, REQUEST_TIMEOUT_MS))
         if isinstance(found, RequestFailed):
             raise TransportError(found.failure, found.reason)
-        return found if isinstance(found, DescribeAnswer) else DescribeAnswer(0, found.error)
+        return found if isinstance(found, membership.DescribeAnswer) else membership.DescribeAnswer(0, found.error)
 
     async def committed(
         self, group_id: str, topics: Mapping[str, int], timeout_ms: int = REQUEST_TIMEOUT_MS
     ) -> FetchedOffsets:
-        """The committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node.
-
-        Raises TransportError; an error code of the broker is in the answer.
-        """
+        """The committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node. Raises
+        TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, timeout_ms)
         if node is None:
             return FetchedOffsets({}, error)
-        return await self._ask(FetchOffsets(node, group_id, topics, timeout_ms))
+        return await self._ask(node_requests.FetchOffsets(node, group_id, topics, timeout_ms))
 
     async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol) -> BrokerGroup:
         """A group whose broker assigns. Raises TransportError; an error code of the broker is in the answer."""
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
             return BrokerGroup(group_id, protocol, error)
-        return await self._ask(DescribeByBroker(node, group_id, protocol, REQUEST_TIMEOUT_MS))
+        return await self._ask(describe_groups.DescribeByBroker(node, group_id, protocol, REQUEST_TIMEOUT_MS))
 
     async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
         """The groups that this node coordinates. Raises TransportError."""
-        return await self._ask(ListGroups(node, REQUEST_TIMEOUT_MS))
+        return await self._ask(describe_groups.ListGroups(node, REQUEST_TIMEOUT_MS))
 
     async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
         """LeaveGroup for members of others; never raises for what a broker or the network does."""
@@ -198,19 +168,17 @@ class Transport:
 
     async def log_sizes(self, node: Node, topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
         """Bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises TransportError.
-
-        Empty without the ACL DESCRIBE on the cluster.
-        """
-        return await self._ask(LogSizes(node, topics, REQUEST_TIMEOUT_MS))
+        Empty without the ACL DESCRIBE on the cluster."""
+        return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
 
     async def _coordinator_of(self, group_id: str, timeout_ms: int) -> tuple[Node | None, int]:
         """The group's coordinator node, or None and the broker's error code. Raises TransportError."""
-        found = await self.request(FindCoordinator(0, group_id, timeout_ms))
+        found = await self.request(membership.FindCoordinator(0, group_id, timeout_ms))
         if isinstance(found, RequestFailed):
             raise TransportError(found.failure, found.reason)
-        return (found.node, found.error) if isinstance(found, CoordinatorAnswer) else (None, found.error)
+        return (found.node, found.error) if isinstance(found, membership.CoordinatorAnswer) else (None, found.error)
 
-    async def _ask(self, request: NodeRequest[T]) -> T:
+    async def _ask(self, request: node_requests.NodeRequest[T]) -> T:
         """The answer to what no membership asks for. Raises TransportError."""
         reply, error = await self._on_io_thread(lambda: self._exchange_with_node(request))
         if error is not None:
@@ -259,12 +227,14 @@ class Transport:
         future.add_errback(lambda error: hand_back(None, error))
         return await outcome
 
-    def _key(self, command: Request) -> str:
-        lane = command.lane if isinstance(command, (Join, Evict)) else 0
-        if lane is not None and (command.connection is Connection.JOIN or isinstance(command, Evict)):
-            return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
-        if isinstance(command, FindCoordinator):
-            return ""
+    def _key(self, command: membership.Request) -> str:
+        match command:
+            case membership.FindCoordinator():
+                return ""
+            case membership.Join(lane=int(lane)) | membership.Evict(lane=int(lane)):
+                return _join_key(command.group_id, self._round.get(command.group_id, 0), lane)
+            case membership.Sync():
+                return _join_key(command.group_id, self._round.get(command.group_id, 0), 0)
         return _control_key(command.node)
 
     def _unreachable(self, why: str, failure: Failure = Failure.DISCONNECTED) -> str:
@@ -283,14 +253,14 @@ class Transport:
 
     # ---- on the IO thread --------------------------------------------------------------------------------------
 
-    async def _exchange(self, key: str, command: Request) -> Any:
-        if isinstance(command, FindCoordinator):
+    async def _exchange(self, key: str, command: membership.Request) -> Any:
+        if isinstance(command, membership.FindCoordinator):
             connection = await self._connections.any_broker(command.attempt)
         else:
             connection = self._connections.named(key, command.node)
         return answer(command, await self._send(connection, message(command), command.timeout_ms))
 
-    async def _exchange_with_node(self, request: NodeRequest[T]) -> T:
+    async def _exchange_with_node(self, request: node_requests.NodeRequest[T]) -> T:
         connection = self._connections.named(_control_key(request.node), request.node)
         return request.answer(await self._send(connection, request.message(), request.timeout_ms))
 

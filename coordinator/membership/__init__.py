@@ -3,7 +3,6 @@
 from bellwether_kafka.coordinator.membership.commands import (
     Abandon,
     Command,
-    Connection,
     Decide,
     Delivered,
     Describe,

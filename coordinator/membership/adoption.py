@@ -1,74 +1,57 @@
 """How a membership begins: watching a group, and joining it when it is empty, ours, or to be taken from its leader."""
 
+from dataclasses import dataclass, field
+
+from bellwether_kafka.coordinator.membership import events, rules
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, Action, action_for
-from bellwether_kafka.coordinator.membership.events import (
-    Answer,
-    ComparisonFailed,
-    ComparisonReady,
-    DescribeAnswer,
-    JoinedMember,
-    RequestFailed,
-)
 from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
-from bellwether_kafka.coordinator.membership.rules import (
-    JoinPolicy,
-    Permission,
-    holds_instance,
-    is_missing,
-    subscription,
-    unfit,
-)
 from bellwether_kafka.coordinator.membership.takeover import Failed, Led, Outcome, Takeover
-from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt, TakeoverPolicy, offered
+from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt, offered
 from bellwether_kafka.coordinator.membership.transitions import State
 
 REHEARSAL = -1  # the generation of a plan for a group that somebody else leads
 EAGER_INTERVAL_MS = 1_000
 
 
+@dataclass(slots=True)
 class Approach:
     """Runs a take-over in APPROACHING, and brings it to its end: as the leader, or as nobody's member."""
 
-    _takeover: Takeover  # the one under way; there is one whenever the state is APPROACHING
-
-    def __init__(
-        self, core: Core, joining: Joining, leaving: Leaving, leading: Leading, policy: TakeoverPolicy
-    ) -> None:
-        self._core = core
-        self._joining = joining
-        self._leaving = leaving
-        self._leading = leading
-        self._policy = policy
+    core: Core
+    joining: Joining
+    leaving: Leaving
+    leading: Leading
+    _takeover: Takeover = field(init=False)  # the one under way; there is one whenever the state is APPROACHING
 
     def begin(self, attempt: TakeoverAttempt) -> None:
-        core, config = self._core, self._core.config
+        core, config = self.core, self.core.config
         core.requests.abandon(Kind.DESCRIBE)
         core.timers.clear(Timer.WATCH)
-        self._joining.slot_taken = False
-        self._policy.begins(attempt, core.now)
-        metadata = subscription(config.topics, streams=config.streams)
+        self.joining.slot_taken = False
+        self.core.takeovers.begins(attempt, core.now)
+        metadata = rules.subscription(config.topics, streams=config.streams)
         self._takeover = Takeover(core.requests, config, attempt, metadata, core.position.on_edge)
         core.go(State.APPROACHING)
         self._takeover.begin(core.now)
 
-    def answered(self, kind: Kind, event: Answer) -> None:
-        self._conclude(self._takeover.answered(kind, event, self._core.now))
+    def answered(self, kind: Kind, event: events.Answer) -> None:
+        self._conclude(self._takeover.answered(kind, event, self.core.now))
 
     def wake(self) -> None:
-        self._takeover.wake(self._core.now)
+        self._takeover.wake(self.core.now)
         self._conclude(None)
 
-    def request_failed(self, event: RequestFailed) -> None:
+    def request_failed(self, event: events.RequestFailed) -> None:
         self.give_up(f"a request got no answer: {event.reason}")
 
     def stop(self) -> None:
-        self._leaving.stopping = True
+        self.leaving.stopping = True
         self.give_up("we are shutting down")
 
     def give_up(self, reason: str) -> None:
@@ -76,33 +59,33 @@ class Approach:
 
     def _abort(self, failed: Failed) -> None:
         takeover = self._takeover
-        self._policy.failed(takeover.leader)
-        self._core.timers.clear(Timer.TAKEOVER)
-        self._core.requests.abandon(Kind.GIVE_BACK)
+        self.core.takeovers.failed(takeover.leader)
+        self.core.timers.clear(Timer.TAKEOVER)
+        self.core.requests.abandon(Kind.GIVE_BACK)
         self._give_back(failed.reason)
         if failed.code and action_for(failed.code) is Action.FATAL:
-            self._leaving.fail_code(failed.code)
+            self.leaving.fail_code(failed.code)
         elif takeover.joined:
-            self._leaving.leave(failed.reason, setback=True)
+            self.leaving.leave(failed.reason, setback=True)
         else:
-            self._leaving.lost(failed.reason)
+            self.leaving.lost(failed.reason)
 
     def _conclude(self, outcome: Outcome) -> None:
         match outcome:
             case None:
-                self._core.timers.clear(Timer.TAKEOVER)
+                self.core.timers.clear(Timer.TAKEOVER)
                 if self._takeover.due is not None:
-                    self._core.timers.set(Timer.TAKEOVER, self._takeover.due)
+                    self.core.timers.set(Timer.TAKEOVER, self._takeover.due)
             case Led():
                 self._took_over(outcome)
             case Failed():
                 self._abort(outcome)
 
     def _took_over(self, led: Led) -> None:
-        core, takeover = self._core, self._takeover
+        core, takeover = self.core, self._takeover
         core.timers.clear(Timer.TAKEOVER)
-        self._policy.succeeded()
-        self._joining.listed = core.config.topics
+        self.core.takeovers.succeeded()
+        self.joining.listed = core.config.topics
         core.leadership.removed = takeover.evicted
         core.requests.abandon(Kind.DESCRIBE)  # asked for the take-over; its answer says nothing now
         self._give_back("the lead has been taken")
@@ -110,101 +93,88 @@ class Approach:
         took_s = core.now - takeover.began
         core.note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s and with the {takeover.tries}. member id")
         core.go(State.JOINING)
-        self._leading.joined(led.answer)
+        self.leading.joined(led.answer)
 
     def _give_back(self, reason: str) -> None:
         if self._takeover.debts:
-            self._core.requests.evict(self._takeover.debts, reason, kind=Kind.GIVE_BACK)
+            self.core.requests.evict(self._takeover.debts, reason, kind=Kind.GIVE_BACK)
 
 
+@dataclass(slots=True)
 class Adoption:
     """In WATCHING: looks at a group that is not ours, and decides how and when it becomes ours."""
 
-    def __init__(
-        self,
-        core: Core,
-        joining: Joining,
-        leaving: Leaving,
-        recovery: Recovery,
-        approach: Approach,
-        policy: JoinPolicy,
-        takeovers: TakeoverPolicy,
-        permission: Permission,
-    ) -> None:
-        self._core = core
-        self._joining = joining
-        self._leaving = leaving
-        self._recovery = recovery
-        self._approach = approach
-        self._policy = policy
-        self._takeovers = takeovers
-        self._permission = permission
-        self._rehearsed: TakeoverAttempt | None = None
-        self._reported = ""
+    core: Core
+    joining: Joining
+    leaving: Leaving
+    recovery: Recovery
+    approach: Approach
+    _rehearsed: TakeoverAttempt | None = None
+    _reported: str = ""
 
-    def described(self, answer: DescribeAnswer) -> None:
-        if answer.error and not is_missing(answer):
-            self._recovery.failed(Kind.DESCRIBE, answer.error)
+    def described(self, answer: events.DescribeAnswer) -> None:
+        if answer.error and not rules.is_missing(answer):
+            self.recovery.failed(Kind.DESCRIBE, answer.error)
             return
-        core, config = self._core, self._core.config
+        core, config = self.core, self.core.config
         core.trouble_is_over()
-        obstacle = unfit(answer, config)
+        obstacle = rules.unfit(answer, config)
         if obstacle:
-            self._leaving.fail(obstacle, EXIT_CONFIG)
+            self.leaving.fail(obstacle, EXIT_CONFIG)
             return
         if answer.protocol:  # remembered when the group is empty: first in with a wrong list would lock its members out
             core.requests.protocols = offered(config.protocols, answer.protocol)
-        reason = self._policy.may_join(answer, core.now)
-        if reason and self._permission.may_lead:
-            self._joining.slot_taken = holds_instance(answer, config)
-            self._joining.begin(reason)
+        reason = self.core.policy.may_join(answer, core.now)
+        if reason and self.core.permission.may_lead:
+            self.joining.slot_taken = rules.holds_instance(answer, config)
+            self.joining.begin(reason)
             return
         core.set_timer(Timer.WATCH, self._next_watch_ms())
-        if not reason and self._permission.may_lead:
+        if not reason and self.core.permission.may_lead:
             self._consider(answer)
 
     def _next_watch_ms(self) -> float:
         """A seat of ours that a wait keeps us from is taken as soon as the wait is over: its session runs. A round that
         waits for the dead is seen only by who looks often."""
-        config = self._core.config
+        config = self.core.config
         interval_ms: float = config.watch_interval_ms
-        if self._takeovers.eager:
+        if self.core.takeovers.eager:
             interval_ms = min(interval_ms, EAGER_INTERVAL_MS)
-        left_ms = self._policy.may_try_in(self._core.now) * 1000
-        return min(interval_ms, left_ms) if config.standby and self._permission.ours and left_ms else interval_ms
+        left_ms = self.core.policy.may_try_in(self.core.now) * 1000
+        return min(interval_ms, left_ms) if config.standby and self.core.permission.ours and left_ms else interval_ms
 
-    def _consider(self, answer: DescribeAnswer) -> None:
-        attempt = self._takeovers.attempt(answer, self._core.now)
-        self._report(self._takeovers.obstacle)
-        if attempt is None or self._policy.may_try_in(self._core.now):
+    def _consider(self, answer: events.DescribeAnswer) -> None:
+        attempt = self.core.takeovers.attempt(answer, self.core.now)
+        self._report(self.core.takeovers.obstacle)
+        if attempt is None or self.core.policy.may_try_in(self.core.now):
             return
         if attempt.evictions:
             self._rehearse(attempt, answer)
         else:
-            self._approach.begin(attempt)
+            self.approach.begin(attempt)
 
     def _report(self, obstacle: str) -> None:
         """Once."""
         if obstacle and obstacle != self._reported:
-            self._core.note(NoteKind.WATCHING, f"not taken over: {obstacle}")
+            self.core.note(NoteKind.WATCHING, f"not taken over: {obstacle}")
         self._reported = obstacle
 
     # ---- no leader is removed before a plan of ours for its group has been made and found valid --------------------
 
-    def _rehearse(self, attempt: TakeoverAttempt, answer: DescribeAnswer) -> None:
+    def _rehearse(self, attempt: TakeoverAttempt, answer: events.DescribeAnswer) -> None:
         self._rehearsed = attempt
-        members = tuple(JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
-        deadline = self._core.now + self._core.config.decision_deadline_ms / 1000
-        self._core.send(Decide(REHEARSAL, answer.protocol, members, "", deadline, dry=True))
+        members = tuple(events.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
+        deadline = self.core.now + self.core.config.decision_deadline_ms / 1000
+        self.core.send(Decide(REHEARSAL, answer.protocol, members, "", deadline, dry=True))
 
-    def rehearsed(self, event: ComparisonReady | ComparisonFailed) -> None:
+    def rehearsed(self, event: events.ComparisonReady | events.ComparisonFailed) -> None:
         attempt, self._rehearsed = self._rehearsed, None
         if attempt is None or event.generation != REHEARSAL:
             return
-        if not self._core.requests.ready:
+        if not self.core.requests.ready:
             return  # the coordinator node was lost meanwhile; the next description begins again
-        if isinstance(event, ComparisonReady):
-            self._approach.begin(attempt)
+        if isinstance(event, events.ComparisonReady):
+            self.approach.begin(attempt)
         else:
-            self._policy.set_back(self._core.now)
+            self.core.policy.set_back(self.core.now)
             self._report(event.reason)

@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.membership.events import DescribedMember
 from bellwether_kafka.protocol.primitives import java_string_hash
 
 BUCKETS_MIN = 16
-GROWN_MAX = 64  # tables that were at most so many times larger than now are thought of
+DOUBLINGS_MAX = 6  # tables that were at most so many times twice as large as now are thought of
 SIGN = 1 << 31
 
 
@@ -57,20 +57,12 @@ def grown(known: Iterable[Table], members: int) -> tuple[Table, ...]:
 
 
 def tables(listing: Sequence[str]) -> tuple[Table, ...]:
-    """Every table that lists these members in this order; none: the broker's order is not known to us.
-
-    Few members prove little: any order of two is ascending every second time.
-    """
+    """Every table that lists these members in this order; none: the broker's order is not known to us. Few members
+    prove little: any order of two is ascending every second time."""
     hashes = [spread_hash(member_id) for member_id in listing]
-    found = []
-    for order in HashOrder:
-        smallest = buckets_for(len(listing), order)
-        buckets = smallest
-        while buckets <= smallest * GROWN_MAX:
-            if _ascends(hashes, order, buckets):
-                found.append(Table(order, buckets))
-            buckets *= 2
-    return tuple(found)
+    smallest = {order: buckets_for(len(listing), order) for order in HashOrder}
+    sizes = ((order, buckets << n) for order, buckets in smallest.items() for n in range(DOUBLINGS_MAX + 1))
+    return tuple(Table(order, buckets) for order, buckets in sizes if _ascends(hashes, order, buckets))
 
 
 def rivals(members: Iterable[str], own: str, table: Table) -> tuple[str, ...]:
@@ -95,10 +87,8 @@ def sorts_first(members: Iterable[str], own: str, known: Iterable[Table]) -> boo
 
 @dataclass(slots=True)
 class Listing:
-    """A group's members as the broker lists them, the tables that would list them so, and who would lead next.
-
-    `own` is our id as far as it is known; under an instance id it changes.
-    """
+    """A group's members as the broker lists them, the tables that would list them so, and who would lead next. `own` is
+    our id as far as it is known; under an instance id it changes."""
 
     members: tuple[DescribedMember, ...]
     tables: tuple[Table, ...]
@@ -151,10 +141,7 @@ def _before(other: int, mine: int, table: Table) -> bool:
 
 def _ascends(hashes: Sequence[int], order: HashOrder, buckets: int) -> bool:
     mask = buckets - 1
-    if order is HashOrder.JAVA:
-        keys = [(value & mask, 0) for value in hashes]
-    else:
-        keys = [(value & mask, _signed(value)) for value in hashes]
+    keys = [(value & mask, 0 if order is HashOrder.JAVA else _signed(value)) for value in hashes]
     return all(before <= after for before, after in pairwise(keys))
 
 

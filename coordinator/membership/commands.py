@@ -1,28 +1,20 @@
 """Everything that a `GroupMembership` can ask of its runtime: a closed union of frozen values.
 
-Requests name the connection they must travel on. A broker parks JoinGroup and SyncGroup together with everything
-queued behind them on the same connection, so those two have a connection of the group's own, and the short ones share
-another (docs/reference/broker-behaviour.md#parked-requests).
+A broker parks JoinGroup and SyncGroup together with everything queued behind them on the same connection, so those two
+travel on a connection of the group's own, and the short ones share another
+(docs/reference/broker-behaviour.md#parked-requests).
 """
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import ClassVar
 
 from bellwether_kafka.coordinator.membership.events import JoinedMember, Node
-
-
-class Connection(Enum):
-    JOIN = auto()  # one per group: may be parked for minutes
-    CONTROL = auto()  # shared per broker: always answered at once
-    ANY = auto()  # any broker will do
 
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
     """Key type 0 (group). Any broker can answer; `attempt` counts the searches, so that each asks another broker."""
 
-    connection: ClassVar[Connection] = Connection.ANY
     request_id: int
     group_id: str
     timeout_ms: int
@@ -30,8 +22,9 @@ class FindCoordinator:
 
 
 @dataclass(frozen=True, slots=True)
-class Describe:
-    connection: ClassVar[Connection] = Connection.CONTROL
+class GroupRequest:
+    """What all requests to a coordinator node begin with."""
+
     request_id: int
     node: Node
     group_id: str
@@ -39,73 +32,52 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    connection: ClassVar[Connection] = Connection.JOIN
-    request_id: int
-    node: Node
-    group_id: str
+class MemberRequest(GroupRequest):
+    """What all requests of our own member begin with."""
+
     member_id: str
     instance_id: str | None
+
+
+class Describe(GroupRequest):
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Join(MemberRequest):
     protocols: tuple[tuple[str, bytes], ...]
     reason: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    timeout_ms: int
     lane: int = 0  # a second JoinGroup of the group needs a second connection while the first is parked
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
-    connection: ClassVar[Connection] = Connection.JOIN
-    request_id: int
-    node: Node
-    group_id: str
-    member_id: str
-    instance_id: str | None
+class Sync(MemberRequest):
     generation: int
     protocol: str
     assignments: tuple[tuple[str, bytes], ...]
-    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
-    connection: ClassVar[Connection] = Connection.CONTROL
-    request_id: int
-    node: Node
-    group_id: str
-    member_id: str
-    instance_id: str | None
+class Heartbeat(MemberRequest):
     generation: int
-    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(MemberRequest):
     """LeaveGroup for one member; an empty member id with an instance id removes the static member."""
 
-    connection: ClassVar[Connection] = Connection.CONTROL
-    request_id: int
-    node: Node
-    group_id: str
-    member_id: str
-    instance_id: str | None
     reason: str
-    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(GroupRequest):
     """LeaveGroup for other members, by member id: they find out by their next request. With a lane it waits behind the
     JoinGroup that is parked there: brokers read the next request of a connection when they have answered the last."""
 
-    connection: ClassVar[Connection] = Connection.CONTROL
-    request_id: int
-    node: Node
-    group_id: str
     member_ids: tuple[str, ...]
     reason: str
-    timeout_ms: int
     lane: int | None = None
 
 
@@ -119,9 +91,7 @@ class Abandon:
 @dataclass(frozen=True, slots=True)
 class Decide:
     """Plan for this generation until `deadline` (seconds, monotonic). A dry one is only compared with what is.
-
-    `removed` are members that we have removed to lead: they are back under other ids, and have not restarted.
-    """
+    `removed` are members that we have removed to lead: they are back under other ids, and have not restarted."""
 
     generation: int
     protocol: str

@@ -17,7 +17,8 @@ from bellwether_kafka.coordinator.membership.commands import Command, Note, Note
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import JoinedMember
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
-from bellwether_kafka.coordinator.membership.rules import backed_off_ms, spread
+from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission, backed_off_ms, spread
+from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import MEMBERSHIP, OnEdge, Position, State
 
 
@@ -44,10 +45,6 @@ class Session:
     heartbeat_sent_at: float = 0.0
     heartbeat_generation: int = NO_GENERATION
 
-    def confirmed(self) -> None:
-        """The last heartbeat has been answered as one of a member."""
-        self.alive_at = max(self.alive_at, self.heartbeat_sent_at)
-
 
 class Core:
     """`reason` is that of the JoinGroup or LeaveGroup under way; `doubt_since` since when requests have been answered
@@ -55,6 +52,9 @@ class Core:
 
     def __init__(self, config: MembershipConfig, on_edge: OnEdge) -> None:
         self.config = config
+        self.policy = JoinPolicy(config)
+        self.permission = Permission(config)
+        self.takeovers = TakeoverPolicy(config)
         self.now = 0.0
         self.requests = Requests(config)
         self.timers = Timers()
@@ -122,7 +122,7 @@ class Core:
         """Nothing is awaited any more, no timer runs, no back-off holds."""
         self.requests.abandon(*Kind)
         self.requests.paused = False
-        self.timers.clear_all()
+        self.timers.clear(*Timer)
 
     def forget(self) -> None:
         """Not a member any more."""

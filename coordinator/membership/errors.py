@@ -2,6 +2,8 @@
 
 from enum import Enum, IntEnum, auto
 
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+
 EXIT_CONFIG = 2
 EXIT_FENCED = 3
 
@@ -84,13 +86,7 @@ def name_of(code: int) -> str:
         return f"error {code}"
 
 
-def fatal_sentence(
-    code: int, *, group: str, instance: str | None, protocols: tuple[str, ...], session_timeout_ms: int
-) -> str:
+def fatal_sentence(code: int, config: MembershipConfig) -> str:
     """One sentence with the remedy; `code` must be one whose action is FATAL."""
-    text = _SENTENCES[code]
-    return text.format(group=group, instance=instance, protocols=", ".join(protocols), session=session_timeout_ms)
-
-
-def exit_code_for(code: int) -> int:
-    return EXIT_FENCED if code == Code.FENCED_INSTANCE_ID else EXIT_CONFIG
+    group, protocols, session = config.group_id, ", ".join(config.protocols), config.session_timeout_ms
+    return _SENTENCES[code].format(group=group, instance=config.instance_id, protocols=protocols, session=session)

@@ -39,18 +39,20 @@ class DescribedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorAnswer:
+class Answer:
     request_id: int
     error: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorAnswer(Answer):
     node: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeAnswer:
+class DescribeAnswer(Answer):
     """`state` is the broker's word: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead."""
 
-    request_id: int
-    error: int
     state: str = ""
     protocol_type: str = ""
     protocol: str = ""
@@ -59,11 +61,9 @@ class DescribeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinAnswer:
+class JoinAnswer(Answer):
     """`member_id` is also set with MEMBER_ID_REQUIRED. `members` is empty unless we lead."""
 
-    request_id: int
-    error: int
     generation: int = -1
     protocol: str = ""
     leader: str = ""
@@ -73,22 +73,16 @@ class JoinAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncAnswer:
-    request_id: int
-    error: int
+class SyncAnswer(Answer):
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatAnswer:
-    request_id: int
-    error: int
+class HeartbeatAnswer(Answer):
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveAnswer:
-    request_id: int
-    error: int
+class LeaveAnswer(Answer):
+    __slots__ = ()
 
 
 class Failure(Enum):
@@ -166,9 +160,7 @@ class StepAsideWanted:
 @dataclass(frozen=True, slots=True)
 class OrdersStand:
     """What operators have ordered and what stands: a level, may be repeated. Each is a sentence, "" for no such order.
-
-    `leave`: out of the group and not back. `pause`: begin no rebalance of our own accord.
-    """
+    `leave`: out of the group and not back. `pause`: begin no rebalance of our own accord."""
 
     leave: str
     pause: str
@@ -194,19 +186,6 @@ class StopRequested:
     """SIGTERM."""
 
 
-Answer = CoordinatorAnswer | DescribeAnswer | JoinAnswer | SyncAnswer | HeartbeatAnswer | LeaveAnswer
-Event = (
-    Answer
-    | RequestFailed
-    | Wake
-    | DecisionReady
-    | DecisionFailed
-    | ComparisonReady
-    | ComparisonFailed
-    | RebalanceWanted
-    | StepAsideWanted
-    | OrdersStand
-    | RoundOrdered
-    | ActiveRoleChanged
-    | StopRequested
-)
+Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
+Wanted = RebalanceWanted | RoundOrdered | StepAsideWanted | OrdersStand | ActiveRoleChanged | StopRequested
+Event = Answer | RequestFailed | Wake | Decided | Wanted

@@ -4,42 +4,35 @@
 partitions.
 """
 
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.commands import Decide, Delivered, NoteKind, RebuildMemory
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Action, action_for
-from bellwether_kafka.coordinator.membership.events import (
-    ComparisonReady,
-    DecisionFailed,
-    DecisionReady,
-    JoinAnswer,
-    RebalanceWanted,
-    RoundOrdered,
-    StepAsideWanted,
-    SyncAnswer,
-)
 from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
-from bellwether_kafka.coordinator.membership.rules import JoinPolicy, backed_off_ms, empty_assignment, was_ours
+from bellwether_kafka.coordinator.membership.rules import backed_off_ms, empty_assignment, was_ours
 from bellwether_kafka.coordinator.membership.transitions import State
 
 
+@dataclass(slots=True)
 class Rebalances:
-    def __init__(self, core: Core, recovery: Recovery) -> None:
-        self._core = core
-        self._recovery = recovery
-        self._paused = ""  # by an operator's order
-        self._began_at = float("-inf")
+    core: Core
+    recovery: Recovery
+    _paused: str = ""  # by an operator's order
+    _began_at: float = float("-inf")
 
     def pause(self, order: str) -> None:
         self._paused = order
         if order:
-            self._core.timers.clear(Timer.REBALANCE)
+            self.core.timers.clear(Timer.REBALANCE)
 
     def want(self, reason: str) -> None:
         """In STABLE; never in quick repetition."""
-        core = self._core
+        core = self.core
         if core.alone:
             return
         core.leadership.wanted = reason
@@ -51,30 +44,30 @@ class Rebalances:
         else:
             core.timers.set(Timer.REBALANCE, due)
 
-    def wanted(self, event: RebalanceWanted) -> None:
+    def wanted(self, event: events.RebalanceWanted) -> None:
         self.want(event.reason)
 
     def want_what_is_wanted(self) -> None:
-        if self._core.leadership.wanted:
-            self.want(self._core.leadership.wanted)
+        if self.core.leadership.wanted:
+            self.want(self.core.leadership.wanted)
 
-    def want_later(self, event: RebalanceWanted | RoundOrdered) -> None:
+    def want_later(self, event: events.RebalanceWanted | events.RoundOrdered) -> None:
         """While a plan is on its way: kept until it has been delivered."""
-        self._core.leadership.wanted = event.reason
+        self.core.leadership.wanted = event.reason
 
     def begin(self) -> None:
-        self._began_at = self._core.now
-        self._recovery.rejoin(self._core.leadership.wanted)
+        self._began_at = self.core.now
+        self.recovery.rejoin(self.core.leadership.wanted)
 
-    def ordered(self, event: RoundOrdered) -> None:
-        if not self._core.alone:
-            self._recovery.rejoin(event.reason)
+    def ordered(self, event: events.RoundOrdered) -> None:
+        if not self.core.alone:
+            self.recovery.rejoin(event.reason)
 
     def plan_followup(self) -> None:
         """Nobody else starts the round that hands out withheld partitions if their loser is an absent member; each one
         in a row waits twice as long, because that member may never come
         (docs/reference/assignors.md#cooperative-rebalancing)."""
-        core, config, leadership = self._core, self._core.config, self._core.leadership
+        core, config, leadership = self.core, self.core.config, self.core.leadership
         if not leadership.withheld:
             leadership.followups = 0
             return
@@ -82,54 +75,45 @@ class Rebalances:
         core.heartbeat()
 
     def begin_followup(self) -> None:
-        self._core.leadership.followups += 1
-        self._recovery.rejoin("hand out partitions that were withheld")
+        self.core.leadership.followups += 1
+        self.recovery.rejoin("hand out partitions that were withheld")
 
 
+@dataclass(slots=True)
 class Leading:
-    def __init__(
-        self,
-        core: Core,
-        joining: Joining,
-        leaving: Leaving,
-        recovery: Recovery,
-        rebalances: Rebalances,
-        policy: JoinPolicy,
-    ) -> None:
-        self._core = core
-        self._joining = joining
-        self._leaving = leaving
-        self._recovery = recovery
-        self._rebalances = rebalances
-        self._policy = policy
+    core: Core
+    joining: Joining
+    leaving: Leaving
+    recovery: Recovery
+    rebalances: Rebalances
 
     # ---- the answer to our JoinGroup -------------------------------------------------------------------------------
 
-    def joined(self, answer: JoinAnswer) -> None:
+    def joined(self, answer: events.JoinAnswer) -> None:
         if action_for(answer.error) is Action.USE_MEMBER_ID:
-            self._core.requests.member_id = answer.member_id
-            self._joining.send()
+            self.core.requests.member_id = answer.member_id
+            self.joining.send()
             return
         if answer.error:
-            self._recovery.failed(Kind.JOIN, answer.error)
+            self.recovery.failed(Kind.JOIN, answer.error)
             return
         self._admitted(answer)
         if answer.leader == "":
-            self._core.alert("the group has been converted to the KIP-848 protocol: its broker assigns now")
-            self._leaving.leave("the group has been converted to the KIP-848 protocol", setback=True)
+            self.core.alert("the group has been converted to the KIP-848 protocol: its broker assigns now")
+            self.leaving.leave("the group has been converted to the KIP-848 protocol", setback=True)
         elif answer.skip_assignment:
             self._returned_as_leader()
         elif answer.leader == answer.member_id:
             self._lead()
-        elif was_ours(answer.leader, self._core.config):
+        elif was_ours(answer.leader, self.core.config):
             # The broker counts us as the leader but told us nothing: the next round we start will be ours to lead.
-            self._core.leadership.must_lead = True
+            self.core.leadership.must_lead = True
             self._sync_nothing()
         else:
-            self._leaving.leave(f"{answer.leader} leads the group", setback=True)
+            self.leaving.leave(f"{answer.leader} leads the group", setback=True)
 
-    def _admitted(self, answer: JoinAnswer) -> None:
-        core = self._core
+    def _admitted(self, answer: events.JoinAnswer) -> None:
+        core = self.core
         core.requests.admitted(answer)
         core.leadership.members = answer.members
         core.leadership.returned = core.leadership.must_lead = False
@@ -140,23 +124,23 @@ class Leading:
     def _returned_as_leader(self) -> None:
         """A static leader returned to a Stable group: everything goes on as it was
         (docs/reference/broker-behaviour.md#static-membership)."""
-        core = self._core
+        core = self.core
         if not core.alone:
             core.send(RebuildMemory(core.requests.generation, core.requests.protocol, core.leadership.members))
         self._sync_nothing()
 
     def _sync_nothing(self) -> None:
-        self._core.leadership.returned = True
-        self._core.leadership.withheld = False
-        self._joining.sync(())
+        self.core.leadership.returned = True
+        self.core.leadership.withheld = False
+        self.joining.sync(())
 
     def _lead(self) -> None:
-        core = self._core
+        core = self.core
         # The plan will be made from metadata read after this moment, which serves every earlier wish.
         core.leadership.wanted = ""
         if core.alone:
             core.leadership.withheld = False
-            self._joining.sync(((core.requests.member_id, empty_assignment(streams=core.config.streams)),))
+            self.joining.sync(((core.requests.member_id, empty_assignment(streams=core.config.streams)),))
             return
         core.go(State.DECIDING)
         core.set_timer(Timer.DECISION, core.config.decision_deadline_ms)
@@ -165,72 +149,70 @@ class Leading:
     # ---- the plan --------------------------------------------------------------------------------------------------
 
     def _decide(self, *, dry: bool) -> None:
-        core, requests, leadership = self._core, self._core.requests, self._core.leadership
+        core, requests, leadership = self.core, self.core.requests, self.core.leadership
         deadline = core.now + core.config.decision_deadline_ms / 1000
         members, removed = leadership.members, leadership.removed
-        core.send(
-            Decide(requests.generation, requests.protocol, members, requests.member_id, deadline, dry, removed),
-        )
+        core.send(Decide(requests.generation, requests.protocol, members, requests.member_id, deadline, dry, removed))
 
-    def decision_ready(self, event: DecisionReady) -> None:
-        core = self._core
+    def decision_ready(self, event: events.DecisionReady) -> None:
+        core = self.core
         if event.generation != core.requests.generation:
             return
         core.timers.clear(Timer.DECISION)
-        self._joining.plan_topics(event.topics)
+        self.joining.plan_topics(event.topics)
         if core.session_expired:
-            self._recovery.rejoin("the plan came after our session had expired")
+            self.recovery.rejoin("the plan came after our session had expired")
             return
         core.leadership.withheld = event.withheld
-        self._joining.sync(event.assignments)
+        self.joining.sync(event.assignments)
 
-    def decision_failed(self, event: DecisionFailed) -> None:
-        if event.generation == self._core.requests.generation:
+    def decision_failed(self, event: events.DecisionFailed) -> None:
+        if event.generation == self.core.requests.generation:
             self._refuse(event.reason)
 
     def decision_overdue(self) -> None:
         self._refuse("no plan before the decision deadline")
 
-    def step_aside(self, event: StepAsideWanted) -> None:
-        if not self._core.alone:
+    def step_aside(self, event: events.StepAsideWanted) -> None:
+        if not self.core.alone:
             self._refuse(event.reason)
 
     def _refuse(self, reason: str) -> None:
-        self._core.note(NoteKind.REFUSED, reason)
-        self._leaving.leave(reason, setback=True)
+        self.core.note(NoteKind.REFUSED, reason)
+        self.leaving.leave(reason, setback=True)
 
-    def compared(self, event: ComparisonReady) -> None:
-        if event.generation != self._core.requests.generation:
+    def compared(self, event: events.ComparisonReady) -> None:
+        if event.generation != self.core.requests.generation:
             return
-        self._joining.plan_topics(event.topics)
+        self.joining.plan_topics(event.topics)
         if event.worth_moving:
-            self._rebalances.want(event.reason or "the plan differs from what the members hold")
+            self.rebalances.want(event.reason or "the plan differs from what the members hold")
 
     # ---- the answer to our SyncGroup -------------------------------------------------------------------------------
 
-    def synced(self, answer: SyncAnswer) -> None:
-        core, leadership = self._core, self._core.leadership
+    def synced(self, answer: events.SyncAnswer) -> None:
+        core, leadership = self.core, self.core.leadership
         if answer.error:
-            self._recovery.failed(Kind.SYNC, answer.error)
+            self.recovery.failed(Kind.SYNC, answer.error)
             return
         core.session.alive_at = core.now
         core.trouble_is_over()
         leadership.assignments = ()
-        self._policy.succeeded()
+        self.core.policy.succeeded()
         core.go(State.STABLE)
         if not leadership.returned:
             core.send(Delivered(core.requests.generation))
             leadership.removed = ()
-        if self._leaving.stopping:
-            self._leaving.stop()
+        if self.leaving.stopping:
+            self.leaving.stop()
         elif leadership.must_lead:
-            self._recovery.rejoin("lead again after a static return")
+            self.recovery.rejoin("lead again after a static return")
         else:
             self._settle()
 
     def _settle(self) -> None:
         """STABLE begins: what is left to do in this generation."""
-        core, leadership = self._core, self._core.leadership
+        core, leadership = self.core, self.core.leadership
         if leadership.returned:
             core.note(NoteKind.LEADING, "came back to our group without a rebalance")
         else:
@@ -241,20 +223,20 @@ class Leading:
         core.timers.clear(Timer.LINGER)
         if leadership.returned:
             self._decide(dry=True)
-        self._rebalances.plan_followup()
-        self._rebalances.want_what_is_wanted()
+        self.rebalances.plan_followup()
+        self.rebalances.want_what_is_wanted()
 
     def _settle_alone(self) -> None:
-        core, joining = self._core, self._joining
+        core, joining = self.core, self.joining
         core.leadership.followups = 0
         if core.config.linger_ms is not None and Timer.LINGER not in core.timers:
             core.set_timer(Timer.LINGER, core.config.linger_ms)
         if joining.app_topics and joining.listed != joining.app_topics:
             # Offsets of topics that no member lists expire; while we are the only member, we list them.
             core.leadership.lists_app_topics = True
-            self._recovery.rejoin("list the application's topics while we are alone")
+            self.recovery.rejoin("list the application's topics while we are alone")
 
     def lingered(self) -> None:
-        if self._core.state is State.STABLE and self._core.alone:
-            self._policy.seen_members = False
-            self._leaving.leave("nobody but us has been in the group for linger_ms")
+        if self.core.state is State.STABLE and self.core.alone:
+            self.core.policy.seen_members = False
+            self.leaving.leave("nobody but us has been in the group for linger_ms")

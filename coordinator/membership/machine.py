@@ -10,35 +10,17 @@ A group that we doubt is left: LeaveGroup hands it to a member within millisecon
 from collections.abc import Callable
 from typing import Any
 
+from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.adoption import Adoption, Approach
 from bellwether_kafka.coordinator.membership.commands import Command, Leave
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.events import (
-    ActiveRoleChanged,
-    Answer,
-    ComparisonFailed,
-    ComparisonReady,
-    DecisionFailed,
-    DecisionReady,
-    Event,
-    JoinedMember,
-    OrdersStand,
-    RebalanceWanted,
-    RequestFailed,
-    RoundOrdered,
-    StepAsideWanted,
-    StopRequested,
-    Wake,
-)
 from bellwether_kafka.coordinator.membership.joining import Joining
 from bellwether_kafka.coordinator.membership.leading import Leading, Rebalances
 from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.next_round import NextRound
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
-from bellwether_kafka.coordinator.membership.rules import JoinPolicy, Permission
-from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
     OnEdge,
@@ -64,45 +46,33 @@ class GroupMembership:
     def __init__(self, config: MembershipConfig, on_edge: OnEdge = ignore_edge) -> None:
         self.config = config
         self._core = Core(config, on_edge)
-        self._permission = Permission(config)
-        self._takeovers = TakeoverPolicy(config)
-        policy = JoinPolicy(config)
         core, joining = self._core, Joining(self._core)
-        self._leaving = Leaving(core, joining, policy, self._permission)
+        self._leaving = Leaving(core, joining)
         self._recovery = Recovery(core, joining, self._leaving)
         self._rebalances = Rebalances(core, self._recovery)
-        self._leading = Leading(core, joining, self._leaving, self._recovery, self._rebalances, policy)
+        self._leading = Leading(core, joining, self._leaving, self._recovery, self._rebalances)
         self._next_round = NextRound(core, joining, self._leaving, self._recovery)
-        self._approach = Approach(core, joining, self._leaving, self._leading, self._takeovers)
-        self._adoption = Adoption(
-            core, joining, self._leaving, self._recovery, self._approach, policy, self._takeovers, self._permission
-        )
+        self._approach = Approach(core, joining, self._leaving, self._leading)
+        self._adoption = Adoption(core, joining, self._leaving, self._recovery, self._approach)
         self._by_event = self._event_handlers()
         self._by_answer = self._answer_handlers()
         self._by_timer = self._timer_handlers()
 
-    def _event_handlers(self) -> dict[type[Event], Handlers]:
+    def _event_handlers(self) -> dict[type[events.Event], Handlers]:
         """An event that has no handler in the present state is ignored."""
         adoption, leading, rebalances = self._adoption, self._leading, self._rebalances
+        later: Handlers = dict.fromkeys((State.DECIDING, State.SYNCING), rebalances.want_later)
         return {
-            StopRequested: anywhere(self._stop),
-            OrdersStand: anywhere(self._orders_stand),
-            ActiveRoleChanged: anywhere(self._active_role_changed),
-            RebalanceWanted: {
-                State.DECIDING: rebalances.want_later,
-                State.SYNCING: rebalances.want_later,
-                State.STABLE: rebalances.wanted,
-            },
-            RoundOrdered: {
-                State.DECIDING: rebalances.want_later,
-                State.SYNCING: rebalances.want_later,
-                State.STABLE: rebalances.ordered,
-            },
-            StepAsideWanted: {State.STABLE: leading.step_aside},
-            DecisionReady: {State.DECIDING: leading.decision_ready},
-            DecisionFailed: {State.DECIDING: leading.decision_failed},
-            ComparisonReady: {State.WATCHING: adoption.rehearsed, State.STABLE: leading.compared},
-            ComparisonFailed: {State.WATCHING: adoption.rehearsed},
+            events.StopRequested: anywhere(self._stop),
+            events.OrdersStand: anywhere(self._orders_stand),
+            events.ActiveRoleChanged: anywhere(self._active_role_changed),
+            events.RebalanceWanted: {**later, State.STABLE: rebalances.wanted},
+            events.RoundOrdered: {**later, State.STABLE: rebalances.ordered},
+            events.StepAsideWanted: {State.STABLE: leading.step_aside},
+            events.DecisionReady: {State.DECIDING: leading.decision_ready},
+            events.DecisionFailed: {State.DECIDING: leading.decision_failed},
+            events.ComparisonReady: {State.WATCHING: adoption.rehearsed, State.STABLE: leading.compared},
+            events.ComparisonFailed: {State.WATCHING: adoption.rehearsed},
         }
 
     def _answer_handlers(self) -> dict[Kind, Handlers]:
@@ -151,14 +121,14 @@ class GroupMembership:
         return self._core.requests.protocol
 
     @property
-    def members(self) -> tuple[JoinedMember, ...]:
+    def members(self) -> tuple[events.JoinedMember, ...]:
         """Of the last generation that we led."""
         return self._core.leadership.members
 
     @property
     def has_active_role(self) -> bool:
         """False while another sidecar with our instance id is to lead."""
-        return self._permission.ours
+        return self._core.permission.ours
 
     @property
     def alone(self) -> bool:
@@ -179,7 +149,7 @@ class GroupMembership:
         self._recovery.proceed()
         return self._core.requests.drain()
 
-    def handle(self, event: Event, now: float) -> tuple[Command, ...]:
+    def handle(self, event: events.Event, now: float) -> tuple[Command, ...]:
         self._core.now = now
         if self.state is not State.STOPPED:
             try:
@@ -194,18 +164,18 @@ class GroupMembership:
 
     # ---- which event goes where ------------------------------------------------------------------------------------
 
-    def _dispatch(self, event: Event) -> None:
+    def _dispatch(self, event: events.Event) -> None:
         self._core.position.trigger = type(event)
-        if isinstance(event, Wake):
+        if isinstance(event, events.Wake):
             self._wake()
-        elif isinstance(event, Answer):
+        elif isinstance(event, events.Answer):
             self._answered(event)
-        elif isinstance(event, RequestFailed):
+        elif isinstance(event, events.RequestFailed):
             self._request_failed(event)
         elif self.state in self._by_event[type(event)]:
             self._by_event[type(event)][self.state](event)
 
-    def _answered(self, event: Answer) -> None:
+    def _answered(self, event: events.Answer) -> None:
         kind = self._core.requests.arrived(event.request_id)
         if kind is None:
             return
@@ -215,7 +185,7 @@ class GroupMembership:
         elif self.state in self._by_answer.get(kind, {}):
             self._by_answer[kind][self.state](event)
 
-    def _request_failed(self, event: RequestFailed) -> None:
+    def _request_failed(self, event: events.RequestFailed) -> None:
         kind = self._core.requests.arrived(event.request_id)
         if kind is None:
             return
@@ -230,7 +200,7 @@ class GroupMembership:
             # In STABLE a heartbeat tells whether we are still a member: a coordinator node that was away for longer
             # than our session gave everybody a new one when it came back, and a Join would rebalance them all.
             if core.session_expired and self.state in (State.DECIDING, State.COALESCING):
-                core.position.trigger = Wake
+                core.position.trigger = events.Wake
                 self._recovery.rejoin("woke up after our session had expired")
             else:
                 core.position.trigger = timer
@@ -247,16 +217,16 @@ class GroupMembership:
 
     # ---- operators and other sidecars ------------------------------------------------------------------------------
 
-    def _stop(self, _: StopRequested) -> None:
+    def _stop(self, _: events.StopRequested) -> None:
         if self.state is State.APPROACHING:
             self._approach.stop()
         else:
             self._leaving.stop()
 
-    def _orders_stand(self, event: OrdersStand) -> None:
+    def _orders_stand(self, event: events.OrdersStand) -> None:
         self._rebalances.pause(event.pause)
-        if event.leave != self._permission.kept_out:
-            self._permission.kept_out = event.leave
+        if event.leave != self._core.permission.kept_out:
+            self._core.permission.kept_out = event.leave
             self._keep_out(event.leave)
         if self.state is State.STABLE:
             self._rebalances.want_what_is_wanted()
@@ -271,6 +241,6 @@ class GroupMembership:
         else:
             self._leaving.keep_out(reason)
 
-    def _active_role_changed(self, event: ActiveRoleChanged) -> None:
-        if self._permission.changed(ours=event.ours) and self.state is State.WATCHING:
+    def _active_role_changed(self, event: events.ActiveRoleChanged) -> None:
+        if self._core.permission.changed(ours=event.ours) and self.state is State.WATCHING:
             self._recovery.proceed()

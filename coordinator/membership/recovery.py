@@ -1,5 +1,7 @@
 """Errors and lost nodes, and coming back: after a back-off, at another node, or for the next generation."""
 
+from dataclasses import dataclass
+
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, Action, Code, action_for, name_of
@@ -10,46 +12,47 @@ from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.transitions import State
 
 
+@dataclass(slots=True)
 class Recovery:
-    def __init__(self, core: Core, joining: Joining, leaving: Leaving) -> None:
-        self._core = core
-        self._joining = joining
-        self._leaving = leaving
-        self._answered = False  # the broker has answered us at least once
-        self._refused = False  # our credentials, since the last answer
-        self._waits_for = {
-            State.WATCHING: core.requests.describe,
-            State.JOINING: joining.send,
-            State.SYNCING: joining.send_sync,
-            State.LEAVING: leaving.send,
-        }
+    core: Core
+    joining: Joining
+    leaving: Leaving
+    _answered: bool = False  # the broker has answered us at least once
+    _refused: bool = False  # our credentials, since the last answer
 
     def proceed(self) -> None:
         """Does what the present state waits for: at the start, after a back-off, with a new coordinator node."""
-        core = self._core
+        core = self.core
         if core.requests.node is None:
             core.requests.find()
             return
-        if core.state in self._waits_for:
-            self._waits_for[core.state]()
+        match core.state:
+            case State.WATCHING:
+                core.requests.describe()
+            case State.JOINING:
+                self.joining.send()
+            case State.SYNCING:
+                self.joining.send_sync()
+            case State.LEAVING:
+                self.leaving.send()
         if core.is_member and core.state is not State.LEAVING:
             core.heartbeat()
 
     def retry(self) -> None:
-        self._core.requests.paused = False
+        self.core.requests.paused = False
         self.proceed()
 
     def rejoin(self, reason: str) -> None:
         """Joins the next generation. From the leader, in Stable, this starts one
         (docs/reference/broker-behaviour.md#joingroup-by-state)."""
-        if self._leaving.stopping:
-            self._leaving.leave("we are shutting down")
+        if self.leaving.stopping:
+            self.leaving.leave("we are shutting down")
             return
-        core = self._core
+        core = self.core
         core.requests.abandon(Kind.JOIN, Kind.SYNC, Kind.DESCRIBE)
         core.timers.clear(Timer.DECISION, Timer.COALESCE, Timer.FOLLOWUP, Timer.REBALANCE)
         core.note(NoteKind.REJOINING, reason)
-        self._joining.begin(reason)
+        self.joining.begin(reason)
 
     # ---- answers ---------------------------------------------------------------------------------------------------
 
@@ -57,23 +60,23 @@ class Recovery:
         self._answered, self._refused = True, False
 
     def found(self, answer: CoordinatorAnswer) -> None:
-        core = self._core
+        core = self.core
         if answer.error == 0 and answer.node is not None:
             core.requests.node = answer.node
             if core.requests.parked_elsewhere():
                 core.requests.abandon(Kind.JOIN, Kind.SYNC)
                 self._sync_is_void()
             self.proceed()
-        elif action_for(answer.error) is Action.FATAL:
-            self._leaving.fail_code(answer.error)
-        else:
+        elif action_for(answer.error) is Action.FATAL and answer.error != Code.FENCED_INSTANCE_ID:
+            self.leaving.fail_code(answer.error)
+        else:  # FindCoordinator names no instance, so that no broker answers it as one that has been fenced
             core.back_off()
 
     def left(self, answer: LeaveAnswer) -> None:
         if answer.error and action_for(answer.error) in (Action.RETRY, Action.FIND, Action.DOUBT):
             self.failed(Kind.LEAVE, answer.error)  # again, until Timer.LEAVE
         else:
-            self._leaving.left()
+            self.leaving.left()
 
     def failed(self, kind: Kind, code: int) -> None:
         """Handles an answer with an error code; docs/reference/broker-behaviour.md#error-codes has the table."""
@@ -85,24 +88,24 @@ class Recovery:
             case Action.REJOIN:
                 self.rejoin(f"{kind.name} was answered with {name_of(code)}")
             case Action.LOST:
-                self._leaving.lost(f"{kind.name} was answered with {name_of(code)}")
+                self.leaving.lost(f"{kind.name} was answered with {name_of(code)}")
             case Action.FATAL:
-                self._leaving.fail_code(code)
+                self.leaving.fail_code(code)
             case _:
                 self._doubt(kind, code)
 
     def request_failed(self, kind: Kind, event: RequestFailed) -> None:
         """No answer at all."""
         if event.failure is Failure.UNSUPPORTED:
-            self._leaving.fail_code(Code.UNSUPPORTED_VERSION)
+            self.leaving.fail_code(Code.UNSUPPORTED_VERSION)
         elif event.failure is Failure.AUTHENTICATION and not self._answered:
-            self._leaving.fail(
-                f"Group '{self._core.config.group_id}': the broker refused our credentials ({event.reason}); check"
+            self.leaving.fail(
+                f"Group '{self.core.config.group_id}': the broker refused our credentials ({event.reason}); check"
                 " security.protocol and the sasl.* or ssl.* properties.",
                 EXIT_CONFIG,
             )
         elif event.failure is Failure.MALFORMED and kind is Kind.JOIN:
-            self._leaving.give_up(f"the answer to our JoinGroup cannot be read: {event.reason}")
+            self.leaving.give_up(f"the answer to our JoinGroup cannot be read: {event.reason}")
         else:
             if event.failure is Failure.AUTHENTICATION:
                 self._login_refused(event.reason)
@@ -112,7 +115,7 @@ class Recovery:
         """Credentials can be put right, so we go on asking; until then a member leads when our session ends."""
         if not self._refused:
             self._refused = True
-            self._core.alert(
+            self.core.alert(
                 f"the brokers refuse our credentials now ({reason}); check security.protocol and the sasl.* or ssl.*"
                 " properties, and restart where a password has changed"
             )
@@ -121,11 +124,11 @@ class Recovery:
         if kind is Kind.SYNC:
             self._sync_is_void()
         if kind is not Kind.HEARTBEAT:  # the next one comes anyway
-            self._core.back_off()
+            self.core.back_off()
 
     def _lost_node(self, kind: Kind) -> None:
         """The node does not answer, or is not the group's coordinator any more; our member id stays valid."""
-        core = self._core
+        core = self.core
         core.requests.node = None
         if kind is Kind.SYNC:
             self._sync_is_void()
@@ -135,12 +138,12 @@ class Recovery:
 
     def _sync_is_void(self) -> None:
         """Never Sync twice on a guess: the next join round tells what the broker made of the first."""
-        if self._core.state is State.SYNCING:
-            self._core.go(State.JOINING)
+        if self.core.state is State.SYNCING:
+            self.core.go(State.JOINING)
 
     def _doubt(self, kind: Kind, code: int) -> None:
         """Waits on an unexplained error for a bounded time, then leaves (docs/reference/broker-behaviour.md#limits)."""
-        core = self._core
+        core = self.core
         if core.doubt_since is None:
             core.doubt_since = core.now
         doubtful_ms = (core.now - core.doubt_since) * 1000
@@ -149,4 +152,4 @@ class Recovery:
             return
         reason = f"{kind.name} has been answered with {name_of(code)} for {doubtful_ms / 1000:.0f} s"
         core.alert(reason)
-        self._leaving.give_up(reason)
+        self.leaving.give_up(reason)

@@ -5,19 +5,9 @@ At most one request of each kind is under way. Nothing here decides anything.
 
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import partial
 
-from bellwether_kafka.coordinator.membership.commands import (
-    Abandon,
-    Command,
-    Describe,
-    Evict,
-    FindCoordinator,
-    Heartbeat,
-    Join,
-    Leave,
-    Request,
-    Sync,
-)
+from bellwether_kafka.coordinator.membership import commands
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import JoinAnswer, Node
 
@@ -72,9 +62,6 @@ class Timers:
         for timer in timers:
             self._at.pop(timer, None)
 
-    def clear_all(self) -> None:
-        self._at.clear()
-
     def earliest(self) -> float | None:
         return min(self._at.values(), default=None)
 
@@ -89,14 +76,12 @@ class Timers:
 
 
 class Requests:
-    """Commands on their way out. `node` is the coordinator node, None while it has to be found.
-
-    `paused` is a back-off: nothing but a LeaveGroup that begins afresh is sent until it ends.
-    """
+    """Commands on their way out. `node` is the coordinator node, None while it has to be found. `paused` is a back-off:
+    nothing but a LeaveGroup that begins afresh is sent until it ends."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self.config = config
-        self.out: list[Command] = []
+        self.out: list[commands.Command] = []
         self.node: Node | None = None
         self.member_id = ""
         self.generation = NO_GENERATION
@@ -108,7 +93,7 @@ class Requests:
         self._waiting: dict[Kind, int] = {}
         self._parked_at: Node | None = None
 
-    def drain(self) -> tuple[Command, ...]:
+    def drain(self) -> tuple[commands.Command, ...]:
         out, self.out = tuple(self.out), []
         return out
 
@@ -127,7 +112,7 @@ class Requests:
         for kind in kinds:
             request_id = self._waiting.pop(kind, None)
             if request_id is not None and kind in PARKED:
-                self.out.append(Abandon(request_id))
+                self.out.append(commands.Abandon(request_id))
 
     def admitted(self, answer: JoinAnswer) -> None:
         """We are the member that this answer names, in its generation."""
@@ -143,14 +128,14 @@ class Requests:
         parked = Kind.JOIN in self._waiting or Kind.SYNC in self._waiting
         return parked and self._parked_at != self.node
 
-    def _send(self, kind: Kind, build: Callable[[int, Node], Request]) -> bool:
+    def _send(self, kind: Kind, timeout_ms: int, build: Callable[[int, Node, str, int], commands.Request]) -> bool:
         """Sends and says so, unless one is under way; looks for the coordinator node first where that is not known."""
         if kind in self._waiting or self.paused:
             return False
         if self.node is None:
             self.find()
             return False
-        self.out.append(build(self._next_id(kind), self.node))
+        self.out.append(build(self._next_id(kind), self.node, self.config.group_id, timeout_ms))
         if kind in (Kind.JOIN, Kind.SYNC):
             self._parked_at = self.node
         return True
@@ -163,15 +148,13 @@ class Requests:
     def find(self) -> None:
         if Kind.FIND in self._waiting or self.paused:
             return
-        config = self.config
-        request_id = self._next_id(Kind.FIND)
-        self.out.append(FindCoordinator(request_id, config.group_id, config.request_timeout_ms, self._searches))
+        limit_ms, request_id = self.config.request_timeout_ms, self._next_id(Kind.FIND)
+        self.out.append(commands.FindCoordinator(request_id, self.config.group_id, limit_ms, self._searches))
         # A broker that lags behind names a dead node again and again: ask another one next time.
         self._searches += 1
 
     def describe(self) -> None:
-        config = self.config
-        self._send(Kind.DESCRIBE, lambda rid, node: Describe(rid, node, config.group_id, config.request_timeout_ms))
+        self._send(Kind.DESCRIBE, self.config.request_timeout_ms, commands.Describe)
 
     def join(
         self,
@@ -186,80 +169,51 @@ class Requests:
     ) -> None:
         """As the member that we are unless told otherwise. `besides`: names to offer last."""
         config = self.config
-        own_id = self.member_id if member_id is None else member_id
-        self._send(
-            kind,
-            lambda rid, node: Join(
-                request_id=rid,
-                node=node,
-                group_id=config.group_id,
-                member_id=own_id,
-                instance_id=config.instance_id if static else None,
-                protocols=tuple((name, metadata) for name in (*self.protocols, *besides)),
-                reason=reason[:REASON_LENGTH_MAX],
-                session_timeout_ms=config.session_timeout_ms,
-                rebalance_timeout_ms=config.rebalance_timeout_ms,
-                timeout_ms=config.join_timeout_ms,
-                lane=LANE[kind] if lane is None else lane,
-            ),
+        build = partial(
+            commands.Join,
+            member_id=self.member_id if member_id is None else member_id,
+            instance_id=config.instance_id if static else None,
+            protocols=tuple((name, metadata) for name in (*self.protocols, *besides)),
+            reason=reason[:REASON_LENGTH_MAX],
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.rebalance_timeout_ms,
+            lane=LANE[kind] if lane is None else lane,
         )
+        self._send(kind, config.join_timeout_ms, build)
 
     def sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
-        config = self.config
-        self._send(
-            Kind.SYNC,
-            lambda rid, node: Sync(
-                request_id=rid,
-                node=node,
-                group_id=config.group_id,
-                member_id=self.member_id,
-                instance_id=config.instance_id,
-                generation=self.generation,
-                protocol=self.protocol,
-                assignments=assignments,
-                timeout_ms=config.session_timeout_ms,
-            ),
+        build = partial(
+            commands.Sync,
+            member_id=self.member_id,
+            instance_id=self.config.instance_id,
+            generation=self.generation,
+            protocol=self.protocol,
+            assignments=assignments,
         )
+        self._send(Kind.SYNC, self.config.session_timeout_ms, build)
 
     def heartbeat(self) -> bool:
-        config = self.config
-        return self._send(
-            Kind.HEARTBEAT,
-            lambda rid, node: Heartbeat(
-                request_id=rid,
-                node=node,
-                group_id=config.group_id,
-                member_id=self.member_id,
-                instance_id=config.instance_id,
-                generation=self.generation,
-                timeout_ms=config.request_timeout_ms,
-            ),
-        )
+        own, instance = self.member_id, self.config.instance_id
+        build = partial(commands.Heartbeat, member_id=own, instance_id=instance, generation=self.generation)
+        return self._send(Kind.HEARTBEAT, self.config.request_timeout_ms, build)
 
     def evict(
         self, member_ids: tuple[str, ...], reason: str, *, kind: Kind = Kind.EVICT, lane: int | None = None
     ) -> None:
         """LeaveGroup of members that are not this one: a leader whose place we take, or pending ids of ours. With a
         lane: as soon as the JoinGroup that is parked there has been answered."""
-        config = self.config
-        text = reason[:REASON_LENGTH_MAX]
-        limit_ms = config.leave_ms_max if lane is None else config.join_timeout_ms
-        self._send(kind, lambda rid, node: Evict(rid, node, config.group_id, member_ids, text, limit_ms, lane))
+        limit_ms = self.config.leave_ms_max if lane is None else self.config.join_timeout_ms
+        build = partial(commands.Evict, member_ids=member_ids, reason=reason[:REASON_LENGTH_MAX], lane=lane)
+        self._send(kind, limit_ms, build)
 
     def leave(self, reason: str) -> None:
-        self._send(Kind.LEAVE, lambda rid, node: self._leave(rid, node, reason))
+        self._send(Kind.LEAVE, self.config.leave_ms_max, self._leave(reason))
 
-    def last_leave(self, reason: str) -> Leave | None:
-        return self._leave(0, self.node, reason) if self.node is not None and self.member_id else None
+    def last_leave(self, reason: str) -> commands.Leave | None:
+        if self.node is None or not self.member_id:
+            return None
+        return self._leave(reason)(0, self.node, self.config.group_id, self.config.leave_ms_max)
 
-    def _leave(self, request_id: int, node: Node, reason: str) -> Leave:
-        config = self.config
-        return Leave(
-            request_id=request_id,
-            node=node,
-            group_id=config.group_id,
-            member_id=self.member_id,
-            instance_id=config.instance_id,
-            reason=reason[:REASON_LENGTH_MAX],
-            timeout_ms=config.leave_ms_max,
-        )
+    def _leave(self, reason: str) -> partial[commands.Leave]:
+        own, text = self.member_id, reason[:REASON_LENGTH_MAX]
+        return partial(commands.Leave, member_id=own, instance_id=self.config.instance_id, reason=text)

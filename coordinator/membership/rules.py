@@ -49,10 +49,8 @@ def with_own(
 
 
 def without_sidecars(answer: DescribeAnswer) -> DescribeAnswer:
-    """An application's threads alone: a sidecar that leads it is a member, but no process that could get tasks.
-
-    Known by its process id, zero, which Java never draws. What cannot be read stays: it may be a thread.
-    """
+    """An application's threads alone: a sidecar that leads it is a member, but no process that could get tasks. Known
+    by its process id, zero, which Java never draws. What cannot be read stays: it may be a thread."""
     return replace(answer, members=tuple(m for m in answer.members if not _is_sidecar(m.metadata)))
 
 
@@ -121,10 +119,8 @@ def _works(member: DescribedMember) -> bool:
 
 
 def _is_foreign(member: DescribedMember, config: MembershipConfig) -> bool:
-    """Whether a member that has no work, and the instance id that we are to use, has come from another program.
-
-    Brokers show subscriptions of groups at rest only. An earlier process of ours may have listed other topics.
-    """
+    """Whether a member that has no work, and the instance id that we are to use, has come from another program. Brokers
+    show subscriptions of groups at rest only. An earlier process of ours may have listed other topics."""
     if not member.metadata:
         return not _same_client(member, config)
     if member.metadata == subscription(config.topics, streams=config.streams):
@@ -153,16 +149,11 @@ def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
 
 def was_ours(leader: str, config: MembershipConfig) -> bool:
     """Brokers that know JoinGroup only up to v8 name a returned static leader's former member id as the leader
-    (docs/reference/broker-behaviour.md#static-membership).
-
-    Such ids are the instance id, a dash and a UUID.
-    """
+    (docs/reference/broker-behaviour.md#static-membership). Such ids are the instance id, a dash and a UUID."""
+    if config.instance_id is None:
+        return False
     prefix = f"{config.instance_id}-"
-    return (
-        config.instance_id is not None
-        and leader.startswith(prefix)
-        and len(leader) == len(prefix) + MEMBER_ID_UUID_LENGTH
-    )
+    return leader.startswith(prefix) and len(leader) == len(prefix) + MEMBER_ID_UUID_LENGTH
 
 
 def spread(group_id: str) -> float:
@@ -172,6 +163,11 @@ def spread(group_id: str) -> float:
 
 def backed_off_ms(base_ms: float, failures: int, max_ms: float) -> float:
     return min(base_ms * 2.0 ** min(failures, 20), max_ms)
+
+
+def _readopt_s(config: MembershipConfig, failures: int) -> float:
+    """How long to stay away from a group after so many failures in a row."""
+    return backed_off_ms(config.readopt_ms, failures, config.readopt_ms_max) * spread(config.group_id) / 1000
 
 
 class JoinPolicy:
@@ -185,10 +181,8 @@ class JoinPolicy:
         self.seen_members = True
 
     def set_back(self, now: float) -> None:
-        config = self._config
-        delay_ms = backed_off_ms(config.readopt_ms, self._failures, config.readopt_ms_max)
+        self._after = now + _readopt_s(self._config, self._failures)
         self._failures += 1
-        self._after = now + delay_ms * spread(config.group_id) / 1000
 
     def wait_until(self, at: float) -> None:
         self._after = max(self._after, at)
@@ -214,10 +208,8 @@ class JoinPolicy:
 
 
 class Permission:
-    """Whether it is for us to lead: among sidecars with one instance id, and by operators' orders.
-
-    `ours` is False while another sidecar is to lead; `kept_out` is an operator's order, "" for none.
-    """
+    """Whether it is for us to lead: among sidecars with one instance id, and by operators' orders. `ours` is False
+    while another sidecar is to lead; `kept_out` is an operator's order, "" for none."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
@@ -239,11 +231,8 @@ class Permission:
 
     def fenced(self, *, expected: bool) -> float:
         """Another sidecar has our seat: seconds to stay away, where nobody told us that it would take it."""
-        delay_s = 0.0
-        if self.ours and not expected:
-            config = self._config
-            delay_ms = backed_off_ms(config.readopt_ms, self._fences, config.readopt_ms_max)
-            self._fences += 1
-            delay_s = delay_ms * spread(config.group_id) / 1000
-        self.ours = False
-        return delay_s
+        surprised, self.ours = self.ours and not expected, False
+        if not surprised:
+            return 0.0
+        self._fences += 1
+        return _readopt_s(self._config, self._fences - 1)

@@ -26,19 +26,12 @@ The steps and what may follow what are in `transitions`. The caller cleans up: `
 pending ids that it must give back.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.broker_order import Listing
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.errors import Code, name_of
-from bellwether_kafka.coordinator.membership.events import (
-    Answer,
-    DescribeAnswer,
-    JoinAnswer,
-    LeaveAnswer,
-    SyncAnswer,
-)
 from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Timer
 from bellwether_kafka.coordinator.membership.takeover_ids import OwnJoins, PendingIds
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
@@ -53,7 +46,7 @@ COOPERATIVE = "cooperative-sticky"  # its members work on while a round is open
 class Led:
     """We lead: the answer says so."""
 
-    answer: JoinAnswer
+    answer: events.JoinAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +84,6 @@ class Takeover:
         self._limit = 0.0
         start = Step.ROLLING if config.instance_id is None else Step.BARRING
         self._position = Position[Step](TAKEOVER, start, on_edge)
-        self._by_description: dict[Step, Callable[[DescribeAnswer], Outcome]] = {
-            Step.PARKING: self._look_for_our_id,
-            Step.HOLDING: self._look_for_the_leader,
-        }
 
     @property
     def _step(self) -> Step:
@@ -122,22 +111,24 @@ class Takeover:
         else:
             self._joins.reserve()
 
-    def answered(self, kind: Kind, event: Answer, now: float) -> Outcome:
+    def answered(self, kind: Kind, event: events.Answer, now: float) -> Outcome:
         self._now = now
         self._position.trigger = type(event)
         match event:
-            case JoinAnswer() if kind is Kind.BARRIER:
+            case events.JoinAnswer() if kind is Kind.BARRIER:
                 return self._barrier_answered(event)
-            case JoinAnswer():
+            case events.JoinAnswer():
                 return self._join_answered(kind, event)
-            case SyncAnswer():
+            case events.SyncAnswer():
                 return self._synced(event)
-            case LeaveAnswer():
+            case events.LeaveAnswer():
                 return self._leave_answered(kind, event)
-            case DescribeAnswer() if event.error:
+            case events.DescribeAnswer() if event.error:
                 return _refused("DESCRIBE", event.error)
-            case DescribeAnswer() if self._step in self._by_description:
-                return self._by_description[self._step](event)
+            case events.DescribeAnswer() if self._step is Step.PARKING:
+                return self._look_for_our_id(event)
+            case events.DescribeAnswer() if self._step is Step.HOLDING:
+                return self._look_for_the_leader(event)
         return None
 
     def wake(self, now: float) -> None:
@@ -199,7 +190,7 @@ class Takeover:
             self._joins.reserve()
         self._look_later()
 
-    def _look_for_our_id(self, answer: DescribeAnswer) -> Outcome:
+    def _look_for_our_id(self, answer: events.DescribeAnswer) -> Outcome:
         """The round's members, ourselves with our present id among them if the broker has taken our JoinGroup."""
         ours = next((m for m in answer.members if m.instance_id == self._config.instance_id), None)
         if ours is None or ours.member_id == self._listing.own:
@@ -229,7 +220,7 @@ class Takeover:
 
     # ---- the end of a round ----------------------------------------------------------------------------------------
 
-    def _join_answered(self, kind: Kind, answer: JoinAnswer) -> Outcome:
+    def _join_answered(self, kind: Kind, answer: events.JoinAnswer) -> Outcome:
         if answer.error == Code.MEMBER_ID_REQUIRED and self._step is Step.ROLLING:
             return self._given_id(answer.member_id)
         if answer.error == Code.FENCED_INSTANCE_ID and not self._joins.is_current(kind):
@@ -241,7 +232,7 @@ class Takeover:
             return _refused("JOIN", answer.error)
         return self._named(answer)
 
-    def _named(self, answer: JoinAnswer) -> Outcome:
+    def _named(self, answer: events.JoinAnswer) -> Outcome:
         """A round has ended, and the answer says who leads."""
         self._alive_at = self._now
         self._joins.forget()
@@ -259,17 +250,14 @@ class Takeover:
         elif answer.protocol == COOPERATIVE:
             self._reopen()
         else:
-            self._work()
+            self._position.go(Step.WORKING)
+            self._requests.sync(())
+            self.due = self._now + self._config.hold_ms_max / 1000
         return None
 
     # ---- removing the leader ---------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        self._position.go(Step.WORKING)
-        self._requests.sync(())
-        self.due = self._now + self._config.hold_ms_max / 1000
-
-    def _synced(self, answer: SyncAnswer) -> Outcome:
+    def _synced(self, answer: events.SyncAnswer) -> Outcome:
         self._alive_at = self._now
         if answer.error not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
             return _refused("SYNC", answer.error)
@@ -284,7 +272,7 @@ class Takeover:
         self._position.go(Step.REOPENING)
         self._awaited, self._opens_next = self._opens_next, False
         if not self._awaited:
-            self._joins.come_back_changed()
+            self._joins.come_back(changed=True)
             if not self._pending.barrier:
                 self._joins.reserve()
         self.due = self._now + min(self._now - self._parked_at, self._config.roll_ms_max / 1000)
@@ -298,7 +286,7 @@ class Takeover:
         self.evicted = (*self.evicted, self.leader)
         self._requests.evict((self.leader,), "another member takes the lead")
 
-    def _leave_answered(self, kind: Kind, answer: LeaveAnswer) -> Outcome:
+    def _leave_answered(self, kind: Kind, answer: events.LeaveAnswer) -> Outcome:
         if kind is Kind.OPEN:
             self._pending.opener = ""
         elif kind is Kind.GIVE_BACK and self._step is Step.CLEARING:
@@ -313,7 +301,7 @@ class Takeover:
 
     # ---- the barrier -----------------------------------------------------------------------------------------------
 
-    def _barrier_answered(self, answer: JoinAnswer) -> Outcome:
+    def _barrier_answered(self, answer: events.JoinAnswer) -> Outcome:
         """A round that is open stays open as long as the broker waits for this id. Otherwise there is none, or it is
         the end of the round into which one of them came, which tells us nothing."""
         if answer.error == Code.MEMBER_ID_REQUIRED:
@@ -343,7 +331,7 @@ class Takeover:
 
     # ---- holding the round open ------------------------------------------------------------------------------------
 
-    def _look_for_the_leader(self, answer: DescribeAnswer) -> Outcome:
+    def _look_for_the_leader(self, answer: events.DescribeAnswer) -> Outcome:
         if not self._listing.is_back(self.leader, answer.members) and self._now <= self._limit:
             self._look_later()
             return None

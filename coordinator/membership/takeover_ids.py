@@ -75,17 +75,12 @@ class OwnJoins:
         self._lane = 1 - self._lane
         self._requests.join(self._metadata, REASON, kind=LANES[self._lane], member_id="")
 
-    def come_back(self) -> None:
-        self.forget()
-        self._lane = 0
-        self.park()
-
-    def come_back_changed(self) -> None:
+    def come_back(self, *, changed: bool = False) -> None:
         """A member with a name more on its list has changed, which opens a round; no member uses the name."""
         self.forget()
         self._lane = 0
-        self._changed += 1
-        self._requests.join(self._metadata, REASON, besides=(f"{REASON} {self._changed}",))
+        self._changed += changed
+        self._requests.join(self._metadata, REASON, besides=(f"{REASON} {self._changed}",) if changed else ())
 
     def open_next(self, opener: str) -> None:
         lane = 1 - self._lane

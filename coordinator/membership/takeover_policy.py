@@ -24,9 +24,7 @@ STABLE, PREPARING = "Stable", "PreparingRebalance"
 @dataclass(frozen=True, slots=True)
 class TakeoverAttempt:
     """One attempt. `evictions`: how many leaders may be removed on the way, 0 to succeed one that is gone already.
-
-    `listing` and `tables` are the members as the broker listed them, and what that says of its table.
-    """
+    `listing` and `tables` are the members as the broker listed them, and what that says of its table."""
 
     evictions: int
     listing: tuple[DescribedMember, ...]

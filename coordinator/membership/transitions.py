@@ -9,28 +9,10 @@ does whenever it is in doubt, so that a member leads; it never raises.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from bellwether_kafka.coordinator.membership.events import (
-    ComparisonReady,
-    CoordinatorAnswer,
-    DecisionFailed,
-    DecisionReady,
-    DescribeAnswer,
-    Event,
-    HeartbeatAnswer,
-    JoinAnswer,
-    LeaveAnswer,
-    OrdersStand,
-    RebalanceWanted,
-    RequestFailed,
-    RoundOrdered,
-    StepAsideWanted,
-    StopRequested,
-    SyncAnswer,
-    Wake,
-)
+from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.requests import Timer
 
 S = TypeVar("S", bound=Enum)
@@ -41,59 +23,38 @@ class UndeclaredEdgeError(Exception):
     """A machine was about to take an edge that its table does not have."""
 
 
-Trigger = type[Event] | type[UndeclaredEdgeError] | Timer
+Trigger = type[events.Event] | type[UndeclaredEdgeError] | Timer
 # For each state and each thing that may happen in it: the states that may follow, and why.
 Transitions = Mapping[S, Mapping[Trigger, Mapping[S, str]]]
 
 
 class State(Enum):
-    WATCHING = auto()
-    APPROACHING = auto()
-    JOINING = auto()
-    DECIDING = auto()
-    SYNCING = auto()
-    STABLE = auto()
-    COALESCING = auto()
-    LEAVING = auto()
-    STOPPED = auto()
+    """Of a membership; the values say what each means."""
+
+    WATCHING = "not a member; the group is described from time to time and joined only when that disturbs nobody"
+    APPROACHING = "on the way into a group that somebody else leads, to lead it: the steps of a take-over"
+    JOINING = "wants to be in the next generation; JoinGroup is under way, or about to be"
+    DECIDING = "leads a generation that has no assignment yet"
+    SYNCING = "the assignment is on its way to the broker"
+    STABLE = "leads"
+    COALESCING = "the broker calls everybody back, and we hold the round open for a moment so that more fit in"
+    LEAVING = "LeaveGroup is on its way"
+    STOPPED = "the end"
 
 
 class Step(Enum):
-    """Of a take-over."""
+    """Of a take-over; the values say what each means."""
 
-    ROLLING = auto()
-    CLEARING = auto()
-    BARRING = auto()
-    PARKING = auto()
-    REPLACING = auto()
-    PARKED = auto()
-    WORKING = auto()
-    REOPENING = auto()
-    HOLDING = auto()
-    RETURNING = auto()
-
-
-MEANINGS: Mapping[Enum, str] = {
-    State.WATCHING: "not a member; the group is described from time to time and joined only when that disturbs nobody",
-    State.APPROACHING: "on the way into a group that somebody else leads, to lead it: the steps of a take-over",
-    State.JOINING: "wants to be in the next generation; JoinGroup is under way, or about to be",
-    State.DECIDING: "leads a generation that has no assignment yet",
-    State.SYNCING: "the assignment is on its way to the broker",
-    State.STABLE: "leads",
-    State.COALESCING: "the broker calls everybody back, and we hold the round open for a moment so that more fit in",
-    State.LEAVING: "LeaveGroup is on its way",
-    State.STOPPED: "the end",
-    Step.ROLLING: "asks for member ids until one sorts first",
-    Step.CLEARING: "gives ids back that are not needed",
-    Step.BARRING: "reserves the barrier, a pending id that holds the round open",
-    Step.PARKING: "in the round; our own id has not been seen yet",
-    Step.REPLACING: "in the round, and on the way to another id under the same instance id",
-    Step.PARKED: "in the round with a good id; waits for its end",
-    Step.WORKING: "has synced as a follower: the leader's assignment is to stand first",
-    Step.REOPENING: "in a second round with a barrier, into which the others are coming",
-    Step.HOLDING: "the leader has been removed, and we keep the round open until it is back",
-    Step.RETURNING: "waits for the answer after that",
-}
+    ROLLING = "asks for member ids until one sorts first"
+    CLEARING = "gives ids back that are not needed"
+    BARRING = "reserves the barrier, a pending id that holds the round open"
+    PARKING = "in the round; our own id has not been seen yet"
+    REPLACING = "in the round, and on the way to another id under the same instance id"
+    PARKED = "in the round with a good id; waits for its end"
+    WORKING = "has synced as a follower: the leader's assignment is to stand first"
+    REOPENING = "in a second round with a barrier, into which the others are coming"
+    HOLDING = "the leader has been removed, and we keep the round open until it is back"
+    RETURNING = "waits for the answer after that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,172 +102,139 @@ class Position(Generic[S]):
 
 NOTHING_TO_LEAVE = "it can never work, and there is nothing to leave"
 NEVER_WORKS = "it can never work: the reason is fatal"
-EXPELLED = "no longer a member"
-FENCED = "another sidecar has our instance id"
 NO_PATIENCE = "errors that nobody can explain have gone on for too long"
 ORDER = "an operator wants us out"
 ORDER_EARLY = "an operator wants us out, and there is nothing to leave"
 STOP = "we are shutting down"
+STOP_SILENTLY = "we are shutting down, and our session holds our seat"
 STOP_EARLY = "we are shutting down, and there is nothing to leave"
 SESSION_OVER = "woke up after our session had expired"
 FATAL_OR_FENCED = "it can never work, or our instance id has been taken: there is nothing to leave"
+THROWN_OUT = {State.WATCHING: "another sidecar has our instance id", State.STOPPED: FATAL_OR_FENCED}
+EXPELLED = {State.WATCHING: "no longer a member", State.STOPPED: FATAL_OR_FENCED}
 
 MEMBERSHIP: Transitions[State] = {
     State.WATCHING: {
-        CoordinatorAnswer: {State.WATCHING: FENCED, State.STOPPED: NOTHING_TO_LEAVE},
-        DescribeAnswer: {
+        events.CoordinatorAnswer: {State.STOPPED: NOTHING_TO_LEAVE},
+        events.DescribeAnswer: {
             State.JOINING: "the group is empty, or our instance is still a member",
             State.APPROACHING: "a round waits for somebody who does not come, perhaps the leader",
             State.WATCHING: "the broker says that we are no member, or fenced",
             State.STOPPED: "we can never lead this group, or may not see it",
         },
-        ComparisonReady: {State.APPROACHING: "the plan for a group that somebody else leads has been rehearsed"},
-        RequestFailed: {State.STOPPED: NOTHING_TO_LEAVE},
-        StopRequested: {State.STOPPED: STOP_EARLY},
+        events.ComparisonReady: {State.APPROACHING: "the plan for a group that somebody else leads has been rehearsed"},
+        events.RequestFailed: {State.STOPPED: NOTHING_TO_LEAVE},
+        events.StopRequested: {State.STOPPED: STOP_EARLY},
     },
     State.APPROACHING: {
-        JoinAnswer: {
+        events.JoinAnswer: {
             State.JOINING: "the answer names us as the leader; it is handled as in JOINING",
             State.LEAVING: "another leads and may not be removed, or the broker refuses",
             State.WATCHING: "no good id, or the broker refuses, before we are in the round",
             State.STOPPED: FATAL_OR_FENCED,
         },
-        SyncAnswer: {
-            State.LEAVING: "refused as a follower",
-            State.WATCHING: FENCED,
-            State.STOPPED: FATAL_OR_FENCED,
-        },
-        LeaveAnswer: {
-            State.LEAVING: "the leader cannot be removed",
-            State.WATCHING: FENCED,
-            State.STOPPED: FATAL_OR_FENCED,
-        },
-        DescribeAnswer: {
-            State.LEAVING: "nobody can see who is there, or there is no good id in time",
-            State.WATCHING: FENCED,
-            State.STOPPED: FATAL_OR_FENCED,
-        },
-        RequestFailed: {
+        events.SyncAnswer: {State.LEAVING: "refused as a follower", **THROWN_OUT},
+        events.LeaveAnswer: {State.LEAVING: "the leader cannot be removed", **THROWN_OUT},
+        events.DescribeAnswer: {State.LEAVING: "nobody can be seen, or there is no good id in time", **THROWN_OUT},
+        events.RequestFailed: {
             State.LEAVING: "a request got no answer",
             State.WATCHING: "a request got no answer, before we are in the round",
         },
-        OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
-        StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
+        events.OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
+        events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
     },
     State.JOINING: {
-        CoordinatorAnswer: {
-            State.LEAVING: NEVER_WORKS,
-            State.WATCHING: FENCED,
-            State.STOPPED: FATAL_OR_FENCED,
-        },
-        JoinAnswer: {
+        events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS, State.STOPPED: NOTHING_TO_LEAVE},
+        events.JoinAnswer: {
             State.DECIDING: "it names us as the leader, of others too",
             State.SYNCING: "it names us as the leader of nobody else, or of a group that goes on as it was",
             State.JOINING: "the generation is void",
             State.LEAVING: "another leads, the group has been converted, or we give up",
-            State.WATCHING: EXPELLED,
-            State.STOPPED: FATAL_OR_FENCED,
+            **EXPELLED,
         },
-        HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, State.WATCHING: EXPELLED, State.STOPPED: FATAL_OR_FENCED},
-        RequestFailed: {
+        events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
+        events.RequestFailed: {
             State.LEAVING: "the answer to our JoinGroup cannot be read, or no request can be made",
             State.WATCHING: "the answer to our first JoinGroup cannot be read",
             State.STOPPED: NOTHING_TO_LEAVE,
         },
-        OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
-        StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
+        events.OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
+        events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
     },
     State.DECIDING: {
-        DecisionReady: {
+        events.DecisionReady: {
             State.SYNCING: "the plan is there",
             State.JOINING: "the plan comes after our session has expired",
             State.LEAVING: "the plan comes after our session has expired, while we are shutting down",
         },
-        DecisionFailed: {State.LEAVING: "there is no plan that may be sent"},
+        events.DecisionFailed: {State.LEAVING: "there is no plan that may be sent"},
         Timer.DECISION: {State.LEAVING: "no plan before the deadline"},
-        Wake: {State.JOINING: SESSION_OVER, State.LEAVING: "our session has expired while we are shutting down"},
-        CoordinatorAnswer: {
-            State.LEAVING: NEVER_WORKS,
-            State.WATCHING: FENCED,
-            State.STOPPED: FATAL_OR_FENCED,
-        },
-        HeartbeatAnswer: {
+        events.Wake: {State.JOINING: SESSION_OVER, State.LEAVING: "our session has expired while we are shutting down"},
+        events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
+        events.HeartbeatAnswer: {
             State.JOINING: "the broker calls everybody back",
             State.COALESCING: "the broker calls everybody back, and more may come",
             State.LEAVING: "the generation is void while we are shutting down, or we give up",
-            State.WATCHING: EXPELLED,
-            State.STOPPED: FATAL_OR_FENCED,
+            **EXPELLED,
         },
-        RequestFailed: {State.LEAVING: NEVER_WORKS},
-        OrdersStand: {State.LEAVING: ORDER},
-        StopRequested: {State.LEAVING: STOP},
+        events.RequestFailed: {State.LEAVING: NEVER_WORKS},
+        events.OrdersStand: {State.LEAVING: ORDER},
+        events.StopRequested: {State.LEAVING: STOP},
     },
     State.SYNCING: {
-        SyncAnswer: {
+        events.SyncAnswer: {
             State.STABLE: "the broker has the plan",
             State.JOINING: "the generation is void, or the broker may not have the plan: the next round tells",
             State.LEAVING: "the generation is void while we are shutting down, or we give up",
-            State.WATCHING: EXPELLED,
-            State.STOPPED: FATAL_OR_FENCED,
+            **EXPELLED,
         },
-        CoordinatorAnswer: {
+        events.CoordinatorAnswer: {
             State.JOINING: "the coordinator node has moved: the next round tells what it knows",
             State.LEAVING: NEVER_WORKS,
-            State.WATCHING: FENCED,
-            State.STOPPED: FATAL_OR_FENCED,
         },
-        HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, State.WATCHING: EXPELLED, State.STOPPED: FATAL_OR_FENCED},
-        RequestFailed: {
+        events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
+        events.RequestFailed: {
             State.JOINING: "the broker may not have the plan: the next round tells",
             State.LEAVING: NEVER_WORKS,
         },
-        OrdersStand: {State.LEAVING: ORDER},
+        events.OrdersStand: {State.LEAVING: ORDER},
     },
     State.STABLE: {
-        SyncAnswer: {
+        events.SyncAnswer: {
             State.JOINING: "something is left to do that takes another round",
             State.LEAVING: "we have been told to shut down meanwhile",
             State.STOPPED: "we have been told to shut down meanwhile, and our session holds our seat",
         },
-        HeartbeatAnswer: {
+        events.HeartbeatAnswer: {
             State.JOINING: "the broker calls everybody back",
             State.COALESCING: "the broker calls everybody back, and more may come",
             State.LEAVING: NO_PATIENCE,
-            State.WATCHING: EXPELLED,
-            State.STOPPED: FATAL_OR_FENCED,
+            **EXPELLED,
         },
-        CoordinatorAnswer: {
-            State.LEAVING: NEVER_WORKS,
-            State.WATCHING: FENCED,
-            State.STOPPED: FATAL_OR_FENCED,
-        },
-        RequestFailed: {State.LEAVING: NEVER_WORKS},
-        RebalanceWanted: {State.JOINING: "a rebalance is wanted, and the last one is long enough ago"},
-        ComparisonReady: {State.JOINING: "another plan is worth a rebalance"},
+        events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
+        events.RequestFailed: {State.LEAVING: NEVER_WORKS},
+        events.RebalanceWanted: {State.JOINING: "a rebalance is wanted, and the last one is long enough ago"},
+        events.ComparisonReady: {State.JOINING: "another plan is worth a rebalance"},
         Timer.REBALANCE: {State.JOINING: "a rebalance that is wanted may begin"},
         Timer.FOLLOWUP: {State.JOINING: "partitions that were withheld are to be handed out"},
         Timer.LINGER: {State.LEAVING: "nobody but us has been in the group for long"},
-        RoundOrdered: {State.JOINING: "an operator wants a round"},
-        OrdersStand: {State.JOINING: "a pause has ended, and a rebalance is wanted", State.LEAVING: ORDER},
-        StepAsideWanted: {State.LEAVING: "a member should lead"},
-        StopRequested: {State.LEAVING: STOP, State.STOPPED: "we are shutting down, and our session holds our seat"},
+        events.RoundOrdered: {State.JOINING: "an operator wants a round"},
+        events.OrdersStand: {State.JOINING: "a pause has ended, and a rebalance is wanted", State.LEAVING: ORDER},
+        events.StepAsideWanted: {State.LEAVING: "a member should lead"},
+        events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_SILENTLY},
     },
     State.COALESCING: {
         Timer.COALESCE: {State.JOINING: "the time is up"},
-        DescribeAnswer: {State.JOINING: "nobody has come for a while, or members cannot be counted"},
-        Wake: {State.JOINING: SESSION_OVER},
-        CoordinatorAnswer: {
-            State.LEAVING: NEVER_WORKS,
-            State.WATCHING: FENCED,
-            State.STOPPED: FATAL_OR_FENCED,
-        },
-        HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, State.WATCHING: EXPELLED, State.STOPPED: FATAL_OR_FENCED},
-        RequestFailed: {State.JOINING: "members cannot be counted", State.LEAVING: NEVER_WORKS},
-        OrdersStand: {State.LEAVING: ORDER},
-        StopRequested: {State.LEAVING: STOP},
+        events.DescribeAnswer: {State.JOINING: "nobody has come for a while, or members cannot be counted"},
+        events.Wake: {State.JOINING: SESSION_OVER},
+        events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
+        events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
+        events.RequestFailed: {State.JOINING: "members cannot be counted", State.LEAVING: NEVER_WORKS},
+        events.OrdersStand: {State.LEAVING: ORDER},
+        events.StopRequested: {State.LEAVING: STOP},
     },
     State.LEAVING: {
-        LeaveAnswer: {
+        events.LeaveAnswer: {
             State.WATCHING: "we are out",
             State.STOPPED: "we are out, and shut down",
             State.LEAVING: NO_PATIENCE,
@@ -315,9 +243,9 @@ MEMBERSHIP: Transitions[State] = {
             State.WATCHING: "no answer in time: our session will end",
             State.STOPPED: "no answer in time: our session will end, and we shut down",
         },
-        CoordinatorAnswer: {State.WATCHING: FENCED, State.STOPPED: NOTHING_TO_LEAVE},
-        RequestFailed: {State.STOPPED: "the broker has no LeaveGroup that we can send"},
-        OrdersStand: {
+        events.CoordinatorAnswer: {State.STOPPED: NOTHING_TO_LEAVE},
+        events.RequestFailed: {State.STOPPED: "the broker has no LeaveGroup that we can send"},
+        events.OrdersStand: {
             State.WATCHING: "ordered again, and the broker has given us no id to leave with",
             State.STOPPED: "ordered again while we are shutting down, and the broker has given us no id to leave with",
         },
@@ -332,40 +260,38 @@ NOT_OUR_LEAD = {
 
 TAKEOVER: Transitions[Step] = {
     Step.ROLLING: {
-        JoinAnswer: {
+        events.JoinAnswer: {
             Step.CLEARING: "ids that are not needed are to be given back",
             Step.PARKED: "the id is good",
             **NOT_OUR_LEAD,
-        },
+        }
     },
-    Step.CLEARING: {
-        LeaveAnswer: {Step.PARKED: "we have a good id", Step.ROLLING: "we have none yet"},
-    },
-    Step.BARRING: {JoinAnswer: {Step.PARKING: "the barrier is reserved"}},
+    Step.CLEARING: {events.LeaveAnswer: {Step.PARKED: "we have a good id", Step.ROLLING: "we have none yet"}},
+    Step.BARRING: {events.JoinAnswer: {Step.PARKING: "the barrier is reserved"}},
     Step.PARKING: {
-        DescribeAnswer: {
+        events.DescribeAnswer: {
             Step.PARKED: "the id that the broker has made is good",
             Step.REPLACING: "the id that the broker has made is not good",
         },
-        JoinAnswer: {**NOT_OUR_LEAD},
+        events.JoinAnswer: {**NOT_OUR_LEAD},
     },
     Step.REPLACING: {
-        JoinAnswer: {Step.PARKING: "the id before has gone, so the next one is there", **NOT_OUR_LEAD},
+        events.JoinAnswer: {Step.PARKING: "the id before has gone, so the next one is there", **NOT_OUR_LEAD}
     },
-    Step.PARKED: {JoinAnswer: {**NOT_OUR_LEAD}},
+    Step.PARKED: {events.JoinAnswer: {**NOT_OUR_LEAD}},
     Step.WORKING: {
-        SyncAnswer: {Step.HOLDING: "the leader's assignment stands: it has been removed"},
+        events.SyncAnswer: {Step.HOLDING: "the leader's assignment stands: it has been removed"},
         Timer.TAKEOVER: {
             Step.HOLDING: "the leader plans for so long that its SyncGroup will come later: it has been removed"
         },
     },
     Step.REOPENING: {
         Timer.TAKEOVER: {Step.HOLDING: "members have had the time of the first round: the leader has been removed"},
-        JoinAnswer: {**NOT_OUR_LEAD},
+        events.JoinAnswer: {**NOT_OUR_LEAD},
     },
     Step.HOLDING: {
-        DescribeAnswer: {Step.RETURNING: "the leader is back under another id, or time is up"},
-        JoinAnswer: {**NOT_OUR_LEAD},
+        events.DescribeAnswer: {Step.RETURNING: "the leader is back under another id, or time is up"},
+        events.JoinAnswer: {**NOT_OUR_LEAD},
     },
-    Step.RETURNING: {JoinAnswer: {**NOT_OUR_LEAD}},
+    Step.RETURNING: {events.JoinAnswer: {**NOT_OUR_LEAD}},
 }

@@ -225,9 +225,7 @@ class GroupRunner(Generic[P]):
         if self._rebuilding is not None:
             await asyncio.wait([self._rebuilding])
         generation, deadline = member.generation, time.monotonic() + member.config.decision_deadline_ms / 1000
-        command = membership.Decide(
-            generation, member.protocol, member.members, member.member_id, deadline, dry=True
-        )
+        command = membership.Decide(generation, member.protocol, member.members, member.member_id, deadline, dry=True)
         try:
             changes = member.alone or await self._planner.would_change(command, self._former)
         except RefusalError as error:

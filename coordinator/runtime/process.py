@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy, with_capacity
+from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
 from bellwether_kafka.assignors.shared import UnknownNameError, load_plugins
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG, State
@@ -107,7 +107,7 @@ def _policies(groups: list[GroupSettings]) -> Mapping[str, Policy]:
     try:
         plugins = load_plugins(sorted({group.policy for group in groups} - set(POLICIES)))
         policies = {
-            group.name: replace(with_capacity(policy(group.policy, plugins), group.capacity), clock=time.perf_counter)
+            group.name: replace(policy(group.policy, plugins).with_capacity(group.capacity), clock=time.perf_counter)
             for group in groups
         }
     except UnknownNameError as error:

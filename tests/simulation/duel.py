@@ -161,13 +161,13 @@ class Duel:
                 0,
                 NODE,
                 self.group_id,
+                0,
                 who.member_id,
                 who.instance_id,
                 protocols,
                 "",
                 session_ms,
                 rebalance_ms,
-                0,
             ),
         )
 
@@ -182,17 +182,17 @@ class Duel:
         generation = who.generation if generation is None else generation
         protocol = self.group.protocol if protocol is None else protocol
         self.do(
-            who, c.Sync(0, NODE, self.group_id, who.member_id, who.instance_id, generation, protocol or "x", plan, 0)
+            who, c.Sync(0, NODE, self.group_id, 0, who.member_id, who.instance_id, generation, protocol or "x", plan)
         )
 
     def heartbeat(self, who: Person, *, generation: int | None = None) -> None:
         generation = who.generation if generation is None else generation
-        self.do(who, c.Heartbeat(0, NODE, self.group_id, who.member_id, who.instance_id, generation, 0))
+        self.do(who, c.Heartbeat(0, NODE, self.group_id, 0, who.member_id, who.instance_id, generation))
 
     def leave(self, who: Person, *, member_id: str | None = None, instance_id: str | None = None) -> None:
         """Itself by default; another member by its id; a static one by its instance id and an empty member id."""
         target = who.member_id if member_id is None else member_id
-        self.do(who, c.Leave(0, NODE, self.group_id, target, instance_id, "", 0))
+        self.do(who, c.Leave(0, NODE, self.group_id, 0, target, instance_id, ""))
 
     def do(self, who: Person, command: c.Request) -> None:
         self.story.append(f"{who.name}: {self._short(command)}")

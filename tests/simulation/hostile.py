@@ -59,7 +59,7 @@ class Hostile(Member):
 
     def _flap(self) -> None:
         if self._node is not None:
-            leave = c.Leave(0, e.Node(self._node, "", 0), "g", self.member_id, self.instance_id, "", 5_000)
+            leave = c.Leave(0, e.Node(self._node, "", 0), "g", 5_000, self.member_id, self.instance_id, "")
             ignore: Callable[[object], None] = lambda _: None  # noqa: E731 - nobody waits for it
             self.world.send(self.client, 1, self._node, leave, 5.0, ignore, ignore)
         self._forget()

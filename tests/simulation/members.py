@@ -103,7 +103,7 @@ class Member:
         """A dynamic member leaves, a static one just goes."""
         self.world.tell(f"{self.name} closes")
         if self.instance_id is None and self.member_id and self._node is not None:
-            leave = c.Leave(0, node(self._node), "g", self.member_id, None, "closed", 5_000)
+            leave = c.Leave(0, node(self._node), "g", 5_000, self.member_id, None, "closed")
             self.own(set())
             self.world.send(self.client, 1, self._node, leave, 5.0, lambda _: None, lambda _: None)
         self._end(drop=False)
@@ -171,13 +171,13 @@ class Member:
             0,
             node(self._node),
             "g",
+            0,
             self.member_id,
             self.instance_id,
             tuple((name, self._subscription(name)) for name in self.kind.protocols),
             "",
             int(self.kind.session_s * 1000),
             int(self.kind.rebalance_s * 1000),
-            0,
         )
         failed = self._of_round(self._join_failed)
         timeout_s = self.kind.rebalance_s + 5
@@ -256,12 +256,12 @@ class Member:
             0,
             node(self._node),
             "g",
+            0,
             self.member_id,
             self.instance_id,
             self.generation,
             self.protocol,
             assignments,
-            0,
         )
         self.world.send(
             self.client,
@@ -327,7 +327,7 @@ class Member:
         if self._node is None:
             self._find(lambda: None)
             return
-        request = c.Heartbeat(0, node(self._node), "g", self.member_id, self.instance_id, self.generation, 0)
+        request = c.Heartbeat(0, node(self._node), "g", 0, self.member_id, self.instance_id, self.generation)
         sent = self.generation
 
         def answered(answer: e.HeartbeatAnswer) -> None:

@@ -10,7 +10,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from bellwether_kafka.assignors.shared import EVERYTHING, NOBODY, BoolArray, IntArray, Rule, StageReport, known_racks, ordered
+from bellwether_kafka.assignors.shared import (
+    EVERYTHING,
+    NOBODY,
+    BoolArray,
+    IntArray,
+    Rule,
+    StageReport,
+    known_racks,
+    ordered,
+)
 from bellwether_kafka.assignors.streams.application import ProcessView, StreamsView, TaskTable
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 

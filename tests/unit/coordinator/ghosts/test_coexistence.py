@@ -1,7 +1,12 @@
 """Can a group be converted, and is its round wedged: from what DescribeGroups and our own requests say."""
 
-from bellwether_kafka.coordinator.ghosts.coexistence import WEDGED_S, Conversion, WedgeFinder, conversion
-from bellwether_kafka.coordinator.ghosts.coexistence_watch import ConversionWatch
+from bellwether_kafka.coordinator.ghosts.coexistence import (
+    WEDGED_S,
+    Conversion,
+    ConversionWatch,
+    WedgeFinder,
+    conversion,
+)
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.rules import NOT_TO_BE_CONVERTED, with_own

@@ -9,11 +9,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 
 from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
-from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
-from bellwether_kafka.coordinator.kafka.offset_requests import (
+from bellwether_kafka.coordinator.kafka.node_requests import (
     FetchedOffsets,
     FetchOffsets,
 )
+from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.events import Failure, Node
 from tests.measure.demo.embedded_brokers import EmbeddedCluster

@@ -18,8 +18,8 @@ from bellwether_kafka.coordinator.membership.commands import Describe, FindCoord
 from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, JoinedMember, Node, RequestFailed
 
 NODE = Node(1, "127.0.0.1", 9092)
-JOIN = Join(1, NODE, "orders", "bw-1", "bw", (("range", b"me"), ("sticky", b"me")), "why", 10_000, 15_000, 305_000)
-LEAVE = Leave(1, NODE, "orders", "bw-1", "bw", "bye", 1_000)
+JOIN = Join(1, NODE, "orders", 305_000, "bw-1", "bw", (("range", b"me"), ("sticky", b"me")), "why", 10_000, 15_000)
+LEAVE = Leave(1, NODE, "orders", 1_000, "bw-1", "bw", "bye")
 
 
 @pytest.mark.parametrize("version", range(10))
@@ -140,7 +140,7 @@ def test_nobody_listens() -> None:
         try:
             with pytest.raises(UnreachableError, match=rf"bootstrap.servers \({address}\)"):
                 await transport.start(3_000)
-            failed = await transport.request(Heartbeat(9, Node(1, "127.0.0.1", 1), "orders", "m", None, 1, 500))
+            failed = await transport.request(Heartbeat(9, Node(1, "127.0.0.1", 1), "orders", 500, "m", None, 1))
             assert failed == RequestFailed(9, Failure.DISCONNECTED, failed.reason)
         finally:
             await transport.close()
@@ -198,9 +198,9 @@ def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mut
     async def story() -> None:
         transport = Transport(properties)
         await transport.start(1_000)
-        parked = asyncio.create_task(transport.request(Join(1, node, "g", "", None, (), "", 1, 1, 60_000)))
-        other = asyncio.create_task(transport.request(Join(2, node, "h", "", None, (), "", 1, 1, 60_000)))
-        late = await transport.request(Heartbeat(3, node, "g", "m", None, 1, 300))
+        parked = asyncio.create_task(transport.request(Join(1, node, "g", 60_000, "", None, (), "", 1, 1)))
+        other = asyncio.create_task(transport.request(Join(2, node, "h", 60_000, "", None, (), "", 1, 1)))
+        late = await transport.request(Heartbeat(3, node, "g", 300, "m", None, 1))
         assert late == RequestFailed(3, Failure.TIMED_OUT, late.reason)
         assert mute.connections == 4, "bootstrap, control and one per group"
         assert not parked.done()

@@ -161,13 +161,8 @@ def sidecar_takeover() -> Play:
     return standby(adopt="take-over")
 
 
-def searches(begin: Callable[[Play], Play]) -> dict[State, Callable[[], Play]]:
-    """What becomes of FindCoordinator while it is a member."""
-    return {
-        State.LEAVING: lambda: searching(begin(Play())).found(error=DENIED),
-        State.WATCHING: lambda: searching(begin(standby())).found(error=FENCED),
-        State.STOPPED: lambda: searching(begin(Play())).found(error=FENCED),
-    }
+def search_denied(play: Play, lost: type[c.Request] = c.Heartbeat) -> Play:
+    return searching(play, lost).found(error=DENIED)
 
 
 def beats(begin: Callable[[Play], Play]) -> dict[State, Callable[[], Play]]:
@@ -191,10 +186,7 @@ def named(begin: Begin, **settings: object) -> dict[Step, Callable[[], Play]]:
 
 STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
     State.WATCHING: {
-        e.CoordinatorAnswer: {
-            State.WATCHING: lambda: standby().found(error=FENCED),
-            State.STOPPED: lambda: Play().found(error=DENIED),
-        },
+        e.CoordinatorAnswer: {State.STOPPED: lambda: Play().found(error=DENIED)},
         e.DescribeAnswer: {
             State.JOINING: lambda: Play().joining(),
             State.APPROACHING: lambda: has_waited(Play(adopt="succeed").found()),
@@ -236,8 +228,8 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
     },
     State.JOINING: {
         e.CoordinatorAnswer: {
-            **searches(rejoining),
-            State.STOPPED: lambda: searching(Play().joining(), c.Join).found(error=DENIED),
+            State.LEAVING: lambda: search_denied(rejoining(Play())),
+            State.STOPPED: lambda: search_denied(Play().joining(), c.Join),
         },
         e.JoinAnswer: {
             State.DECIDING: lambda: Play().deciding(),
@@ -274,7 +266,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.JOINING: lambda: Play().deciding().later(11).wake(),
             State.LEAVING: lambda: stopping_while_deciding().later(11).wake(),
         },
-        e.CoordinatorAnswer: searches(Play.deciding),
+        e.CoordinatorAnswer: {State.LEAVING: lambda: search_denied(Play().deciding())},
         e.HeartbeatAnswer: {
             **beats(Play.deciding),
             State.JOINING: lambda: beat(Play().deciding(), REBALANCE),
@@ -293,7 +285,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.STOPPED: lambda: syncing(Play()).synced(FENCED),
         },
         e.CoordinatorAnswer: {
-            **searches(syncing),
+            State.LEAVING: lambda: search_denied(syncing(Play())),
             State.JOINING: lambda: searching(syncing(Play())).found(OTHER_NODE),
         },
         e.HeartbeatAnswer: beats(syncing),
@@ -314,7 +306,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.JOINING: lambda: beat(Play().stable(), REBALANCE),
             State.COALESCING: lambda: coalescing(Play()),
         },
-        e.CoordinatorAnswer: searches(Play.stable),
+        e.CoordinatorAnswer: {State.LEAVING: lambda: search_denied(Play().stable())},
         e.RequestFailed: {State.LEAVING: lambda: unsupported(Play().stable())},
         e.RebalanceWanted: {State.JOINING: lambda: Play().stable().tell(e.RebalanceWanted("a topic"))},
         e.ComparisonReady: {State.JOINING: lambda: Play().stable().tell(e.ComparisonReady(1, worth_moving=True))},
@@ -349,7 +341,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         e.DescribeAnswer: {State.JOINING: lambda: coalescing(Play()).described(error=NOT_COORDINATOR)},
         e.Wake: {State.JOINING: lambda: coalescing(Play()).later(11).wake()},
-        e.CoordinatorAnswer: searches(coalescing),
+        e.CoordinatorAnswer: {State.LEAVING: lambda: search_denied(coalescing(Play()))},
         e.HeartbeatAnswer: beats(coalescing),
         e.RequestFailed: {
             State.JOINING: lambda: coalescing(Play()).failed(c.Describe),
@@ -368,10 +360,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.WATCHING: lambda: leaving(Play()).wake(),
             State.STOPPED: lambda: Play().stable().tell(STOP).wake(),
         },
-        e.CoordinatorAnswer: {
-            State.WATCHING: lambda: searching(leaving(standby()), c.Leave).found(error=FENCED),
-            State.STOPPED: lambda: searching(leaving(Play()), c.Leave).found(error=DENIED),
-        },
+        e.CoordinatorAnswer: {State.STOPPED: lambda: search_denied(leaving(Play()), c.Leave)},
         e.RequestFailed: {State.STOPPED: lambda: leaving(Play()).failed(c.Leave, UNSUPPORTED)},
         e.OrdersStand: {
             State.WATCHING: lambda: Play(**STATIC).joining().tell(LEAVE).tell(e.OrdersStand("again", "")),

@@ -1,0 +1,139 @@
+"""Requests beside those of a membership: each to one node, with its message for kafka-python and its answer as plain
+values. Belongs to `transport`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.consumer.group import LeaveGroupRequest, OffsetFetchRequest
+
+from bellwether_kafka.coordinator.membership import Node
+
+BATCH_FROM = 3  # members of LeaveGroup: KIP-345, Kafka 2.4; reasons since version 5
+REASON_LENGTH_MAX = 255
+NAMES_UP_TO = 9  # later versions of OffsetFetch name topics by id
+NO_OFFSET = -1
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class NodeRequest(Protocol[T_co]):
+    """What `Transport` can send to a node for somebody who is no member."""
+
+    @property
+    def node(self) -> Node: ...
+
+    @property
+    def timeout_ms(self) -> int: ...
+
+    def message(self) -> Any: ...
+
+    def answer(self, response: Any) -> T_co: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogSizes:
+    """DescribeLogDirs for partitions 0..n-1 of each topic, on one broker: sizes on disk. Without the ACL DESCRIBE on
+    the cluster there are none. (confluent-kafka has no such request.)"""
+
+    node: Node
+    topics: Mapping[str, int]
+    timeout_ms: int
+
+    def message(self) -> Any:
+        topic = DescribeLogDirsRequest.DescribableLogDirTopic
+        return DescribeLogDirsRequest(
+            topics=[topic(topic=name, partitions=list(range(count))) for name, count in self.topics.items()]
+        )
+
+    def answer(self, response: Any) -> dict[tuple[str, int], int]:
+        """Bytes of the replicas that this broker has; directories with an error are left out."""
+        readable = (directory for directory in response.results if not directory.error_code)
+        replicas = ((topic.name, p) for directory in readable for topic in directory.topics for p in topic.partitions)
+        return {(topic, p.partition_index): int(p.partition_size) for topic, p in replicas if not p.is_future_key}
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedMembers:
+    """`error` is the request's, `errors` has Kafka's code per member id, 0 for removed."""
+
+    error: int
+    errors: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMembers:
+    """LeaveGroup on behalf of others: removes these dynamic members, each with a reason for the broker's log.
+
+    READ on the group is all that a broker asks for (docs/reference/broker-behaviour.md#leavegroup), so members are
+    removed only with proof.
+    """
+
+    node: Node
+    group_id: str
+    members: tuple[tuple[str, str], ...]  # member id, reason
+    timeout_ms: int
+
+    def message(self) -> Any:
+        entry = LeaveGroupRequest.MemberIdentity
+        members = [
+            entry(member_id=member_id, group_instance_id=None, reason=reason[:REASON_LENGTH_MAX])
+            for member_id, reason in self.members
+        ]
+        return LeaveGroupRequest(group_id=self.group_id, members=members, min_version=BATCH_FROM)
+
+    def answer(self, response: Any) -> RemovedMembers:
+        return RemovedMembers(response.error_code, {m.member_id: m.error_code for m in response.members or ()})
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedOffsets:
+    """`offsets` has an entry per partition asked for, NO_OFFSET where nothing is committed. `error` is Kafka's code;
+    `at` the partition that it belongs to, "" for the group."""
+
+    offsets: Mapping[str, list[int]]
+    error: int = 0
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsets:
+    """OffsetFetch for partitions 0..n-1 of each topic. Transactions under way are not waited for.
+
+    librdkafka's admin client has the same request, but a connection that drops while it waits for a coordinator node
+    ends the whole process with an assertion (confluentinc/librdkafka issue 4605, open as of 2.16).
+    """
+
+    node: Node
+    group_id: str
+    topics: Mapping[str, int]
+    timeout_ms: int
+
+    def message(self) -> Any:
+        plain, group = OffsetFetchRequest.OffsetFetchRequestTopic, OffsetFetchRequest.OffsetFetchRequestGroup
+        wanted = [{"name": topic, "partition_indexes": list(range(count))} for topic, count in self.topics.items()]
+        of_group = [group.OffsetFetchRequestTopics(**topic) for topic in wanted]
+        return OffsetFetchRequest(
+            group_id=self.group_id,
+            topics=[plain(**topic) for topic in wanted],
+            groups=[group(group_id=self.group_id, topics=of_group)],
+            require_stable=False,
+            max_version=NAMES_UP_TO,
+        )
+
+    def answer(self, response: Any) -> FetchedOffsets:
+        found = {topic: [NO_OFFSET] * count for topic, count in self.topics.items()}
+        group = response.groups[0] if response.API_VERSION >= 8 else response
+        error = getattr(group, "error_code", 0) or 0
+        if error:
+            return FetchedOffsets(found, error)
+        for topic in group.topics:
+            offsets = found.get(topic.name, [])
+            for partition in topic.partitions:
+                if partition.error_code:
+                    return FetchedOffsets(found, partition.error_code, f"{topic.name}-{partition.partition_index}")
+                if 0 <= partition.partition_index < len(offsets):
+                    offsets[partition.partition_index] = max(NO_OFFSET, partition.committed_offset)
+        return FetchedOffsets(found)
