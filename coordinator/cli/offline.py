@@ -10,13 +10,18 @@ from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, i
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
+# What people call what a consumer sends when it joins, and what it gets.
+SHORT = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
+
 
 def version(output: As = Output.TABLE) -> None:
     tell(output, f"bellwether {installed_version()}", version=installed_version())
 
 
 def decode(
-    kind: Annotated[str, typer.Argument(help="subscription, assignment, ... (a wrong one lists them all)")],
+    kind: Annotated[
+        str, typer.Argument(help="subscription or assignment, or a message's own name (a wrong one lists all).")
+    ],
     data: Annotated[str, typer.Argument(metavar="HEX", help='Hex digits, or "-" to read them from standard input.')],
     output: As = Output.JSON,
 ) -> None:
@@ -25,6 +30,7 @@ def decode(
         blob = bytes.fromhex(text.strip().removeprefix("0x").replace(":", ""))
     except ValueError:
         fail("HEX is not an even number of hex digits (0-9, a-f).")
+    kind = SHORT.get(kind, kind)
     try:
         found = blob_to_json(kind, blob)
     except LocalProtocolError as error:

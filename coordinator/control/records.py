@@ -127,8 +127,8 @@ class Beat:
     """A sidecar is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
 
     `hands_over` is part of `leads`: it leads them until somebody has taken them. `between`: sent because something has
-    changed, between two regular ones, so it tells of no time that has passed. `policies` are those of all its groups, by
-    name (empty: a version that does not say); in `heeds` are the groups whose plans heed pins, bans and evacuations.
+    changed, between two regular ones, so it tells of no time that has passed. `policies` are those of all its groups
+    (empty: a version that does not say); in `heeds` are the groups whose plans heed pins, bans and evacuations.
     """
 
     sidecar: str

@@ -55,6 +55,20 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
         raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
 
 
+def require_topic(properties: Mapping[str, str], topic: str) -> None:
+    """For commands, which create nothing. Raises ControlTopicError where it is not there."""
+    admin = AdminClient({**properties, "log_level": "0"})
+    try:
+        if _exists(admin, topic):
+            return
+    except KafkaException as failed:
+        raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
+    raise ControlTopicError(
+        f"There is no control topic '{topic}' on this cluster, so no Bellwether listens to it; check --topic, or start"
+        f' one whose settings say control_topic = "{topic}", which creates it.'
+    )
+
+
 def _exists(admin: AdminClient, topic: str) -> bool:
     found = admin.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
     if found.error is not None:
@@ -192,7 +206,8 @@ class ControlTopic:
 
 
 def read_all(properties: Mapping[str, str], topic: str, limit_s: float) -> dict[str, Record]:
-    """What stands in the topic now, by key: for commands. Raises ControlTopicError."""
+    """What stands in the topic now, by key: for commands. Raises ControlTopicError, also where there is no topic."""
+    require_topic(properties, topic)
     found: dict[str, Record] = {}
     consumer = _reader(properties, topic)
     limit = time.monotonic() + limit_s
