@@ -1,7 +1,8 @@
 """Replays recorded rounds of consumer groups one by one: would today's code, or another policy, have decided the same?
 
-Each round is decided on its own, from what its leader had: the members' bytes, the cluster, the seed, and as memory the
-plan that was recorded before it, under the orders of operators that stood then. (A backtest instead lets each policy live with what it gave itself.) What is not
+Each round is decided on its own, from what its leader had: the members' bytes, the cluster, the seed, the orders on
+placement that stood, and as memory the plan that was recorded before it. (A backtest instead lets each policy live with
+what it gave itself.) What is not
 recorded: weights and capacities, so `load-aware` may differ for want of them, and userData echoed to old clients, on
 which no plan depends. Pure.
 """
