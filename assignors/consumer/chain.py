@@ -77,7 +77,8 @@ def _hard(stage: PolicyStage, problem: Problem, plan: Plan) -> tuple[Plan, Stage
         raise StageError(f"stage {stage.name} does not hold: score {after:g}")
     told = getattr(stage, "told", None)  # of stages that know better than this sentence what they have done
     reason = "It must hold, and it holds." if told is None else told(problem, before)
-    return proposal, StageReport(stage.name, True, before, after, True, reason)
+    orders = getattr(stage, "orders", "")
+    return proposal, StageReport(stage.name, True, before, after, True, reason, orders=orders)
 
 
 def _soft(stage: PolicyStage, earlier: Sequence[PolicyStage], problem: Problem, plan: Plan) -> tuple[Plan, StageReport]:

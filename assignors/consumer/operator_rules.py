@@ -24,6 +24,7 @@ from bellwether_kafka.assignors.shared import (
     MemberView,
     Plan,
     Rule,
+    behind,
     known_racks,
     ordered,
 )
@@ -59,12 +60,16 @@ class OperatorRules:
         """How many partitions stand against a rule that somebody could obey."""
         return float(len(_Allowed(problem, self.rules).violations(plan.owner)))
 
+    @property
+    def orders(self) -> str:
+        return ordered(self.rules)
+
     def told(self, problem: Problem, wrong: float) -> str:
         """What it has done with so many partitions that stood against the rules, by whose order, and what it could not
         do."""
         done = f"{wrong:g} partitions are placed elsewhere" if wrong else "They hold"
         idle = [reason for rule in self.rules if (reason := void(problem, rule, ()))]
-        return f"{done}{ordered(self.rules)}.{''.join(f' Not obeyed: {reason}.' for reason in idle)}"
+        return f"{done}{behind(self.orders)}.{''.join(f' Not obeyed: {reason}.' for reason in idle)}"
 
 
 def matches(member: MemberView, where: str) -> bool:

@@ -18,10 +18,14 @@ class Rule:
     order: str = field(default="", compare=False)
 
 
-def ordered(rules: tuple[Rule, ...]) -> str:
-    """The orders behind these rules, for the end of a sentence; "" where none is known."""
-    known = "; ".join(dict.fromkeys(rule.order for rule in rules if rule.order))
-    return f" ({known})" if known else ""
+def ordered(rules: Sequence[Rule]) -> str:
+    """The orders behind these rules, "" where none is known."""
+    return "; ".join(dict.fromkeys(rule.order for rule in rules if rule.order))
+
+
+def behind(orders: str) -> str:
+    """The same for the end of a sentence."""
+    return f" ({orders})" if orders else ""
 
 
 def known_racks(racks: Sequence[str]) -> str:

@@ -30,6 +30,9 @@ HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_
 
 log = structlog.get_logger(__name__)
 
+# To ask whether a topic is there must not make it: clients of this kind do, where brokers let them.
+QUIET = {"allow.auto.create.topics": False, "log_level": "0"}
+
 OnRecord = Callable[[str, Record | None], None]
 
 
@@ -39,7 +42,7 @@ class ControlTopicError(Exception):
 
 def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
     """Creates the compacted topic, one partition, if it is not there. Raises ControlTopicError."""
-    admin = AdminClient({**properties, "log_level": "0"})
+    admin = AdminClient({**properties, **QUIET})
     try:
         if not _exists(admin, topic):
             _create(admin, topic)
@@ -57,7 +60,7 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
 
 def require_topic(properties: Mapping[str, str], topic: str) -> None:
     """For commands, which create nothing. Raises ControlTopicError where it is not there."""
-    admin = AdminClient({**properties, "log_level": "0"})
+    admin = AdminClient({**properties, **QUIET})
     try:
         if _exists(admin, topic):
             return

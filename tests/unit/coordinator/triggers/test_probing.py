@@ -211,6 +211,6 @@ def test_an_order_waits_for_its_warm_ups_and_for_no_tick_whatever_rates_say() ->
         assert (probe.due(due_ms) or "").startswith("early probe")
         at_ms = due_ms
         # the end grows faster than the copy
-        grown = replace(copy, position=10 * number, end=9_600 + 100_000 * (number + 1), reported_at_ms=at_ms)
+        grown = replace(copy, position=10 * (number + 1), end=9_600 + 100_000 * (number + 1), reported_at_ms=at_ms)
         probe.planned(replace(facts(at_ms, grown), ordered=True))
     assert waits == [QUIET_MS * 2**n for n in range(6)], "each after twice the time, and not only EARLY_MAX of them"
