@@ -17,6 +17,7 @@ from bellwether_kafka.assignors.shared import (
     IntArray,
     Rule,
     StageReport,
+    behind,
     known_racks,
     ordered,
 )
@@ -37,8 +38,9 @@ def obey(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[
         target = _target(problem, task, np.flatnonzero(allowed[task]).astype(np.int32), load)
         wanted[task] = target
         load[target] += 1
-    reason = f"{len(wrong)} tasks are placed elsewhere{ordered(tuple(rules))}." if wrong else "They hold."
-    return wanted, StageReport(NAME, True, float(len(wrong)), 0.0, True, reason, wanted)
+    orders = ordered(rules)
+    reason = f"{len(wrong)} tasks are placed elsewhere{behind(orders)}." if wrong else "They hold."
+    return wanted, StageReport(NAME, True, float(len(wrong)), 0.0, True, reason, wanted, orders=orders)
 
 
 def means(process: ProcessView, where: str) -> bool:

@@ -8,6 +8,7 @@ from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules, matches, void
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -84,6 +85,8 @@ def test_the_plan_names_the_orders_that_have_moved_something() -> None:
     order = "eve has ordered evacuate of rack:az1 in 'shop' (new disks)"
     found = decided(THREE, Rule("ban", "*", "rack:az1", order))
     assert found.stages[-1].reason.endswith(f"partitions are placed elsewhere ({order}).")
+    moved = next(explain(found, flat) for flat in range(12) if found.stages[-2].owner[flat] != found.plan.owner[flat])
+    assert moved.sentence.endswith(f"(operator's rules: {order}).")
 
 
 def test_what_stands_against_a_rule_is_named_until_somebody_else_has_it() -> None:
