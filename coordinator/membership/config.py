@@ -4,6 +4,8 @@ longer than our own session timeout (docs/reference/reliability.md#promises)."""
 from dataclasses import dataclass
 from typing import Literal
 
+from bellwether_kafka.coordinator.membership.role import Obstacle
+
 # Every name that members may use must be on our list: a name missing here locks those members out of the group, while
 # a name too many costs nothing. The order is our vote (docs/reference/broker-behaviour.md#protocol-choice).
 STREAMS_PROTOCOL = "stream"
@@ -71,10 +73,10 @@ class MembershipConfig:
     readopt_ms: int = 5_000
     readopt_ms_max: int = 300_000
     leave_ms_max: int = 2_000
-    # Taking over: `takeover_guard` says why this group may only be succeeded, "" for nothing. In the first round
+    # Taking over: `takeover_guard` says why this group may only be succeeded, None for nothing. In the first round
     # members that are ready wait while we look for a member id; in the second while the others come (again at most
     # roll_ms_max), and while the removed leader comes back.
-    takeover_guard: str = ""
+    takeover_guard: Obstacle | None = None
     takeover_attempts_max: int = 3  # within an hour
     evictions_max: int = 1
     roll_ms_max: int = 2_000
