@@ -81,8 +81,9 @@ class Planner(Generic[P]):
         self._decided = chosen.decision
         topics, timings = self.kind.topics(inputs, chosen.decision), Timings(began, read_s, plan_s)
         made_from = self.kind.recordable(inputs) if chosen.source is Source.PLAN else None
-        orders = {"rules": rules, "ordered": ordered}
-        self._planned = PlannedRound(replace(chosen, decision=answered), topics, timings, inputs=made_from, **orders)
+        self._planned = PlannedRound(
+            replace(chosen, decision=answered), topics, timings, inputs=made_from, rules=rules, ordered=ordered
+        )
         return self._planned
 
     async def compare(self, command: Decide) -> Compared[P]:

@@ -85,7 +85,9 @@ def test_the_plan_names_the_orders_that_have_moved_something() -> None:
     order = "eve has ordered evacuate of rack:az1 in 'shop' (new disks)"
     found = decided(THREE, Rule("ban", "*", "rack:az1", order))
     assert found.stages[-1].reason.endswith(f"partitions are placed elsewhere ({order}).")
-    moved = next(explain(found, flat) for flat in range(12) if found.stages[-2].owner[flat] != found.plan.owner[flat])
+    before = found.stages[-2].owner
+    assert before is not None
+    moved = next(explain(found, flat) for flat in range(12) if before[flat] != found.plan.owner[flat])
     assert moved.sentence.endswith(f"(operator's rules: {order}).")
 
 

@@ -19,7 +19,7 @@ LEADER = Beat("a", leads=("orders", "wordcount"), policies={"orders": "kafka", "
 
 
 def topic(*beats: Beat, age_ms: int = 0) -> dict[str, Record]:
-    found = {}
+    found: dict[str, Record] = {}
     for beat in beats:
         key, value = encode(beat)
         fresh = decode(key, value)
