@@ -200,7 +200,7 @@ class Prober:
         if facts.only_deferred:
             return now_ms + QUIET_MS
         if facts.ordered:
-            again = now_ms + QUIET_MS * 2**self._early_used
+            again = float(now_ms + (QUIET_MS << self._early_used))
             predicted = self._predicted(facts)
             return again if predicted is None else min(again, predicted)
         if self._early_used >= EARLY_MAX:
