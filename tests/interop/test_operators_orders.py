@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.pipeline.records.codec import SchemaSet
-from bellwether_kafka.pipeline.records.history import LENGTH_BYTES
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
@@ -19,6 +17,7 @@ from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import application, failures, led, strangers, telling
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_timeline import Happening, Span, Timeline
+from tests.pipeline.topics import decoded, read_until
 
 PARTITIONS = 6
 SETTLE_S = 240
@@ -124,17 +123,15 @@ def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path)
     assert copied.code == 0, copied.text
     replayed = run_to_end(["replay", str(history)])
     assert replayed.code == 0, replayed.text
-    kinds = [record["cause_kind"] for event, record in recorded_events(history) if event == "decision"]
-    assert kinds.count("ordered") == 2, kinds
+    said = [record["cause_kind"] for event, record in published(kafka, events) if event == "decision"]
+    assert said.count("ordered") == 2, said
 
 
-def recorded_events(history: Path) -> list[tuple[str, dict[str, Any]]]:
-    schemas, data, found = SchemaSet.load(), history.read_bytes(), []
-    while data:
-        size = int.from_bytes(data[:LENGTH_BYTES], "big")
-        found.append(schemas.decode(data[LENGTH_BYTES : LENGTH_BYTES + size]))
-        data = data[LENGTH_BYTES + size :]
-    return found
+def published(kafka: KafkaCluster, topic: str) -> list[tuple[str, dict[str, Any]]]:
+    def begun_and_ended(found: Any) -> bool:
+        return sum(record.get("cause_kind") == "ordered" for _, record in decoded(found)) == 2
+
+    return decoded(read_until(kafka, topic, begun_and_ended, 60))
 
 
 @pytest.mark.proof
