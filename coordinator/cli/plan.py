@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
 from bellwether_kafka.coordinator.cli.look import look_with_plan
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, Table, as_json, fail
+from bellwether_kafka.coordinator.observation import Shadow
 from bellwether_kafka.coordinator.web import Picture, picture_of
 
 
@@ -35,7 +36,7 @@ def plan(
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
         as_json({**asdict(picture), "cost": costs, "traffic": traffic})
     else:
-        _draw_plan(picture, costs)
+        draw_plan(picture, costs)
         for line in in_words(cost) if cost is not None else ():
             typer.echo(line)
     if detailed_exitcode and (picture.moved or picture.new or picture.lost):
@@ -69,7 +70,17 @@ def _explanations(decision: Decision[GroupPlan], what: str | None) -> list[Expla
     return [explain_item(decision, item) for item in chosen]
 
 
-def _draw_plan(picture: Picture, cost: Mapping[str, Mapping[str, int]]) -> None:
+def show_plan(shadow: Shadow, output: Output) -> None:
+    """A plan that nobody carries out, as an order would make it."""
+    picture, costs = picture_of(shadow.decision), {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
+    if output is Output.JSON:
+        as_json({**asdict(picture), "cost": costs})
+    else:
+        draw_plan(picture, costs)
+
+
+def draw_plan(picture: Picture, cost: Mapping[str, Mapping[str, int]]) -> None:
+    """For people: moves, stages, warnings and cost, each before and after."""
     console = Console(soft_wrap=True)
     noun = "tasks" if picture.kind == "streams" else "partitions"
     console.print(Text(f"{picture.group}: policy {picture.policy}, protocol {picture.protocol}"))

@@ -36,12 +36,14 @@ class ObservedMember:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shadow:
-    """What we would assign on the same view: the present plan's cost, ours, and what would move."""
+    """What we would assign on the same view: the present plan's cost, ours, and what would move. `held` are the owners
+    of all items now, as the broker shows them."""
 
     current: Cost
     planned: Cost
     moves: Moves
     decision: Decision[GroupPlan]
+    held: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +102,7 @@ def observation(
 
 def shadow_of(decision: Decision[GroupPlan], held: IntArray) -> Shadow:
     """`held` are the owners that the broker shows; what members said when they joined may be a round older."""
-    return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision)
+    return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision, held)
 
 
 def _member(member: DescribedMember, *, streams: bool) -> ObservedMember:

@@ -66,6 +66,11 @@ def test_decode_prints_json(given: str) -> None:
     assert '"orders"' in ended.stdout
 
 
+@pytest.mark.parametrize("kind", ["subscription", KIND])
+def test_decode_takes_the_short_names_that_its_help_says(kind: str) -> None:
+    assert bellwether("decode", kind, BLOB).stdout == bellwether("decode", KIND, BLOB).stdout
+
+
 def test_decode_reads_standard_input() -> None:
     assert '"orders"' in bellwether("decode", KIND, "-", text=f"{BLOB}\n").stdout
 
