@@ -195,3 +195,7 @@ def test_an_application_runs_what_the_broker_shows_and_not_what_threads_said_whe
     seen = asyncio.run(shadow())
     assert seen.current.unowned == seen.planned.unowned == 0
     assert (seen.moves.new, seen.moves.lost) == (0, 0)
+    assert seen.decision.moves == seen.moves, "plan and explain say what describe says"
+    plan = seen.decision.plan
+    assert plan.cost(plan.before) == seen.current
+    assert seen.decision.warnings == ()
