@@ -1,7 +1,7 @@
 """Plans for plain consumer groups: from the bytes of a JoinGroup answer to a decision, and the policies behind it."""
 
 from bellwether_kafka.assignors.consumer.cost import Score, crossing, imbalance, score
-from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.decide import RACKLESS, decide
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, holding
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.plan import PARTITIONS, PartitionPlan

@@ -47,7 +47,7 @@ def changed(raw: RawGroup, cluster: ClusterView, change: Change) -> tuple[RawGro
         left += _copies(raw, left, change.new_members)
     if not any(member.member_id not in raw.own_member_ids for member in left):
         raise WhatIfError("Nobody would be left in the group.")
-    return replace(raw, members=left), _grown(cluster, change.topics)
+    return replace(raw, members=left, resting=False), _grown(cluster, change.topics)
 
 
 def rounds(

@@ -19,6 +19,9 @@ from bellwether_kafka.coordinator.telemetry import configure_logs
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
+LOOKS_AT_ONCE = 8
+LISTED_TYPES = ("consumer", "")
+BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"  # who assigns in a group
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
@@ -81,9 +84,17 @@ def look(settings: Settings, group: str) -> Observation:
 def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:
     """One look at a group and its shadow plan, or the end with a sentence."""
     seen = look(settings, group)
+    if seen.kind == "missing":
+        fail(f"There is no group {group}: {seen.trouble}.")
     if seen.shadow is None:
         fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
     return seen, seen.shadow
+
+
+def warn_hypothetical(seen: Observation) -> None:
+    """Says so where the plan for a group is one that nobody could carry out."""
+    if not seen.can_be_led:
+        typer.echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.")
 
 
 async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:
