@@ -53,7 +53,7 @@ def describe(group: Group, bootstrap: Bootstrap = None, config: Config = None, o
     settings, _ = settings_for(bootstrap, config, group)
     seen = look(settings, group)
     if seen.kind == "missing":
-        fail(f"There is no group {group}: {seen.trouble}.")
+        fail(f"Nothing can be told of the group {group}: {seen.trouble}.")
     cost = cost_of(settings, seen)
     if output is Output.JSON:
         as_json(as_document(seen) | {"weights": cost and cost.pop("weights"), "traffic": cost})

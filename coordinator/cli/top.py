@@ -62,8 +62,8 @@ class SidecarReports:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One group, of a type as Kafka names them. `members` without sidecars; what nobody could tell is None. `cross_rack`
-    and `could_be` (what our plan would make of it) count partitions read from another rack; `moved` what the last round
+    """One group, its type as Kafka has it. `members` without sidecars; what nobody could tell is None. `cross_rack` and
+    `could_be` (what our plan would make of it) count partitions read from another rack; `moved` what the last round
     moved."""
 
     group: str

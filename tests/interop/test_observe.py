@@ -120,9 +120,10 @@ def imagined(name: str, config: Path) -> None:
 
 
 def test_a_group_that_does_not_exist_is_said_so(kafka: KafkaCluster) -> None:
-    found = seen(kafka, "observed-nobody")
-    assert (found["type"], found["members"]) == ("missing", [])
-    assert "no such group" in found["trouble"]
+    for command in ("describe", "plan", "explain", "simulate"):
+        ended = run_to_end([command, "observed-nobody", "--bootstrap", kafka.bootstrap])
+        said = "Nothing can be told of the group observed-nobody: there is no such group yet."
+        assert (ended.code, ended.stdout, ended.stderr.strip()) == (2, "", said)
 
 
 def test_groups_are_listed(kafka: KafkaCluster) -> None:
