@@ -134,7 +134,7 @@ def _without(target: Owners, moves: Mapping[str, object]) -> dict[str, str]:
 
 
 @pytest.mark.smoke
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_nobody_contradicts_another_of_consumers(kafka: KafkaCluster, tmp_path: Path) -> None:
     group, control = "agreed-orders", "agreed-control"
     kafka.create_topic(group, PARTITIONS, rf=3)
