@@ -220,5 +220,5 @@ def _voices(
     """The commands go by the settings of the leader."""
     config = folder / "bellwether.toml"
     topics = {"control_topic": control} if control else {}
-    config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [{"name": group, **options}], **topics))
+    config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [{"name": group, "mode": "lead", **options}], **topics))
     return Voices(group, config, f"{LOOPBACK}:{lease.port}")
