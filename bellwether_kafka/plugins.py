@@ -8,7 +8,7 @@ A consumer assignor implements `ConsumerAssignor`. It gets a `GroupView` and a `
 `TaskAssignment` comes out; the functions at the end are the building blocks of Kafka's own `TaskAssignmentUtils`.
 """
 
-from bellwether_kafka.assignors.consumer.api import ConsumerAssignor
+from bellwether_kafka.assignors.consumer import ConsumerAssignor
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, LongArray
 from bellwether_kafka.assignors.streams.api import (
     ApplicationState,

@@ -1,10 +1,11 @@
 """Plans for plain consumer groups: from the bytes of a JoinGroup answer to a decision, and the policies behind it."""
 
-from bellwether_kafka.assignors.consumer.cost import Score, crossing, imbalance, score
+from bellwether_kafka.assignors.consumer.chain import ConsumerAssignor
+from bellwether_kafka.assignors.consumer.cost import crossing, score
 from bellwether_kafka.assignors.consumer.decide import RACKLESS, decide
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, holding
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
-from bellwether_kafka.assignors.consumer.plan import PARTITIONS, PartitionPlan
+from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import (
     BUILT_IN,
     LOAD_AWARE,
@@ -12,8 +13,6 @@ from bellwether_kafka.assignors.consumer.registry import (
     STICKY_MIN_CHURN,
     Policy,
     policy,
-    with_capacity,
 )
-from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import decode_group, group_view, recall, static_digests, topics_wanted
 from bellwether_kafka.assignors.consumer.whatif import ROUNDS_MAX, changed, rounds

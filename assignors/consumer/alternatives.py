@@ -35,11 +35,8 @@ def _alternative(plan: "PartitionPlan", flat: int, member: int, held: int, now: 
 
 
 def _verdict(cross: int, spread: int, *, held_before: bool) -> str:
-    costs = []
-    if cross > 0:
-        costs.append("it would be read from another rack")
-    if spread > 0:
-        costs.append(f"the counts would be {spread} further apart")
+    costs = ["it would be read from another rack"] * (cross > 0)
+    costs += [f"the counts would be {spread} further apart"] * (spread > 0)
     gains = ["it would be local"] * (cross < 0) + [f"the counts would be {-spread} closer"] * (spread < 0)
     stays = "it would stay where it was" if held_before else ""
     parts = [*(["but " + " and ".join(costs)] if costs else []), *gains]

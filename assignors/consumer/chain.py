@@ -8,21 +8,26 @@ from typing import Protocol
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.api import ConsumerAssignor
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.cost import crossing, imbalance
 from bellwether_kafka.assignors.consumer.locality import improve
 from bellwether_kafka.assignors.consumer.validate import misplaced
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    NOBODY,
-    Clock,
-    ClusterView,
-    GroupView,
-    IntArray,
-    Plan,
-    StageReport,
-    no_clock,
-)
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, Plan, StageReport
+
+
+class ConsumerAssignor(Protocol):
+    """The interface that built-in assignors and plug-ins share: frozen views in, an owner array out; no bytes, sockets
+    or clocks.
+
+    `assign` places every partition of every subscribed topic on one of its subscribers: it returns a member index for
+    each flat partition, or NOBODY where no member subscribes. `cooperative` asks for the step that withholds what
+    another member still owns.
+    """
+
+    name: str
+    cooperative: bool
+
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +56,7 @@ class StageError(Exception):
 
 
 def run(
-    stages: Sequence[PolicyStage], problem: Problem, clock: Clock = no_clock
+    stages: Sequence[PolicyStage], problem: Problem, clock: shared.Clock = shared.no_clock
 ) -> tuple[Plan, tuple[StageReport, ...]]:
     """Runs the stages in order. Raises StageError or what a hard stage raises; a soft one that raises is skipped.
     `clock` gives seconds; it is only reported, nothing depends on it."""
@@ -145,7 +150,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class RackLocality:
+class Locality:
     """Soft: swaps partitions between members, counts unchanged, until the fewest possible cross racks."""
 
     name: str = "rack locality"

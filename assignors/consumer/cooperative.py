@@ -25,7 +25,6 @@ def withhold(group: GroupView, owner: IntArray) -> BoolArray:
     elsewhere[claims[others]] = True
     moving = elsewhere[claims]
     claimant, claims = claimant[moving], claims[moving]
-    standing = compare(claimant, claims, group.claim_generation[claimant], len(owner))
-    holds = (standing.winner != NOBODY) & (standing.winner == owner)
-    withheld: BoolArray = elsewhere & ~holds & (owner != NOBODY)
+    winner, _ = compare(claimant, claims, group.claim_generation[claimant], len(owner))
+    withheld: BoolArray = elsewhere & (winner != owner) & (owner != NOBODY)
     return withheld

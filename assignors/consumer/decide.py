@@ -8,34 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.chain import PlacementStage, Problem, run
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.consumer.chain import PlacementStage, PolicyStage, Problem, run
 from bellwether_kafka.assignors.consumer.cooperative import withhold
 from bellwether_kafka.assignors.consumer.derived import current_owner
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
-from bellwether_kafka.assignors.consumer.views import (
-    DecodedGroup,
-    decode_group,
-    decoded_cluster,
-    group_view,
-)
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    ClusterView,
-    Decision,
-    GroupView,
-    IntArray,
-    Memory,
-    Plan,
-    RawGroup,
-    Refusal,
-    RefusalCause,
-    RefusalError,
-    StageReport,
-    UnknownNameError,
-    freeze,
-)
+from bellwether_kafka.assignors.consumer.views import DecodedGroup, decode_group, group_view
+from bellwether_kafka.assignors.shared import ClusterView, Decision, GroupView, IntArray, Memory, Plan, RawGroup
 from bellwether_kafka.protocol.bulk import write_assignments
 from bellwether_kafka.protocol.messages import STICKY, encode_sticky_user_data
 
@@ -48,21 +29,21 @@ RACKLESS = "names no rack while others do"  # worth knowing, and nothing that a 
 
 def decide(
     raw: RawGroup, cluster: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int = 0
-) -> Decision[PartitionPlan] | Refusal:
+) -> Decision[PartitionPlan] | shared.Refusal:
     """Decides one round. Pure: equal arguments give equal answers. Never raises."""
     try:
         return _decide(raw, cluster, memory, policy, now_ms, seed)
-    except RefusalError as error:
+    except shared.RefusalError as error:
         return error.refusal
     except Exception as error:  # noqa: BLE001 - members and plug-ins are anybody's; a raise would park the group
-        return Refusal(RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}")
+        return shared.Refusal(shared.RefusalCause.PLAN, f"no plan for group {raw.group_id}: {error!r}")
 
 
 def _decide(
     raw: RawGroup, seen: ClusterView, memory: Memory, policy: Policy, now_ms: int, seed: int
 ) -> Decision[PartitionPlan]:
     decoded = decode_group(raw)
-    cluster = decoded_cluster(decoded, seen, memory)
+    cluster = shared.known_cluster(seen, memory, decoded.claims)
     group = group_view(decoded, cluster, memory, cooperative=policy.cooperative(raw.protocol))
     before = current_owner(group, cluster)
     before.flags.writeable = False
@@ -83,44 +64,36 @@ def _decide(
     )
 
 
-def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[StageReport, ...], tuple[str, ...]]:
+def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[shared.StageReport, ...], tuple[str, ...]]:
     """The policy's plan if it is valid, else a plain sticky one and a warning. Raises RefusalError."""
     try:
-        plan, stages = run(policy.chain(problem.group.protocol), problem, policy.clock)
-        plan = _finish(problem, plan)
-        findings = _findings(problem, plan)
-        reason = "; ".join(findings)
-    except UnknownNameError as error:
+        plan, stages, reason = _tried(problem, policy.chain(problem.group.protocol), policy.clock)
+    except shared.UnknownNameError as error:
         reason = str(error)
     except Exception as error:  # noqa: BLE001 - stages may be anybody's code, and a group must not stand still for it
         reason = repr(error)
     if not reason:
         return plan, stages, ()
-    plan, stages = run([PlacementStage(BUILT_IN[STICKY], racks=False)], problem)
-    plan = _finish(problem, plan)
-    findings = _findings(problem, plan)
+    plan, stages, findings = _tried(problem, [PlacementStage(BUILT_IN[STICKY], racks=False)])
     if findings:
-        reason = f"no valid plan for group {problem.group.group_id}: {'; '.join(findings)}"
-        raise RefusalError(RefusalCause.PLAN, reason)
+        reason = f"no valid plan for group {problem.group.group_id}: {findings}"
+        raise shared.RefusalError(shared.RefusalCause.PLAN, reason)
     return plan, stages, (f"policy {policy.name} gave no valid plan, sticky was used instead: {reason}",)
 
 
-def _finish(problem: Problem, plan: Plan) -> Plan:
-    """Freezes what must not change and withholds what others still consume."""
-    owner = freeze(problem.cluster, problem.before, plan.owner)
-    if not _holds_claims(problem.group) or not len(problem.group.claims):
-        return Plan.of(owner)
-    return Plan(owner, withhold(problem.group, owner))
-
-
-def _holds_claims(group: GroupView) -> bool:
-    """Whether claims are partitions consumed now: an owned list is, in any protocol (members that revoke first send an
-    empty one); the userData of the eager "sticky" is history (docs/reference/wire-formats.md#claims-of-a-member)."""
-    return group.protocol != STICKY
-
-
-def _findings(problem: Problem, plan: Plan) -> tuple[str, ...]:
-    return validate(problem.group, problem.cluster, plan, holds_claims=_holds_claims(problem.group))
+def _tried(
+    problem: Problem, chain: Sequence[PolicyStage], clock: shared.Clock = shared.no_clock
+) -> tuple[Plan, tuple[shared.StageReport, ...], str]:
+    """The plan of a chain, unreadable topics frozen and what others still consume withheld; reports; what is wrong."""
+    group, cluster = problem.group, problem.cluster
+    found, stages = run(chain, problem, clock)
+    plan = Plan.of(shared.freeze(cluster, problem.before, found.owner))
+    # An owned list is what a member consumes now, in any protocol (members that revoke first send an empty one); the
+    # userData of the eager "sticky" is history (docs/reference/wire-formats.md#claims-of-a-member).
+    holds_claims = group.protocol != STICKY
+    if holds_claims and len(group.claims):
+        plan = replace(plan, withheld=withhold(group, plan.owner))
+    return plan, stages, "; ".join(validate(group, cluster, plan, holds_claims=holds_claims))
 
 
 def _encode(
@@ -141,10 +114,8 @@ def _echoes(
 ) -> dict[int, bytes]:
     """userData by member, only for sarama's "sticky": its last assignment comes from nowhere else
     (docs/reference/client-quirks.md#sarama)."""
-    if group.protocol != STICKY:
-        return {}
     columns = decoded.columns
-    if (columns.version > _HIGHEST_SARAMA_VERSION).all():
+    if group.protocol != STICKY or (columns.version > _HIGHEST_SARAMA_VERSION).all():
         return {}
     echoes: dict[int, bytes] = {}
     for m, data in enumerate(columns.user_data):
@@ -159,19 +130,16 @@ def _echoes(
 def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> tuple[str, ...]:
     members, columns = group.members, decoded.columns
     degraded = [members.ids[m] for m in sorted(columns.errors)]
-    topicless: list[str] = []
-    if () in columns.topic_lists:
-        topicless = [
-            members.ids[m] for m in np.flatnonzero(columns.topic_list == columns.topic_lists.index(())).tolist()
-        ]
-    without = group.rack == NO_RACK
+    empty = [at for at, topics in enumerate(columns.topic_lists) if not topics]
+    topicless = np.flatnonzero(np.isin(columns.topic_list, empty)).tolist() if empty else []
+    without = group.rack == shared.NO_RACK
     rackless = [] if without.all() else np.flatnonzero(without).tolist()
     wanted = {topic for topics in columns.topic_lists for topic in topics}
     unreadable = wanted & cluster.unreadable
     unknown = wanted - cluster.unreadable - cluster.index.keys()
     kinds = (
         (degraded, "cannot be decoded, keeps what is remembered of it: member"),
-        (topicless, "subscribes to no topic: member"),
+        ([members.ids[m] for m in topicless], "subscribes to no topic: member"),
         ([members.ids[m] for m in rackless], f"{RACKLESS}: member"),
         (sorted(unreadable), "metadata could not be read, its assignment is frozen: topic"),
         (sorted(unknown), "does not exist, nobody gets it: topic"),

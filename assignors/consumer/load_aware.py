@@ -9,66 +9,33 @@ partitions. Since the count-balanced plan is among the candidates, the winner is
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.consumer import derived
 from bellwether_kafka.assignors.consumer.cost import crossing
-from bellwether_kafka.assignors.consumer.derived import (
-    Component,
-    components,
-    current_owner,
-    mismatched,
-    subscriptions,
-    topic_classes,
-)
 from bellwether_kafka.assignors.consumer.sticky import place
-from bellwether_kafka.assignors.consumer.validate import misplaced
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    NOBODY,
-    Balancer,
-    BoolArray,
-    ClusterView,
-    FloatArray,
-    GroupView,
-    IntArray,
-    LongArray,
-    Plan,
-    Rules,
-    Terms,
-    Weights,
-    excess,
-    moves,
-)
-
-if TYPE_CHECKING:
-    from bellwether_kafka.assignors.consumer.chain import Problem
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, FloatArray, GroupView, IntArray, LongArray
 
 _REPEATS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LoadAware:
-    """A hard stage that places everything. `capacity` is by instance id, or by client id, which begins a dynamic
-    member's id; members that are not named have capacity 1."""
+    """An assignor. `capacity` is by instance id, or by client id, which begins a dynamic member's id; members that are
+    not named have capacity 1."""
 
-    weights: Weights = field(default_factory=Weights)
+    weights: shared.Weights = field(default_factory=shared.Weights)
     capacity: Mapping[str, float] = field(default_factory=dict)
-    rules: Rules = field(default_factory=Rules)
-    name: str = "placement by load"
-    hard: bool = True
+    rules: shared.Rules = field(default_factory=shared.Rules)
 
-    def apply(self, problem: "Problem", plan: Plan) -> Plan:  # noqa: ARG002 - a placement starts from scratch
-        return Plan.of(self.place(problem.group, problem.cluster))
+    name = "load"
+    cooperative = False
 
-    def score(self, problem: "Problem", plan: Plan) -> float:
-        unowned, foreign = misplaced(problem.group, problem.cluster, plan.owner)
-        return float(unowned.sum() + foreign.sum())
-
-    def place(self, group: GroupView, cluster: ClusterView) -> IntArray:
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
         """An owner per flat partition, NOBODY where no member subscribes. Without usable weights: by counts."""
-        load = Load.of(group, cluster, self.weights, self.capacity, self.rules)
+        load = Load.of(group, cluster, self)
         if load.reason or not group.size:
             return by_counts(group, cluster)
         before = load.before
@@ -76,13 +43,13 @@ class LoadAware:
         if load.score(before, kept)[0] <= 0:
             return kept
         counted = by_counts(group, cluster)
-        limit = moves(before, counted).moved + self.rules.limit(int((before != NOBODY).sum()))
+        limit = shared.moves(before, counted).moved + self.rules.limit(int((before != NOBODY).sum()))
         best = min([kept, counted], key=lambda owner: load.score(before, owner))
         for _ in range(_REPEATS):
             starts = kept, counted, by_counts(holding(group, best), cluster)
             found = [load.balanced(start) for start in starts]
             found += [load.balanced(start, home_first=True) for start in starts if load.crossing(start) > 0]
-            fit = [owner for owner in found if moves(before, owner).moved <= limit]
+            fit = [owner for owner in found if shared.moves(before, owner).moved <= limit]
             better = min([best, *fit], key=lambda owner: load.score(before, owner))
             if np.array_equal(better, best):
                 break
@@ -98,20 +65,16 @@ class Load:
     cluster: ClusterView
     weight: FloatArray
     capacity: FloatArray
-    rules: Rules
-    parts: tuple[Component, ...]
+    rules: shared.Rules
+    parts: tuple[derived.Component, ...]
     before: IntArray
     reason: str = ""
 
     @classmethod
-    def of(
-        cls, group: GroupView, cluster: ClusterView, weights: Weights, capacity: Mapping[str, float], rules: Rules
-    ) -> "Load":
-        weight, reason = weights.dense(cluster, _wanted(group, cluster))
-        parts = tuple(components(group, len(cluster.topics)))
-        return cls(
-            group, cluster, weight, capacities(group, capacity), rules, parts, current_owner(group, cluster), reason
-        )
+    def of(cls, group: GroupView, cluster: ClusterView, policy: LoadAware) -> "Load":
+        weight, reason = policy.weights.dense(cluster, derived.wanted(group, cluster))
+        capacity, parts = capacities(group, policy.capacity), tuple(derived.components(group, len(cluster.topics)))
+        return cls(group, cluster, weight, capacity, policy.rules, parts, derived.current_owner(group, cluster), reason)
 
     def per_member(self, owner: IntArray) -> FloatArray:
         """Load per unit of capacity of every member."""
@@ -122,10 +85,10 @@ class Load:
         """The fullest member over the mean of its component, the worst one; 1 is perfect."""
         worst = 1.0
         for part in self.parts:
-            load = self.per_member(owner)[part.members] * self.capacity[part.members]
-            mean = float(load.sum() / self.capacity[part.members].sum())
+            full, capacity = self.per_member(owner)[part.members], self.capacity[part.members]
+            mean = float((full * capacity).sum() / capacity.sum())
             if mean > 0:
-                worst = max(worst, float((load / self.capacity[part.members]).max()) / mean)
+                worst = max(worst, float(full.max()) / mean)
         return worst
 
     def crossing(self, owner: IntArray) -> float:
@@ -134,27 +97,24 @@ class Load:
 
     def overload(self, owner: IntArray) -> float:
         """By how much the fullest member exceeds the dead band, in mean loads, in the worst component."""
-        worst = 0.0
+        load, worst = self.per_member(owner) * self.capacity, 0.0
         for part in self.parts:
-            flats = part.flats(self.cluster)
-            load = (self.per_member(owner) * self.capacity)[part.members]
-            heaviest = float(self.weight[flats].max(initial=0.0))
-            worst = max(worst, excess(load, self.capacity[part.members], heaviest, self.rules.band))
+            heaviest = float(self.weight[part.flats(self.cluster)].max(initial=0.0))
+            over = shared.excess(load[part.members], self.capacity[part.members], heaviest, self.rules.band)
+            worst = max(worst, over)
         return worst
 
     def score(self, before: IntArray, owner: IntArray) -> tuple[float, int]:
         """Lower is better: overload, load across racks and the charge for moving anything; then the number of moves."""
-        moved = moves(before, owner).moved
-        charge = self.rules.moving_charge if moved else 0.0
-        return self.overload(owner) + self.crossing(owner) + charge, moved
+        moved = shared.moves(before, owner).moved
+        return self.overload(owner) + self.crossing(owner) + self.rules.moving_charge * (moved > 0), moved
 
     def with_orphans(self, before: IntArray) -> IntArray:
         """Everybody keeps what it has; the rest is dealt by weight."""
         owner = before.copy()
         for part in self.parts:
             flats = part.flats(self.cluster)
-            orphans = np.flatnonzero(owner[flats] == NOBODY)
-            if len(orphans):
+            if len(orphans := np.flatnonzero(owner[flats] == NOBODY)):
                 items = self._items(part, flats, owner)
                 items.deal(orphans)
                 owner[flats] = part.members[items.owner]
@@ -164,36 +124,33 @@ class Load:
         """A plan with less overload and less load across racks than `start`, or `start`."""
         owner = start.copy()
         for part in self.parts:
-            flats = part.flats(self.cluster)
-            if len(flats):
+            if len(flats := part.flats(self.cluster)):
                 items = self._items(part, flats, owner)
                 items.run(self.rules, home_first=home_first)
                 owner[flats] = part.members[items.owner]
         return owner
 
-    def _items(self, part: Component, flats: LongArray, owner: IntArray) -> Balancer:
+    def _items(self, part: derived.Component, flats: LongArray, owner: IntArray) -> shared.Balancer:
         """The partitions of a component on its members, in coordinates of its own."""
         position = np.full(self.group.size + 1, NOBODY, dtype=np.int32)  # the last entry answers for NOBODY
         position[part.members] = np.arange(len(part.members), dtype=np.int32)
         local = position[owner[flats]]
-        return Balancer(self.weight[flats], local, self.capacity[part.members], self._terms(part, flats))
+        return shared.Balancer(self.weight[flats], local, self.capacity[part.members], self._terms(part, flats))
 
-    def _terms(self, part: Component, flats: LongArray) -> Terms:
+    def _terms(self, part: derived.Component, flats: LongArray) -> shared.Terms:
         group, cluster = self.group, self.cluster
-        subscribers = topic_classes(group, len(cluster.topics)).of
+        subscribers = derived.topic_classes(group, len(cluster.topics)).of
         pairs = np.stack([group.rack[part.members], group.topic_set[part.members]], axis=1)
         nodes, place = np.unique(pairs, axis=0, return_inverse=True)
         both = np.stack([cluster.signature[flats], subscribers[cluster.topic_of()[flats]]], axis=1)
         kinds, sample, item = np.unique(both, axis=0, return_index=True, return_inverse=True)
         example = flats[sample]
-        table = subscriptions(group, len(cluster.topics))
-        held = table[nodes[:, 1]][:, cluster.topic_of()[example]].T
+        held = derived.subscriptions(group, len(cluster.topics))[nodes[:, 1]][:, cluster.topic_of()[example]].T
         known = np.logical_or.reduce(cluster.signature_racks, axis=1)[kinds[:, 0]]
-        remote = [
-            mismatched(cluster, np.full(len(example), rack, dtype=np.int32), example) & known for rack in nodes[:, 0]
-        ]
+        racks = np.repeat(nodes[:, :1], len(example), axis=1)
+        remote = [derived.mismatched(cluster, rack, example) & known for rack in racks]
         price = np.stack(remote, axis=1).astype(np.int32)
-        return Terms(item.reshape(-1).astype(np.int32), place.reshape(-1).astype(np.int32), held, price)
+        return shared.Terms(item.reshape(-1).astype(np.int32), place.reshape(-1).astype(np.int32), held, price)
 
 
 def holding(group: GroupView, owner: IntArray) -> GroupView:
@@ -216,9 +173,3 @@ def capacities(group: GroupView, named: Mapping[str, float]) -> FloatArray:
         value = named.get(member.instance_id or "", named.get(client, 1.0))
         found[m] = value if np.isfinite(value) and value > 0 else 1.0
     return found
-
-
-def _wanted(group: GroupView, cluster: ClusterView) -> BoolArray:
-    table = subscriptions(group, len(cluster.topics))
-    inside: BoolArray = np.logical_or.reduce(table[np.unique(group.topic_set)], axis=0)
-    return np.repeat(inside, cluster.counts)

@@ -11,19 +11,9 @@ from itertools import islice
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.derived import subscriptions, topic_classes
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    NOBODY,
-    BoolArray,
-    ClusterView,
-    GroupView,
-    IntArray,
-    LongArray,
-    loops,
-    ordinals,
-    relaxations,
-)
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 
 # Beyond this many (rack, subscription) nodes the plan stays as it is: cycles would be searched for too long.
 MAX_NODES = 96
@@ -48,11 +38,9 @@ def improve(group: GroupView, cluster: ClusterView, owner: IntArray, before: Int
 
     Moving a partition that the plan moves anyway (`before` names another owner or none) costs nothing extra.
     """
-    held: LongArray = np.flatnonzero(owner != NOBODY)
-    nodes, node = np.unique(np.stack([group.rack, group.topic_set], axis=1), axis=0, return_inverse=True)
-    if not len(held) or not 2 <= len(nodes) <= MAX_NODES:
+    collapsed = _collapse(group, cluster, owner, before)
+    if collapsed is None:
         return owner
-    collapsed = _collapse(group, cluster, nodes, node.reshape(-1), held, owner, before)
     classes = np.arange(len(collapsed.cost))
     flow = np.zeros(collapsed.cost.shape, dtype=np.int64)
     flow[classes, collapsed.origin] = np.bincount(collapsed.of)
@@ -60,23 +48,16 @@ def improve(group: GroupView, cluster: ClusterView, owner: IntArray, before: Int
     return _deal(collapsed, owner, flow)
 
 
-def _collapse(
-    group: GroupView,
-    cluster: ClusterView,
-    nodes: IntArray,
-    node: LongArray,
-    held: LongArray,
-    owner: IntArray,
-    before: IntArray,
-) -> _Collapsed:
-    """Collapses members to nodes (rows of `nodes`: rack, subscription) and the partitions `held` to classes."""
+def _collapse(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> _Collapsed | None:
+    """Members as nodes (rack, subscription), owned partitions as classes; None where nothing can be exchanged."""
+    held: LongArray = np.flatnonzero(owner != NOBODY)
+    nodes, node = np.unique(np.stack([group.rack, group.topic_set], axis=1), axis=0, return_inverse=True)
+    node = node.reshape(-1)
+    if not len(held) or not 2 <= len(nodes) <= MAX_NODES:
+        return None
     subscribers = topic_classes(group, len(cluster.topics)).of
-    parts = (
-        cluster.signature[held],
-        subscribers[cluster.topic_of()[held]],
-        node[owner[held]],
-        owner[held] != before[held],
-    )
+    readers, now = subscribers[cluster.topic_of()[held]], owner[held]
+    parts = (cluster.signature[held], readers, node[now], now != before[held])
     sizes = tuple(int(part.max()) + 1 for part in parts)
     codes, of = np.unique(np.ravel_multi_index(parts, sizes), return_inverse=True)
     signature, of_class, origin, loose = np.unravel_index(codes, sizes)
@@ -132,12 +113,12 @@ def _negative_cycle(gain: LongArray) -> list[int]:
         via = reach.argmin(axis=0)
         return reach[via, np.arange(size)], via
 
-    rounds = islice(relaxations(relax, np.zeros(size, dtype=np.int64)), size - 1, None)
+    rounds = islice(shared.relaxations(relax, np.zeros(size, dtype=np.int64)), size - 1, None)
     for parent, cheaper in rounds:  # what still becomes cheaper after so many rounds is behind a negative cycle
         here = int(cheaper[0])
         for _ in range(size):
             here = int(parent[here])
-        return next(loop[::-1] for loop in loops(parent) if here in loop)
+        return next(loop[::-1] for loop in shared.loops(parent) if here in loop)
     return []
 
 
@@ -146,7 +127,7 @@ def _deal(collapsed: _Collapsed, owner: IntArray, flow: LongArray) -> IntArray:
     classes = np.arange(len(flow))
     order = np.argsort(collapsed.of, kind="stable")
     size = np.bincount(collapsed.of)
-    leaving = collapsed.held[order[ordinals(size) >= np.repeat(flow[classes, collapsed.origin], size)]]
+    leaving = collapsed.held[order[shared.ordinals(size) >= np.repeat(flow[classes, collapsed.origin], size)]]
     away = flow.copy()
     away[classes, collapsed.origin] = 0
     target = np.repeat(np.tile(np.arange(flow.shape[1]), len(flow)), away.reshape(-1))

@@ -15,17 +15,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.derived import mismatched, subscriptions
-from bellwether_kafka.assignors.shared import (
-    EVERYTHING,
-    NO_RACK,
-    NOBODY,
-    BoolArray,
-    IntArray,
-    LongArray,
-    MemberView,
-    Plan,
-    Rule,
-)
+from bellwether_kafka.assignors.shared import EVERYTHING, NOBODY, BoolArray, IntArray, LongArray, MemberView, Plan, Rule
 
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -127,8 +117,5 @@ def _target(problem: Problem, flat: int, members: IntArray, held: LongArray) -> 
     before = int(problem.before[flat])
     if before in members:
         return before
-    racks = problem.group.rack[members]
-    remote = np.zeros(len(members), dtype=np.bool_)
-    if (racks != NO_RACK).any():
-        remote = mismatched(problem.cluster, racks, np.full(len(members), flat, dtype=np.int32))
+    remote = mismatched(problem.cluster, problem.group.rack[members], np.full(len(members), flat, dtype=np.int32))
     return int(members[np.lexsort((members, remote, held[members]))[0]])

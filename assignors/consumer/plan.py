@@ -7,35 +7,15 @@ from typing import Self
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.alternatives import alternatives
-from bellwether_kafka.assignors.consumer.cost import Score, crossing, score
+from bellwether_kafka.assignors.consumer.cost import crossing, score
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import static_digests
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    NOBODY,
-    Alternative,
-    BoolArray,
-    ClusterView,
-    CopyLag,
-    Cost,
-    GroupView,
-    IntArray,
-    LongArray,
-    Memory,
-    Owner,
-    Plan,
-    RawGroup,
-    RawMember,
-    StageReport,
-    UnknownItemError,
-    Words,
-)
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 from bellwether_kafka.protocol.bulk import owner_of
 from bellwether_kafka.protocol.messages import STICKY
 from bellwether_kafka.protocol.primitives import ProtocolError
-
-PARTITIONS = Words("consumer", "partition", "member", "members")
 
 
 @dataclass(frozen=True, eq=False)  # no slots: scores, names and memory are made when somebody asks for them
@@ -46,18 +26,15 @@ class PartitionPlan:
     group: GroupView
     cluster: ClusterView
     before: IntArray
-    target: Plan
-    joined: tuple[RawMember, ...]
+    target: shared.Plan
+    joined: tuple[shared.RawMember, ...]
     echoes: Mapping[int, bytes]
 
-    words = PARTITIONS
+    words = shared.Words("consumer", "partition", "member", "members")
     replayable = True
     shutdown = False
     application = ""
-
-    @property
-    def copies(self) -> tuple[CopyLag, ...]:
-        return ()
+    copies = ()
 
     @property
     def owner(self) -> IntArray:
@@ -72,33 +49,22 @@ class PartitionPlan:
         return np.arange(len(self.owner), dtype=np.int32)
 
     @cached_property
-    def owners(self) -> tuple[Owner, ...]:
+    def owners(self) -> tuple[shared.Owner, ...]:
         return tuple(
-            Owner(m.member_id, m.rack, (m.member_id,), m.instance_id, frozenset(m.topics), m.degraded)
+            shared.Owner(m.member_id, m.rack, (m.member_id,), m.instance_id, frozenset(m.topics), m.degraded)
             for m in self.group.members
         )
 
     @cached_property
-    def score_before(self) -> Score:
-        return score(self.group, self.cluster, self.before)
-
-    @cached_property
-    def score_after(self) -> Score:
-        """Of the target: what is withheld counts as if its new owner had it."""
+    def _cost(self) -> shared.Cost:
         return score(self.group, self.cluster, self.owner)
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> shared.Memory:
         """To be remembered once SyncGroup has succeeded, not before."""
-        group = self.group
-        return Memory.of(
-            group.generation,
-            self.cluster,
-            self.target.sent,
-            group.members,
-            digests=static_digests(self.joined),
-            echoes={group.members[m].key: data for m, data in self.echoes.items()},
-        )
+        group, sent, digests = self.group, self.target.sent, static_digests(self.joined)
+        echoes = {group.members[m].key: data for m, data in self.echoes.items()}
+        return shared.Memory.of(group.generation, self.cluster, sent, group.members, digests=digests, echoes=echoes)
 
     def in_generation(self, generation: int) -> Self:
         return replace(self, group=replace(self.group, generation=generation))
@@ -116,9 +82,8 @@ class PartitionPlan:
         numbers = items - cluster.first[topic]
         return [f"{cluster.topics[t]}-{p}" for t, p in zip(topic.tolist(), numbers.tolist(), strict=True)]
 
-    def cost(self, owner: IntArray) -> Cost:
-        found = self.score_after if owner is self.owner else score(self.group, self.cluster, owner)
-        return Cost(found.unowned, found.cross_rack, found.spread)
+    def cost(self, owner: IntArray) -> shared.Cost:
+        return self._cost if owner is self.owner else score(self.group, self.cluster, owner)
 
     def read_remotely(self) -> tuple[BoolArray, BoolArray]:
         cluster, owner = self.cluster, self.owner
@@ -140,19 +105,18 @@ class PartitionPlan:
         return found
 
     def summary(self) -> dict[str, object]:
-        after = self.score_after
         return {
             "protocol": self.group.protocol,
             "members": self.group.size,
-            "partitions": after.owned,
-            "unowned": after.unowned,
-            "spread": after.spread,
+            "partitions": int((self.owner != NOBODY).sum()),
+            "unowned": self._cost.unowned,
+            "spread": self._cost.spread,
         }
 
-    def findings(self, raw: RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
+    def findings(self, raw: shared.RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
         return tuple(self._findings(raw, dict(assignments)))
 
-    def _findings(self, raw: RawGroup, blobs: Mapping[str, bytes]) -> Iterator[str]:
+    def _findings(self, raw: shared.RawGroup, blobs: Mapping[str, bytes]) -> Iterator[str]:
         theirs = [m.member_id for m in raw.others]
         own = [m.member_id for m in raw.members if m.member_id in raw.own_member_ids]
         try:
@@ -168,7 +132,7 @@ class PartitionPlan:
             yield f"what is sent is not the plan without what is withheld, first at {self.cluster.name(wrong)}"
         yield from validate(self.group, self.cluster, self.target, holds_claims=raw.protocol != STICKY)
 
-    def placed_by(self, item: int, policy: str, stages: Sequence[StageReport]) -> str:  # noqa: ARG002 - see GroupPlan
+    def placed_by(self, item: int, policy: str, stages: Sequence[shared.StageReport]) -> str:  # noqa: ARG002 - see GroupPlan
         """The last stage that changed the owner of this partition."""
         owner, found = NOBODY, ""
         for stage in stages:
@@ -176,10 +140,10 @@ class PartitionPlan:
                 owner, found = int(stage.owner[item]), stage.stage
         return found
 
-    def why_moved(self, item: int, stages: Sequence[StageReport]) -> str:
+    def why_moved(self, item: int, stages: Sequence[shared.StageReport]) -> str:
         return f"by {self.placed_by(item, '', stages)}"
 
-    def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
+    def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
 
     def find(self, text: str) -> list[int]:
@@ -188,8 +152,8 @@ class PartitionPlan:
         topic, _, number = text.rpartition("-")
         flat = self.cluster.flat(topic, int(number)) if number.isdigit() else None
         if flat is None:
-            topics = ", ".join(self.cluster.topics)
-            raise UnknownItemError(f"{text} is neither a partition (TOPIC-N of {topics}) nor a member of the group.")
+            known = f"a partition (TOPIC-N of {', '.join(self.cluster.topics)})"
+            raise shared.UnknownItemError(f"{text} is neither {known} nor a member of the group.")
         return [flat]
 
 

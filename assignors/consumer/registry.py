@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from bellwether_kafka.assignors.consumer.api import ConsumerAssignor
-from bellwether_kafka.assignors.consumer.chain import Balance, PlacementStage, PolicyStage, RackLocality
+from bellwether_kafka.assignors.consumer.chain import Balance, ConsumerAssignor, Locality, PlacementStage, PolicyStage
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
@@ -49,19 +48,18 @@ class Policy:
         if self.name == KAFKA:
             return (PlacementStage(assignor(protocol, self.assignors)), *self.stages)
         if self.name == LOAD_AWARE:
-            return (self.load, *self.stages)
+            return (PlacementStage(self.load), *self.stages)
         calm = (PlacementStage(BUILT_IN["sticky"], racks=False), Balance())
-        return (*calm, RackLocality(), *self.stages) if self.name == RACK_FIRST else (*calm, *self.stages)
+        return (*calm, Locality(), *self.stages) if self.name == RACK_FIRST else (*calm, *self.stages)
 
     def cooperative(self, protocol: str) -> bool:
         """Whether members under this protocol keep consuming while they rebalance."""
         known = self.assignors.get(protocol) or BUILT_IN.get(protocol)
         return known is not None and known.cooperative
 
-
-def with_capacity(policy: Policy, capacity: Mapping[str, float]) -> Policy:
-    """The policy with members' capacities for `load-aware`, by instance id or client id."""
-    return replace(policy, load=replace(policy.load, capacity=capacity))
+    def with_capacity(self, capacity: Mapping[str, float]) -> "Policy":
+        """The policy with members' capacities for `load-aware`, by instance id or client id."""
+        return replace(self, load=replace(self.load, capacity=capacity))
 
 
 def assignor(protocol: str, plugins: Mapping[str, ConsumerAssignor] = MappingProxyType({})) -> ConsumerAssignor:
@@ -77,11 +75,7 @@ def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({})) -> P
 
     Raises UnknownNameError for a policy that is neither stock nor a plug-in.
     """
-    assignors = {key: item for key, item in plugins.items() if _is_assignor(item)}
+    assignors = {key: item for key, item in plugins.items() if callable(getattr(item, "assign", None))}
     if name not in POLICIES and name not in assignors:
         raise UnknownNameError(f"unknown policy {name!r}; known are {_listed({*POLICIES, *assignors})}")
     return Policy(name, assignors)  # type: ignore[arg-type]  # structural
-
-
-def _is_assignor(item: object) -> bool:
-    return callable(getattr(item, "assign", None))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.derived import claimants, subscriptions
+from bellwether_kafka.assignors.consumer.derived import claimants, subscriptions, wanted
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray, Plan
 
 # Findings beyond this many of a kind are only counted: they go to logs and people.
@@ -42,12 +42,10 @@ def misplaced(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[
     unowned: BoolArray = owner == NOBODY
     if group.size and group.wants_all(len(cluster.topics)):
         return unowned, np.zeros(len(owner), dtype=np.bool_)
-    table = subscriptions(group, len(cluster.topics))
-    wanted = np.logical_or.reduce(table[group.sets_in_use], axis=0)
-    if not group.size:
-        return unowned & np.repeat(wanted, cluster.counts), np.zeros(len(owner), dtype=np.bool_)
-    foreign: BoolArray = ~unowned & ~table[group.topic_set[owner], cluster.topic_of()]
-    return unowned & np.repeat(wanted, cluster.counts), foreign
+    foreign = ~unowned
+    if group.size:
+        foreign &= ~subscriptions(group, len(cluster.topics))[group.topic_set[owner], cluster.topic_of()]
+    return unowned & wanted(group, cluster), foreign
 
 
 def contested(group: GroupView, owner: IntArray) -> tuple[BoolArray, BoolArray]:

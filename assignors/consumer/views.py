@@ -9,33 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import (
-    NO_GENERATION,
-    NOBODY,
-    AssignedMember,
-    BoolArray,
-    ClusterView,
-    GroupView,
-    IntArray,
-    LongArray,
-    Members,
-    MemberView,
-    Memory,
-    RawGroup,
-    RawMember,
-    claimed_sizes,
-    digest,
-    extended,
-    known_cluster,
-    starts,
-)
-from bellwether_kafka.protocol.bulk import (
-    ClaimColumns,
-    SubscriptionColumns,
-    read_assignments,
-    read_claims,
-    read_subscriptions,
-)
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray, Memory
+from bellwether_kafka.protocol import bulk
+from bellwether_kafka.protocol.bulk import ClaimColumns, SubscriptionColumns
 from bellwether_kafka.protocol.messages import RACK_AFFINITY, read_rack_affinity
 
 
@@ -43,22 +20,22 @@ from bellwether_kafka.protocol.messages import RACK_AFFINITY, read_rack_affinity
 class DecodedGroup:
     """A group's bytes in columns, before any cluster is looked at. Rows are `members`."""
 
-    raw: RawGroup
-    members: tuple[RawMember, ...]
+    raw: shared.RawGroup
+    members: tuple[shared.RawMember, ...]
     columns: SubscriptionColumns
     claims: ClaimColumns
 
 
-def decode_group(raw: RawGroup) -> DecodedGroup:
+def decode_group(raw: shared.RawGroup) -> DecodedGroup:
     """Decodes every foreign member once."""
     members = raw.others
-    columns = read_subscriptions([m.metadata for m in members])
-    return DecodedGroup(raw, members, columns, read_claims(raw.protocol, columns))
+    columns = bulk.read_subscriptions([m.metadata for m in members])
+    return DecodedGroup(raw, members, columns, bulk.read_claims(raw.protocol, columns))
 
 
-def topics_wanted(raw: RawGroup) -> tuple[str, ...]:
+def topics_wanted(raw: shared.RawGroup) -> tuple[str, ...]:
     """All subscribed topics, sorted: what metadata the leader must read. Undecodable members are skipped."""
-    columns = read_subscriptions([m.metadata for m in raw.others])
+    columns = bulk.read_subscriptions([m.metadata for m in raw.others])
     return tuple(sorted({topic for topics in columns.topic_lists for topic in topics}))
 
 
@@ -77,7 +54,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
     member, flats = _clean(decoded.claims, cluster, topic_sets, topic_set)
     generation = decoded.claims.generation.copy()
     if raw.protocol == RACK_AFFINITY:
-        generation[:] = NO_GENERATION
+        generation[:] = shared.NO_GENERATION
     if cooperative:
         silent = _silent(decoded, memory)
         member, flats = _from_memory(silent, remembered, member, flats)
@@ -91,7 +68,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
         topic_set=topic_set,
         rack=_rack_codes(members.racks, cluster),
         claims=flats.astype(np.int32),
-        claims_first=starts(member, len(members)),
+        claims_first=shared.starts(member, len(members)),
         claim_generation=generation,
         remembered=remembered,
         by_id=members.by_id,
@@ -99,14 +76,14 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
     )
 
 
-def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[AssignedMember]) -> Memory:
+def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[shared.AssignedMember]) -> Memory:
     """Memory rebuilt from DescribeGroups of a stable group: what a leader that has just come can know
     (docs/reference/wire-formats.md#claims-of-a-member)."""
-    members = tuple(RawMember(d.member_id, d.instance_id, d.metadata) for d in described)
-    decoded = decode_group(RawGroup("", generation, protocol, members))
-    given = read_assignments([d.assignment for d in described])
-    sizes = claimed_sizes(given)
-    cluster = extended(cluster, {t: sizes.get(t, 0) for t in cluster.unreadable})
+    members = tuple(shared.RawMember(d.member_id, d.instance_id, d.metadata) for d in described)
+    decoded = decode_group(shared.RawGroup("", generation, protocol, members))
+    given = bulk.read_assignments([d.assignment for d in described])
+    sizes = shared.claimed_sizes(given)
+    cluster = shared.extended(cluster, {t: sizes.get(t, 0) for t in cluster.unreadable})
     topic = np.array([cluster.index.get(name, NOBODY) for name in given.topic_names], dtype=np.int64)[given.topic]
     known = topic != NOBODY
     topic, partition, member = topic[known], given.partition[known], given.member[known]
@@ -117,17 +94,12 @@ def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequ
     return Memory.of(generation, cluster, owner, _members(decoded, {}), digests=static_digests(members), echoes=echoes)
 
 
-def decoded_cluster(decoded: DecodedGroup, cluster: ClusterView, memory: Memory) -> ClusterView:
-    """The cluster with unreadable topics as large as anybody knows them."""
-    return known_cluster(cluster, memory, decoded.claims)
-
-
-def static_digests(members: Sequence[RawMember]) -> dict[str, bytes]:
+def static_digests(members: Sequence[shared.RawMember]) -> dict[str, bytes]:
     """Fingerprints of the metadata of static members, by key."""
-    return {m.key: digest(m.metadata) for m in members if m.instance_id}
+    return {m.key: shared.digest(m.metadata) for m in members if m.instance_id}
 
 
-def _members(decoded: DecodedGroup, remembered: dict[int, MemberView | None]) -> Members:
+def _members(decoded: DecodedGroup, remembered: dict[int, shared.MemberView | None]) -> shared.Members:
     columns = decoded.columns
     lists = (*columns.topic_lists, ())
     topics = [lists[t] for t in columns.topic_list.tolist()]
@@ -139,13 +111,13 @@ def _members(decoded: DecodedGroup, remembered: dict[int, MemberView | None]) ->
     for m, reason in columns.errors.items():
         last = remembered.get(m)
         topics[m], racks[m] = (last.topics, last.rack) if last else ((), None)
-        generations[m], degraded[m] = NO_GENERATION, reason
+        generations[m], degraded[m] = shared.NO_GENERATION, reason
     ids, instance_ids = [m.member_id for m in decoded.members], [m.instance_id for m in decoded.members]
-    return Members(ids, instance_ids, topics, racks, generations, degraded)
+    return shared.Members(ids, instance_ids, topics, racks, generations, degraded)
 
 
 def _topic_sets(
-    columns: SubscriptionColumns, cluster: ClusterView, degraded: Sequence[tuple[int, MemberView | None]]
+    columns: SubscriptionColumns, cluster: ClusterView, degraded: Sequence[tuple[int, shared.MemberView | None]]
 ) -> tuple[tuple[IntArray, ...], IntArray]:
     """Distinct subscriptions as topic indices, and the row of each member."""
     sets: dict[tuple[int, ...], int] = {}
@@ -195,7 +167,7 @@ def _silent(decoded: DecodedGroup, memory: Memory) -> BoolArray:
     for m, raw in [(m, raw) for m, raw in enumerate(decoded.members) if raw.instance_id or resting]:
         last = memory.find(raw.key)
         same = last is not None and last.member_id == raw.member_id
-        silent[m] = same and (resting or memory.digests.get(raw.key) == digest(raw.metadata))
+        silent[m] = same and (resting or memory.digests.get(raw.key) == shared.digest(raw.metadata))
     silent[list(decoded.columns.errors)] = True
     return silent
 

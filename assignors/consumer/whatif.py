@@ -5,48 +5,34 @@ from dataclasses import replace
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared import (
-    NOBODY,
-    Change,
-    ClusterView,
-    Decision,
-    IntArray,
-    Memory,
-    RawGroup,
-    RawMember,
-    Refusal,
-    WhatIfError,
-    offsets,
-)
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, IntArray, Memory, RawGroup, RawMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
 ROUNDS_MAX = 20
 
 
-def changed(raw: RawGroup, cluster: ClusterView, change: Change) -> tuple[RawGroup, ClusterView]:
+def changed(raw: RawGroup, cluster: ClusterView, change: shared.Change) -> tuple[RawGroup, ClusterView]:
     """The group and the cluster after the change. Raises WhatIfError."""
-    ids = {member.member_id for member in raw.others}
+    said = {member.member_id: _read(member) for member in raw.others}
     for name in change.without_members:
-        if name not in ids:
-            raise WhatIfError(f"The group has no member {name}; its members are {', '.join(sorted(ids))}.")
-    racks = {member.member_id: _rack(member) for member in raw.others}
+        if name not in said:
+            raise shared.WhatIfError(f"The group has no member {name}; its members are {', '.join(sorted(said))}.")
+    racks = {name: read.rack_id if read else None for name, read in said.items()}
     for rack in change.without_racks:
         if rack not in racks.values():
             known = ", ".join(sorted({r for r in racks.values() if r})) or "none"
-            raise WhatIfError(f"No member of the group is in rack {rack}; their racks are {known}.")
-    left = tuple(
-        member
-        for member in raw.members
-        if member.member_id not in change.without_members and racks.get(member.member_id) not in change.without_racks
-    )
+            raise shared.WhatIfError(f"No member of the group is in rack {rack}; their racks are {known}.")
+    gone = {name for name, rack in racks.items() if name in change.without_members or rack in change.without_racks}
+    left = tuple(member for member in raw.members if member.member_id not in gone)
     if change.new_members:
         left += _copies(raw, left, change.new_members)
-    if not any(member.member_id not in raw.own_member_ids for member in left):
-        raise WhatIfError("Nobody would be left in the group.")
+    if all(member.member_id in raw.own_member_ids for member in left):
+        raise shared.WhatIfError("Nobody would be left in the group.")
     return replace(raw, members=left, resting=False), _grown(cluster, change.topics)
 
 
@@ -59,8 +45,8 @@ def rounds(
     while len(made) < ROUNDS_MAX:
         joined = _claiming(raw, memory) if policy.cooperative(raw.protocol) else raw
         decision = decide(replace(joined, generation=memory.generation + 1), cluster, memory, policy, now_ms)
-        if isinstance(decision, Refusal):
-            raise WhatIfError(f"It could not be led then: {decision.reason}.")
+        if isinstance(decision, shared.Refusal):
+            raise shared.WhatIfError(f"It could not be led then: {decision.reason}.")
         if made and not decision.moves.moved and not decision.moves.new and not decision.followup:
             break
         made.append(decision)
@@ -79,36 +65,29 @@ def _claiming(raw: RawGroup, memory: Memory) -> RawGroup:
 
 
 def _with_claims(member: RawMember, owned: Sequence[TopicPartition], generation: int) -> RawMember:
-    try:
-        said = ConsumerProtocolSubscription.decode(member.metadata)
-    except RemoteProtocolError:
+    said = _read(member)
+    if said is None:
         return member
     version = max(said.version, 2)  # the first that says of which generation its claims are
     said = replace(said, version=version, owned_partitions=tuple(owned), generation_id=generation)
     return replace(member, metadata=said.encode())
 
 
-def _rack(member: RawMember) -> str | None:
+def _read(member: RawMember) -> ConsumerProtocolSubscription | None:
     try:
-        return ConsumerProtocolSubscription.decode(member.metadata).rack_id
+        return ConsumerProtocolSubscription.decode(member.metadata)
     except RemoteProtocolError:
         return None
 
 
 def _copies(raw: RawGroup, left: tuple[RawMember, ...], racks: tuple[str, ...]) -> tuple[RawMember, ...]:
-    for member in left:
-        try:
-            model = ConsumerProtocolSubscription.decode(member.metadata)
-        except RemoteProtocolError:
-            continue
-        if member.member_id in raw.own_member_ids:
-            continue
-        fresh = replace(model, version=3, owned_partitions=(), user_data=None, generation_id=-1)
-        return tuple(
-            RawMember(f"new-{i}", None, replace(fresh, rack_id=rack or None).encode())
-            for i, rack in enumerate(racks, 1)
-        )
-    raise WhatIfError("No member's subscription can be read, so new members cannot be made after its model.")
+    models = (_read(member) for member in left if member.member_id not in raw.own_member_ids)
+    model = next(filter(None, models), None)
+    if model is None:
+        raise shared.WhatIfError("No member's subscription can be read, so new members cannot be made after its model.")
+    fresh = replace(model, version=3, owned_partitions=(), user_data=None, generation_id=-1)
+    blobs = [replace(fresh, rack_id=rack or None).encode() for rack in racks]
+    return tuple(RawMember(f"new-{i}", None, blob) for i, blob in enumerate(blobs, 1))
 
 
 def _grown(cluster: ClusterView, topics: Mapping[str, int]) -> ClusterView:
@@ -117,23 +96,20 @@ def _grown(cluster: ClusterView, topics: Mapping[str, int]) -> ClusterView:
         return cluster
     for name, total in topics.items():
         if name not in cluster.index:
-            raise WhatIfError(
-                f"Nobody in the group subscribes to a topic {name}; known are {', '.join(cluster.topics)}."
-            )
-        if total < cluster.counts[cluster.index[name]]:
-            raise WhatIfError(f"Topic {name} has {cluster.counts[cluster.index[name]]} partitions; Kafka removes none.")
+            known = ", ".join(cluster.topics)
+            raise shared.WhatIfError(f"Nobody in the group subscribes to a topic {name}; known are {known}.")
+        if total < (present := cluster.counts[cluster.index[name]]):
+            raise shared.WhatIfError(f"Topic {name} has {present} partitions; Kafka removes none.")
     counts = np.array([topics.get(t, int(c)) for t, c in zip(cluster.topics, cluster.counts, strict=True)], np.int32)
     return replace(
         cluster,
         counts=counts,
-        first=offsets(counts),
+        first=shared.offsets(counts),
         signature=_stretched(cluster, cluster.signature, counts),
         leader_rack=_stretched(cluster, cluster.leader_rack, counts),
     )
 
 
 def _stretched(cluster: ClusterView, values: IntArray, counts: IntArray) -> IntArray:
-    parts = [
-        np.resize(values[cluster.first[t] : cluster.first[t + 1]], int(counts[t])) for t in range(len(cluster.topics))
-    ]
-    return np.concatenate(parts).astype(np.int32) if parts else values
+    parts = np.split(values, cluster.first[1:-1])
+    return np.concatenate([np.resize(*grown) for grown in zip(parts, counts, strict=True)]).astype(np.int32)

@@ -30,15 +30,8 @@ def explain(decision: Decision[GroupPlan], item: int) -> Explanation:
     name, owners = plan.name(item), plan.owners
     before, after = _name(owners, int(plan.before[item])), _name(owners, int(plan.owner[item]))
     stage, withheld = plan.placed_by(item, decision.policy, decision.stages), bool(plan.withheld[item])
-    return Explanation(
-        item=name,
-        before=before,
-        after=after,
-        stage=stage,
-        withheld=withheld,
-        sentence=_sentence(name, before, after, stage, withheld=withheld),
-        alternatives=plan.alternatives(item, ALTERNATIVES_MAX),
-    )
+    sentence = _sentence(name, before, after, stage, withheld=withheld)
+    return Explanation(name, before, after, stage, withheld, sentence, plan.alternatives(item, ALTERNATIVES_MAX))
 
 
 def _name(owners: Sequence[Owner], owner: int) -> str | None:

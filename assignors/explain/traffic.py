@@ -10,16 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    NOBODY,
-    ClusterView,
-    Decision,
-    GroupPlan,
-    IntArray,
-    Weights,
-    look_up,
-)
+from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Decision, GroupPlan, IntArray, Weights
 
 GIGABYTE = 1e9
 HOUR_S = 3600
@@ -42,13 +34,9 @@ class Traffic:
     def crossing(self) -> float:
         return sum(self.between.values())
 
-    def cost_per_hour(self, price_per_gb: float) -> float:
-        """Of what crosses racks, in the currency of the price."""
-        return cost_per_hour(self.crossing, price_per_gb)
-
 
 def cost_per_hour(bytes_per_s: float, price_per_gb: float) -> float:
-    """A gigabyte is 10^9 bytes, as on bills."""
+    """In the currency of the price. A gigabyte is 10^9 bytes, as on bills."""
     return bytes_per_s * HOUR_S / GIGABYTE * price_per_gb
 
 
@@ -57,7 +45,7 @@ def traffic_of(
 ) -> Traffic:
     """Of the target, or of what is `present` when the decision is made."""
     plan = decision.plan
-    owner = look_up(plan.before if present else plan.owner, plan.item_of, NOBODY)
+    owner = shared.look_up(plan.before if present else plan.owner, plan.item_of, NOBODY)
     return traffic(plan.cluster, owner, [one.rack for one in plan.owners], weights, follower_fetching)
 
 

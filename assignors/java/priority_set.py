@@ -37,19 +37,6 @@ _Event = tuple[int, ...]
 class PrioritySet:
     """All processes, offered in order once; then polls and offers in the order in which Java makes them."""
 
-    __slots__ = (
-        "_ceiling",
-        "_events",
-        "_hashed",
-        "_hashes",
-        "_heap",
-        "_load",
-        "_place",
-        "_replayed",
-        "_steps",
-        "_weight",
-    )
-
     def __init__(self, place: Loaded, hashes: Callable[[], Sequence[int]], steps: int = STEPS) -> None:
         self._place = place
         self._hashes = hashes

@@ -14,12 +14,13 @@ _MOST_DRAINED = 10_000
 
 
 class JavaHeap:
-    """A binary heap of process indices ordered by (weight, index), the weight read while sifting."""
+    """A binary heap of item numbers by their weights, which are read while sifting; equal ones by number, or, without
+    `numbered`, left as they lie."""
 
-    __slots__ = ("_queue", "_weight")
+    __slots__ = ("_numbered", "_queue", "_weight")
 
-    def __init__(self, weight: Sequence[float]) -> None:
-        self._weight = weight
+    def __init__(self, weight: Sequence[float], *, numbered: bool = True) -> None:
+        self._weight, self._numbered = weight, numbered
         self._queue: list[int] = []
 
     def __len__(self) -> int:
@@ -52,33 +53,29 @@ class JavaHeap:
             self._sift_up(at, moved)
 
     def _sift_up(self, at: int, item: int) -> None:
-        queue, weight = self._queue, self._weight
+        queue, weight, numbered = self._queue, self._weight, self._numbered
         mine = weight[item]
         while at > 0:
-            above = (at - 1) >> 1
-            parent = queue[above]
+            parent = queue[above := (at - 1) >> 1]
             theirs = weight[parent]
-            if mine > theirs or (mine == theirs and item >= parent):
+            if mine > theirs or (mine == theirs and (item >= parent or not numbered)):
                 break
             queue[at] = parent
             at = above
         queue[at] = item
 
     def _sift_down(self, at: int, item: int) -> None:
-        queue, weight = self._queue, self._weight
-        size = len(queue)
-        half = size >> 1
-        mine = weight[item]
-        while at < half:
-            below = 2 * at + 1
+        queue, weight, numbered = self._queue, self._weight, self._numbered
+        size, mine = len(queue), weight[item]
+        while (below := 2 * at + 1) < size:
             child = queue[below]
             theirs = weight[child]
             if below + 1 < size:
                 right = queue[below + 1]
                 other = weight[right]
-                if theirs > other or (theirs == other and child > right):
+                if theirs > other or (theirs == other and numbered and child > right):
                     below, child, theirs = below + 1, right, other
-            if mine < theirs or (mine == theirs and item <= child):
+            if mine < theirs or (mine == theirs and (item <= child or not numbered)):
                 break
             queue[at] = child
             at = below
@@ -92,49 +89,10 @@ def drain_order(keys: Sequence[int]) -> list[int]:
     """
     if len(keys) > _MOST_DRAINED or len(set(keys)) == len(keys):
         return sorted(range(len(keys)), key=keys.__getitem__)
-    heap = _KeyedHeap(keys)
+    heap = JavaHeap(keys, numbered=False)
     for item in range(len(keys)):
         heap.add(item)
-    return [heap.poll() for _ in range(len(keys))]
-
-
-class _KeyedHeap:
-    """The same heap for fixed integer keys, among which equal ones are left as they lie."""
-
-    __slots__ = ("_keys", "_queue")
-
-    def __init__(self, keys: Sequence[int]) -> None:
-        self._keys = keys
-        self._queue: list[int] = []
-
-    def add(self, item: int) -> None:
-        queue, keys = self._queue, self._keys
-        at = len(queue)
-        queue.append(item)
-        mine = keys[item]
-        while at > 0 and mine < keys[queue[(at - 1) >> 1]]:
-            queue[at] = queue[(at - 1) >> 1]
-            at = (at - 1) >> 1
-        queue[at] = item
-
-    def poll(self) -> int:
-        queue, keys = self._queue, self._keys
-        head = queue[0]
-        item = queue.pop()
-        size = len(queue)
-        if not size:
-            return head
-        at, half, mine = 0, size >> 1, keys[item]
-        while at < half:
-            below = 2 * at + 1
-            if below + 1 < size and keys[queue[below]] > keys[queue[below + 1]]:
-                below += 1
-            if mine <= keys[queue[below]]:
-                break
-            queue[at] = queue[below]
-            at = below
-        queue[at] = item
-        return head
+    return [heap.poll() for _ in keys]
 
 
 def uuid_hash(process: ProcessId) -> int:

@@ -1,12 +1,18 @@
 """What every kind of group needs: views, memory, stage reports, rules, weights, and the min-cost flow."""
 
 from bellwether_kafka.assignors.shared.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    LongArray,
     Ragged,
     among,
     distinct,
     look_up,
+    numbered,
     offsets,
     ordinals,
+    run_ordinals,
     starts,
     task_code,
 )
@@ -17,14 +23,16 @@ from bellwether_kafka.assignors.shared.decision import (
     Cost,
     Decision,
     GroupPlan,
+    Moves,
     Owner,
     UnknownItemError,
     Words,
+    moves,
 )
 from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
 from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember
-from bellwether_kafka.assignors.shared.load_balance import Balancer, FloatArray, Rules, Terms, excess
+from bellwether_kafka.assignors.shared.load_balance import Balancer, Rules, Terms, excess
 from bellwether_kafka.assignors.shared.memory import Memory, digest
 from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.model import (
@@ -32,18 +40,13 @@ from bellwether_kafka.assignors.shared.model import (
     NO_GENERATION,
     NO_RACK,
     NOBODY,
-    BoolArray,
     ClusterView,
     GroupView,
-    IntArray,
-    LongArray,
     Members,
     MemberView,
     Plan,
 )
-from bellwether_kafka.assignors.shared.moves import Moves, moves
 from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
-from bellwether_kafka.assignors.shared.numbering import numbered
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError, _listed, load_plugins
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
 from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule

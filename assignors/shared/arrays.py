@@ -10,10 +10,15 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bellwether_kafka.assignors.shared.model import BoolArray, IntArray, LongArray
+IntArray = npt.NDArray[np.int32]
+LongArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _Integers = npt.NDArray[np.integer]
+# The largest table for numbering: 4 MiB of flags, and four times that of numbers.
+_DIRECT = 1 << 22
 
 
 def distinct(codes: LongArray) -> LongArray:
@@ -22,6 +27,18 @@ def distinct(codes: LongArray) -> LongArray:
     first = np.ones(len(ordered), dtype=np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]
     return ordered[first]
+
+
+def numbered(codes: LongArray, limit: int) -> tuple[LongArray, IntArray]:
+    """(the distinct codes ascending, the number of each code among them); codes are from 0 to `limit` - 1. Where
+    that is small enough for a table nothing is sorted."""
+    if limit > _DIRECT:
+        found, inverse = np.unique(codes, return_inverse=True)
+        return found, inverse.reshape(-1).astype(np.int32)
+    present = np.zeros(limit, dtype=np.bool_)
+    present[codes] = True
+    number = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(present), number[codes]
 
 
 def among(codes: LongArray, known: LongArray) -> BoolArray:
@@ -47,6 +64,12 @@ def ordinals(sizes: _Integers) -> LongArray:
     """The positions 0, 1, ... of all entries within runs of these sizes."""
     first = offsets(sizes)
     return np.arange(first[-1]) - np.repeat(first[:-1], sizes)
+
+
+def run_ordinals(ordered: _Integers) -> LongArray:
+    """The position of each element among its equals; equals stand together."""
+    first = np.flatnonzero(np.diff(ordered)) + 1
+    return ordinals(np.diff(first, prepend=0, append=len(ordered)))
 
 
 def task_code(process: _Integers | int, task: _Integers, tasks: int) -> LongArray:

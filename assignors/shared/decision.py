@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Generic, Protocol, Self, TypeVar
 
 from bellwether_kafka.assignors.shared.group import RawGroup
-from bellwether_kafka.assignors.shared.model import BoolArray, ClusterView, IntArray, LongArray
-from bellwether_kafka.assignors.shared.moves import Moves, moves
+from bellwether_kafka.assignors.shared.model import NOBODY, BoolArray, ClusterView, IntArray, LongArray
 from bellwether_kafka.assignors.shared.stage_report import StageReport
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
@@ -68,6 +67,24 @@ class Cost:
     unowned: int
     cross_rack: int
     spread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Partitions by what happens to them between two plans: `new` had no owner before, `lost` has none after."""
+
+    kept: int
+    moved: int
+    new: int
+    lost: int
+
+
+def moves(before: IntArray, after: IntArray) -> Moves:
+    """Compares two owner arrays in the same coordinates."""
+    had, has = before != NOBODY, after != NOBODY
+    kept = int((had & (before == after)).sum())
+    both = int((had & has).sum())
+    return Moves(kept=kept, moved=both - kept, new=int(has.sum()) - both, lost=int(had.sum()) - both)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bellwether_kafka.assignors.shared.arrays import IntArray, LongArray, numbered, run_ordinals
 from bellwether_kafka.assignors.shared.mincost import Network
-from bellwether_kafka.assignors.shared.model import NOBODY, IntArray, LongArray
-from bellwether_kafka.assignors.shared.numbering import numbered
+from bellwether_kafka.assignors.shared.model import NOBODY
 
 Index = npt.NDArray[np.intp]
 
@@ -168,17 +168,15 @@ def _relax(problem: FlowProblem, classes: _Classes) -> _Relaxed:
     peopled = np.flatnonzero(np.bincount(problem.rack, minlength=racks))
     row, to = np.repeat(np.arange(many), len(peopled)), np.tile(peopled, many)
     region = classes.group[row] * racks + to if limited else to
-    arcs = network.add(
-        row.tolist(), (many + region).tolist(), classes.size[row].tolist(), classes.price[row, to].tolist()
-    )
+    arcs = network.add(row, many + region, classes.size[row], classes.price[row, to])
     inside = range(0)
     if problem.limit is not None:
         own = many + classes.group * racks + classes.home
-        inside = network.add(range(many), own.tolist(), classes.size.tolist(), classes.inside.tolist())
+        inside = network.add(range(many), own, classes.size, classes.inside)
         room = np.zeros((groups, racks), dtype=np.int64)
         np.add.at(room.T, problem.rack, np.minimum(problem.limit, quota).T)
-        exits = (many + regions + np.tile(np.arange(racks), groups)).tolist()
-        network.add(range(many, many + regions), exits, room.reshape(-1).tolist(), [0] * regions)
+        exits = many + regions + np.tile(np.arange(racks), groups)
+        network.add(range(many, many + regions), exits, room.reshape(-1), [0] * regions)
     if not network.solve():
         raise ValueError("no placement keeps the limits")
     go = np.zeros((many, racks), dtype=np.int64)
@@ -251,7 +249,7 @@ def _must_leave(problem: FlowProblem, classes: _Classes, rank: LongArray, leave:
     cell = classes.of * np.int64(len(problem.rack)) + problem.holder
     order = _stable_order(1 - rank, 3)
     order = order[_stable_order(cell[order], leave.size)]
-    first: Index = order[_ordinal(cell[order]) < leave.reshape(-1)[cell[order]]]
+    first: Index = order[run_ordinals(cell[order]) < leave.reshape(-1)[cell[order]]]
     return first
 
 
@@ -272,14 +270,14 @@ def _fill(problem: FlowProblem, classes: _Classes, target: LongArray, dealt: _De
         wished = np.flatnonzero((owner != NOBODY) & (problem.rack[owner] == target[movers]))
         slot = group[wished] * size + owner[wished]
         order = _stable_order(slot, len(room))
-        lucky = wished[order[_ordinal(slot[order]) < room[slot[order]]]]
+        lucky = wished[order[run_ordinals(slot[order]) < room[slot[order]]]]
         placement[movers[lucky]] = owner[lucky]
         room -= np.bincount(group[lucky] * size + owner[lucky], minlength=len(room))
         rest = np.delete(np.arange(len(movers)), lucky)
         movers, group = movers[rest], group[rest]
     slot = np.repeat(np.arange(len(room)), room)
     region = slot // size * racks + problem.rack[slot % size]
-    around = np.lexsort((slot, _ordinal(slot), region))
+    around = np.lexsort((slot, run_ordinals(slot), region))
     placement[movers[_stable_order(group * racks + target[movers], problem.groups * racks)]] = slot[around] % size
     return placement
 
@@ -291,12 +289,6 @@ def _stable_order(codes: LongArray, limit: int) -> Index:
         codes, limit = codes >> 16, (limit >> 16) + 1
         order = order[np.argsort((codes[order] & 0xFFFF).astype(np.uint16), kind="stable")]
     return order
-
-
-def _ordinal(ordered: LongArray | Index) -> LongArray:
-    """The position of each element among its equals; equals stand together."""
-    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else ordered
-    return np.arange(len(ordered)) - np.repeat(begins, np.diff(np.append(begins, len(ordered))))
 
 
 def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _Relaxed, dealt: _Dealt) -> IntArray:
@@ -311,26 +303,20 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
     network = Network(many + regions + slots + size)
     network.excess[:many] = classes.size.tolist()
     network.excess[many + regions + slots :] = (-np.bincount(problem.holder, minlength=size)).tolist()
-    network.potential = np.concatenate(
-        [
-            relaxed.class_potential,
-            relaxed.region_potential,
-            relaxed.region_potential[region_of],
-            relaxed.rack_potential[problem.rack],
-        ]
-    ).tolist()
+    of_region, of_rack = relaxed.region_potential, relaxed.rack_potential
+    potentials = (relaxed.class_potential, of_region, of_region[region_of], of_rack[problem.rack])
+    network.potential = np.concatenate(potentials).tolist()
     slot = many + regions + np.arange(slots)
     rows, at = np.nonzero(held)
     home = classes.price[np.arange(many), classes.home]
 
     def add(tail: Index, head: Index, capacity: LongArray, cost: LongArray, flow: LongArray) -> range:
-        arcs = network.add(tail.tolist(), head.tolist(), capacity.tolist(), cost.tolist())
+        arcs = network.add(tail, head, capacity, cost)
         network.preset(arcs, flow.tolist())
         return arcs
 
-    stays = add(
-        rows, many + regions + classes.group[rows] * size + at, held[rows, at], home[rows], (held - out)[rows, at]
-    )
+    slot_of_row = many + regions + classes.group[rows] * size + at
+    stays = add(rows, slot_of_row, held[rows, at], home[rows], (held - out)[rows, at])
     row, to = np.repeat(np.arange(many), racks), np.tile(np.arange(racks), many)
     leaving = np.where(to == classes.home[row], classes.inside[row], classes.price[row, to])
     goes = add(row, many + classes.group[row] * racks + to, classes.size[row], leaving, relaxed.go[row, to])

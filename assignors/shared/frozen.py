@@ -6,6 +6,7 @@ that such a topic had once never shrinks.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,16 +46,14 @@ def extended(cluster: ClusterView, sizes: Mapping[str, int]) -> ClusterView:
     count = np.array([counts[t] for t in topics], dtype=np.int32)
     first = offsets(count)
     nowhere = np.zeros((1, len(cluster.racks)), dtype=np.bool_)
-    bare = ClusterView(
+    bare = replace(
+        cluster,
         topics=topics,
         counts=count,
         first=first,
-        racks=cluster.racks,
         signature=np.full(int(first[-1]), len(cluster.signature_racks), dtype=np.int32),
         signature_racks=np.concatenate([cluster.signature_racks, nowhere]),
         leader_rack=np.full(int(first[-1]), NO_RACK, dtype=np.int32),
-        read_at=cluster.read_at,
-        unreadable=cluster.unreadable,
         index={t: i for i, t in enumerate(topics)},
     )
     target, _ = translate(cluster, bare)

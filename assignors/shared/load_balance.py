@@ -8,11 +8,8 @@ what is even within the dead band does not move at all. Pure.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from bellwether_kafka.assignors.shared.model import BoolArray, IntArray, LongArray
-
-FloatArray = npt.NDArray[np.float64]
+from bellwether_kafka.assignors.shared.arrays import BoolArray, FloatArray, IntArray, LongArray
 
 # How many of the lightest places are tried for each of the fullest: more only help where subscriptions are odd.
 _RECEIVERS = 8
@@ -144,10 +141,9 @@ class Balancer:
     ) -> list[Step] | None:
         mine = held[source][self._may(held[source], place)]
         dearer = self._price(mine, place) - self._price(mine, source)
-        now = float(max(load[source] / self.capacity[source], load[place] / self.capacity[place]))
+        now = float(self._after(load, source, place, 0.0))
         if not exchange:
-            after = self._after(load, source, place, self.weight[mine])
-            best = _least(after, dearer, now)
+            best = _least(self._after(load, source, place, self.weight[mine]), dearer, now)
             return None if best is None else [(int(mine[best]), source, place)]
         theirs = held[place][self._may(held[place], source)]
         if not len(theirs) or not len(mine):
@@ -192,10 +188,7 @@ class Balancer:
         fit = np.flatnonzero(terms.open[terms.item, here] & (dearer < gain[self.owner]) & (self.owner != source))
         shift = self.weight[item] - self.weight[fit]
         places = self.owner[fit]
-        after = np.maximum(
-            (load[source] - shift) / self.capacity[source], (load[places] + shift) / self.capacity[places]
-        )
-        now = np.maximum(load[source] / self.capacity[source], load[places] / self.capacity[places])
+        after, now = self._after(load, source, places, shift), self._after(load, source, places, 0.0)
         good = np.flatnonzero(after <= np.maximum(now, target))
         if not len(good):
             return None
@@ -208,7 +201,7 @@ class Balancer:
     def _price(self, items: LongArray, place: int) -> IntArray:
         return np.asarray(self.terms.price[self.terms.item[items], self.terms.place[place]], dtype=np.int32)
 
-    def _after(self, load: FloatArray, source: int, place: int, shift: FloatArray) -> FloatArray:
+    def _after(self, load: FloatArray, source: int, place: int | IntArray, shift: FloatArray | float) -> FloatArray:
         """The fuller of the two places if this much load went over."""
         here = (load[source] - shift) / self.capacity[source]
         there = (load[place] + shift) / self.capacity[place]

@@ -12,15 +12,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.model import (
-    NO_GENERATION,
-    NOBODY,
-    ClusterView,
-    IntArray,
-    LongArray,
-    Members,
-    MemberView,
-)
+from bellwether_kafka.assignors.shared.arrays import IntArray, LongArray
+from bellwether_kafka.assignors.shared.model import NO_GENERATION, NOBODY, ClusterView, Members, MemberView
 
 
 def digest(metadata: bytes) -> bytes:
@@ -56,14 +49,7 @@ class Memory:
     ) -> "Memory":
         kept = owner.astype(np.int32, copy=True)
         kept.flags.writeable = False
-        return cls(
-            generation=generation,
-            cluster=cluster,
-            owner=kept,
-            members=Members.of(members),
-            digests=digests or {},
-            echoes=echoes or {},
-        )
+        return cls(generation, cluster, kept, Members.of(members), digests or {}, echoes or {})
 
     @cached_property
     def index(self) -> Mapping[str, int]:

@@ -8,6 +8,11 @@ missing is searched for.
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
+import numpy as np
+import numpy.typing as npt
+
+Numbers = Sequence[int] | npt.NDArray[np.integer]
+
 
 class Network:
     """Arcs between nodes 0, 1, …; arc 2i has the reverse arc 2i + 1.
@@ -26,12 +31,13 @@ class Network:
         self.excess = [0] * nodes
         self.potential = [0] * nodes
 
-    def add(self, tail: Sequence[int], head: Sequence[int], capacity: Sequence[int], cost: Sequence[int]) -> range:
+    def add(self, tail: Numbers, head: Numbers, capacity: Numbers, cost: Numbers) -> range:
         """Adds arcs without flow; returns their numbers for `flow`."""
         first = len(self._head)
         arcs, heads, rooms, costs = self._arcs, self._head, self._room, self._cost
         number = first
-        for u, v, room, price in zip(tail, head, capacity, cost, strict=True):
+        columns = (np.asarray(column).tolist() for column in (tail, head, capacity, cost))
+        for u, v, room, price in zip(*columns, strict=True):
             arcs[u].append(number)
             arcs[v].append(number + 1)
             heads += (v, u)

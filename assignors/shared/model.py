@@ -14,16 +14,13 @@ An owner array has one member index per flat partition, NOBODY where there is no
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple, overload
 
 import numpy as np
-import numpy.typing as npt
 
+from bellwether_kafka.assignors.shared.arrays import BoolArray, IntArray, LongArray, offsets
 from bellwether_kafka.protocol.primitives import TopicPartition
-
-IntArray = npt.NDArray[np.int32]
-LongArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 NOBODY = -1
 NO_RACK = -1
@@ -65,8 +62,6 @@ class ClusterView:
         racks = tuple(sorted({r for parts in replica_racks.values() for reps in parts for r in reps if r}))
         rack_index = {rack: i for i, rack in enumerate(racks)}
         counts = np.array([len(replica_racks[t]) for t in topics], dtype=np.int32)
-        first = np.zeros(len(topics) + 1, dtype=np.int64)
-        np.cumsum(counts, out=first[1:])
         signatures: dict[frozenset[str], int] = {}
         signature: list[int] = []
         leader: list[int] = []
@@ -89,7 +84,7 @@ class ClusterView:
         return cls(
             topics=topics,
             counts=counts,
-            first=first,
+            first=offsets(counts),
             racks=racks,
             signature=np.array(signature, dtype=np.int32),
             signature_racks=table,
@@ -269,12 +264,9 @@ class GroupView:
             wanted = tuple(sorted({cluster.index[t] for t in member.topics if t in cluster.index}))
             topic_set[m] = sets.setdefault(wanted, len(sets))
         flat: list[IntArray] = []
-        for m in range(len(members)):
-            mine = claims[m] if m < len(claims) else ()
-            found = {cluster.flat(t, p) for t, p in mine} - {None}
+        for _, mine in zip_longest(members, claims, fillvalue=()):
+            found = {cluster.flat(t, p) for t, p in mine}
             flat.append(np.array(sorted(f for f in found if f is not None), dtype=np.int32))
-        first = np.zeros(len(members) + 1, dtype=np.int64)
-        np.cumsum([len(f) for f in flat], out=first[1:])
         if remembered is None:
             remembered = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
         return cls(
@@ -286,7 +278,7 @@ class GroupView:
             topic_set=topic_set,
             rack=np.array([cluster.rack_code(rack) for rack in members.racks], dtype=np.int32),
             claims=np.concatenate(flat) if flat else np.zeros(0, dtype=np.int32),
-            claims_first=first,
+            claims_first=offsets([len(f) for f in flat]),
             claim_generation=np.array([m.generation for m in members], dtype=np.int32),
             remembered=remembered,
             by_id=members.by_id,

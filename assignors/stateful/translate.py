@@ -12,21 +12,8 @@ import numpy as np
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Subtopology, Topology, legal_topic
-from bellwether_kafka.protocol.messages import (
-    LATEST_OFFSET,
-    STANDBY,
-    UNKNOWN,
-    UNKNOWN_OFFSET_SUM,
-    WARMUP,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    Copy,
-    StatefulAssignment,
-    StatefulSubscription,
-    SubscriptionInfo,
-    Task,
-    TaskState,
-)
+from bellwether_kafka.protocol import messages
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription, Task, TaskState
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId
 
 CAPACITY_TAG = "capacity"
@@ -38,20 +25,17 @@ class Spoken:
 
     metadata: bytes
     subscription: ConsumerProtocolSubscription | None = None
-    info: StatefulSubscription | None = None
+    info: messages.StatefulSubscription | None = None
 
 
 def read_member(metadata: bytes) -> Spoken:
     """Never raises: a member that cannot be read is a degraded member."""
+    subscription = None
     try:
         subscription = ConsumerProtocolSubscription.decode(metadata)
-    except RemoteProtocolError:
-        return Spoken(metadata)
-    try:
-        info = StatefulSubscription.decode(subscription.user_data or b"")
+        return Spoken(metadata, subscription, messages.StatefulSubscription.decode(subscription.user_data or b""))
     except RemoteProtocolError:
         return Spoken(metadata, subscription)
-    return Spoken(metadata, subscription, info)
 
 
 def topology_of(group_id: str, members: Iterable[Spoken]) -> Topology | None:
@@ -100,27 +84,17 @@ def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) ->
     def exists(task: Task) -> bool:
         return any(task.partition < counts.get(topic, 0) for topic in sources.get(task.group, ()))
 
-    def runs(state: TaskState) -> bool:
+    def offset_sum(state: TaskState) -> int:
         mine = any((topic, state.task.partition) in owned for topic in sources[state.task.group])
-        return state.running and (mine or not owned)
+        if state.running and (mine or not owned):
+            return messages.LATEST_OFFSET
+        return messages.UNKNOWN_OFFSET_SUM if state.position == messages.UNKNOWN else state.position
 
-    sums = tuple(
-        (TaskId(*state.task), LATEST_OFFSET if runs(state) else _sum(state))
-        for state in info.tasks
-        if exists(state.task)
-    )
-    tags = tuple((key, value) for key, value in info.tags if key != CAPACITY_TAG)
-    data = SubscriptionInfo(
-        process_id=info.process_id,
-        task_offset_sums=sums,
-        client_tags=(*tags, (CAPACITY_TAG, str(info.capacity))),
-    )
+    sums = tuple((TaskId(*state.task), offset_sum(state)) for state in info.tasks if exists(state.task))
+    tags = (*((key, value) for key, value in info.tags if key != CAPACITY_TAG), (CAPACITY_TAG, str(info.capacity)))
+    data = messages.SubscriptionInfo(process_id=info.process_id, task_offset_sums=sums, client_tags=tags)
     rack = subscription.rack_id or info.rack
     return replace(subscription, version=3, user_data=data.encode(), rack_id=rack).encode()
-
-
-def _sum(state: TaskState) -> int:
-    return UNKNOWN_OFFSET_SUM if state.position == UNKNOWN else state.position
 
 
 def from_streams(decision: Decision[TaskPlan]) -> tuple[tuple[str, bytes], ...]:
@@ -135,12 +109,8 @@ def from_streams(decision: Decision[TaskPlan]) -> tuple[tuple[str, bytes], ...]:
 def _warmups(decision: Decision[TaskPlan]) -> set[tuple[str, TaskId]]:
     """(member id, task) of the warm-ups."""
     view, target = decision.plan.view, decision.plan.target
-    pairs = zip(
-        target.standby_task[target.warmup].tolist(),
-        target.standby_process[target.warmup].tolist(),
-        strict=True,
-    )
-    return {(member, view.tasks.task_id(task)) for task, p in pairs for member in view.processes[p].members}
+    warmups = np.stack([target.standby_task, target.standby_process], axis=1)[target.warmup].tolist()
+    return {(member, view.tasks.task_id(task)) for task, p in warmups for member in view.processes[p].members}
 
 
 def _assignment(
@@ -153,11 +123,12 @@ def _assignment(
     partitions = ConsumerProtocolAssignment.decode(blob).partitions
     active, standby = decision.plan.tasks_of(member_id)
     named = sorted({task.subtopology for task in (*active, *standby)})
-    data = StatefulAssignment(
+    data = messages.StatefulAssignment(
         groups=tuple((group, topics[group]) for group in named),
-        active=tuple(Task(t.subtopology, t.partition) for t in active),
+        active=tuple(Task(*t[:2]) for t in active),
         copies=tuple(
-            Copy(Task(t.subtopology, t.partition), WARMUP if (member_id, t) in warming else STANDBY) for t in standby
+            messages.Copy(Task(*t[:2]), messages.WARMUP if (member_id, t) in warming else messages.STANDBY)
+            for t in standby
         ),
     )
     return ConsumerProtocolAssignment(1, partitions, data.encode()).encode()
@@ -169,7 +140,7 @@ def inspect_stateful(decision: Decision[TaskPlan], sent: Sequence[tuple[str, byt
     for (member_id, blob), (theirs, original) in zip(sent, decision.assignments, strict=True):
         try:
             read = ConsumerProtocolAssignment.decode(blob)
-            data = StatefulAssignment.decode(read.user_data or b"")
+            data = messages.StatefulAssignment.decode(read.user_data or b"")
         except RemoteProtocolError as error:
             findings.append(f"the assignment of {member_id} does not read back: {error}")
             continue

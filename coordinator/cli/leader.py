@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import typer
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, POLICIES, OperatorRules, Policy, with_capacity
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, POLICIES, OperatorRules, Policy
 from bellwether_kafka.assignors.consumer import policy as named
 from bellwether_kafka.assignors.shared import Rule, Weights, load_plugins
 from bellwether_kafka.assignors.streams import stock
@@ -46,7 +46,7 @@ def configured(
         application = load_application(config, (lambda: weights) if weights is not None else None)
         return Leader(named("kafka", {}), _ruled(application, rules))
     name = policy or found.policy
-    plan = with_capacity(named(name, load_plugins([name] if name not in POLICIES else [])), found.capacity)
+    plan = named(name, load_plugins([name] if name not in POLICIES else [])).with_capacity(found.capacity)
     if weights is not None:
         plan = replace(plan, load=replace(plan.load, weights=weights))
     return Leader(replace(plan, stages=(*plan.stages, OperatorRules(rules))) if rules else plan)

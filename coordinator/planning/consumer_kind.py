@@ -91,7 +91,7 @@ class ConsumerKind:
     @staticmethod
     def worth_moving(decision: Decision[PartitionPlan]) -> str:
         """It must be more than another taste: partitions without an owner, or a fairer spread."""
-        before, after = decision.plan.score_before, decision.plan.score_after
+        before, after = decision.plan.cost(decision.plan.before), decision.cost
         if before.unowned > after.unowned:
             return f"{before.unowned - after.unowned} partitions have no owner"
         if before.spread > after.spread and before.spread > 1:

@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
 from bellwether_kafka.coordinator.planning.streams_request import make_tasks
-from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
+from bellwether_kafka.coordinator.topology import GivenTopology, TopicCreationError, TopologyKeeper
 
 METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then
@@ -195,7 +195,10 @@ class StreamsKind:
             found = topology.resolved(t for t in topics if t in cluster.index or t in cluster.unreadable)
         except TopologyError as error:
             raise RefusalError(RefusalCause.TOPOLOGY, str(error)) from error
-        return await self._topologies.complete(found, cluster, limit_s)
+        try:
+            return await self._topologies.complete(found, cluster, limit_s)
+        except TopicCreationError as error:
+            raise RefusalError(RefusalCause.INTERNAL_TOPICS, str(error)) from error
 
     async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
         """Until the brokers know the topics that were made a moment ago, or the time is over."""

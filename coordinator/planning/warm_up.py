@@ -32,7 +32,7 @@ def warm_up() -> None:
             continue
         again = decide(group, cluster, decision.plan.memory, Policy(), 0)
         if not isinstance(again, Refusal):
-            _ = again.plan.score_before, again.plan.score_after, again.moves
+            _ = again.plan.cost(again.plan.before), again.cost, again.moves
 
 
 def _subscription(rack: str, number: int) -> bytes:

@@ -10,7 +10,7 @@
     [[groups]]
     name = "orders"
     mode = "lead"                              # or "observe" (the default), or "assist"
-    adopt = "when-empty"                       # or "succeed", or "take-over"
+    adopt = "take-over"                        # the default; or "succeed", or "when-empty"
     policy = "rack-first"
 
 In the environment: BELLWETHER_LOG_LEVEL, BELLWETHER_GROUPS (names with commas between, or a JSON list of tables) and

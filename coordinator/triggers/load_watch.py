@@ -26,7 +26,7 @@ def would_move(decision: Decision[PartitionPlan], policy: Policy, weights: Weigh
     """How many partitions the policy would move now if members hold what the decision gave them. Pure."""
     load = replace(policy.load, weights=weights)
     group = holding(decision.plan.group, decision.plan.owner)
-    return moves(decision.plan.owner, load.place(group, decision.cluster)).moved
+    return moves(decision.plan.owner, load.assign(group, decision.cluster)).moved
 
 
 class LoadWatch:

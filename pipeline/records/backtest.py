@@ -130,7 +130,7 @@ class Replay:
         before = had.owner_in(cluster, [m.key for m in group.members])
         changed = shared.moves(before, owner)
         eager = not self._policy.cooperative(decision.raw.protocol)
-        load = Load.of(group, cluster, self._weights, self._policy.load.capacity, self._policy.load.rules)
+        load = Load.of(group, cluster, replace(self._policy.load, weights=self._weights))
         return BacktestOutcome(
             group=group.group_id,
             generation=snapshot["generation"],
@@ -141,7 +141,7 @@ class Replay:
             rounds=rounds,
             moved=changed.moved,
             paused=int((before != shared.NOBODY).sum()) if eager else withheld,
-            cross_rack=decision.plan.score_after.cross_rack,
+            cross_rack=decision.cost.cross_rack,
             cross_share=load.crossing(owner),
             cross_bytes_per_s=self._crossed(decision),
             imbalance=load.imbalance(owner),

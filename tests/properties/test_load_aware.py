@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts
 from bellwether_kafka.assignors.consumer.validate import misplaced
+from bellwether_kafka.assignors.shared.decision import moves
 from bellwether_kafka.assignors.shared.load_balance import Rules
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
-from bellwether_kafka.assignors.shared.moves import moves
 from bellwether_kafka.assignors.shared.weights import Weights
 
 RACKS = (None, "a", "b", "c")
@@ -38,11 +38,11 @@ def problems(draw: st.DrawFn) -> tuple[GroupView, ClusterView, LoadAware]:
 @given(problems())
 def test_it_is_valid_bounded_and_no_worse_than_counts(problem: tuple[GroupView, ClusterView, LoadAware]) -> None:
     group, cluster, policy = problem
-    owner = policy.place(group, cluster)
+    owner = policy.assign(group, cluster)
     unowned, foreign = misplaced(group, cluster, owner)
     assert not unowned.any()
     assert not foreign.any()
-    load = Load.of(group, cluster, policy.weights, policy.capacity, policy.rules)
+    load = Load.of(group, cluster, policy)
     before, counted = load.before, by_counts(group, cluster)
     if load.reason:
         assert owner.tolist() == counted.tolist()
@@ -50,7 +50,7 @@ def test_it_is_valid_bounded_and_no_worse_than_counts(problem: tuple[GroupView, 
     assert load.score(before, owner)[0] <= load.score(before, counted)[0] + 1e-9
     limit = policy.rules.limit(int((before != NOBODY).sum()))
     assert moves(before, owner).moved <= moves(before, counted).moved + limit
-    assert policy.place(group, cluster).tolist() == owner.tolist()
+    assert policy.assign(group, cluster).tolist() == owner.tolist()
 
 
 @settings(max_examples=40, deadline=None)
@@ -69,7 +69,7 @@ def test_ten_rounds_of_noise_move_nothing(seed: int, racked: bool) -> None:
         seen = loads * (1 + rng.uniform(-noise, noise, partitions))
         weights = Weights({cluster.name(flat): float(seen[flat]) for flat in range(partitions)})
         group = GroupView.of(cluster, views, remembered=held, remembered_generation=0)
-        return LoadAware(weights).place(group, cluster)
+        return LoadAware(weights).assign(group, cluster)
 
     owner = plan(np.full(partitions, NOBODY, dtype=np.int32), 0.0)
     for _ in range(6):

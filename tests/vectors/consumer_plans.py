@@ -136,7 +136,7 @@ def _round(decision: Decision[PartitionPlan]) -> dict[str, Any]:
     found: dict[str, Any] = {"sent": "".join(sent)}
     if decision.followup:
         found["plan"] = plan
-    found["score"] = " ".join(f"{value:.6g}" for value in astuple(decision.plan.score_after))
+    found["score"] = " ".join(f"{value:.6g}" for value in astuple(decision.cost))
     found["stages"] = stages_text(decision.stages)
     if decision.warnings:
         found["warnings"] = list(decision.warnings)

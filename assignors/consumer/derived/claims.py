@@ -6,24 +6,11 @@ nobody contests is honoured; a claim to a topic that its member does not subscri
 generation, used whichever side of a comparison it is on.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, GroupView, IntArray
 
 UNCLAIMED = -2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Standing:
-    """The claims of a group, compared. `claimant` has the member of every claim; the rest is per flat partition:
-    `winner` (NOBODY if unclaimed or tied), its `generation` (UNCLAIMED if none) and whether the best claims `tied`."""
-
-    claimant: IntArray
-    winner: IntArray
-    generation: IntArray
-    tied: BoolArray
 
 
 def claimants(group: GroupView) -> IntArray:
@@ -33,11 +20,13 @@ def claimants(group: GroupView) -> IntArray:
     return np.arange(group.size, dtype=np.int32).repeat(group.claims_first[1:] - group.claims_first[:-1])
 
 
-def compare(claimant: IntArray, claims: IntArray, generation: IntArray, partition_total: int) -> Standing:
-    """Compares claims; `claimant`, `claims` (flat partitions) and `generation` run in parallel."""
+def compare(
+    claimant: IntArray, claims: IntArray, generation: IntArray, partition_total: int
+) -> tuple[IntArray, IntArray]:
+    """Per flat partition (who claims it in the highest generation, NOBODY where nobody does or several do; that
+    generation, or UNCLAIMED). `claimant`, `claims` (flat partitions) and `generation` run in parallel."""
     winner = np.full(partition_total, NOBODY, dtype=np.int32)
     best = np.full(partition_total, UNCLAIMED, dtype=np.int32)
-    tied = np.zeros(partition_total, dtype=np.bool_)
     winner[claims] = claimant
     best[claims] = generation
     # A plain scatter leaves one claimant per partition: where somebody does not find itself, there were several.
@@ -51,8 +40,7 @@ def compare(claimant: IntArray, claims: IntArray, generation: IntArray, partitio
         tie = (partition[top] == partition[top - 1]) & (age[top] == age[top - 1])
         best[partition[top]] = age[top]
         winner[partition[top]] = np.where(tie, NOBODY, claimant[order[top]])
-        tied[partition[top]] = tie
-    return Standing(claimant, winner, best, tied)
+    return winner, best
 
 
 def subscriptions(group: GroupView, topic_total: int) -> BoolArray:
@@ -61,6 +49,12 @@ def subscriptions(group: GroupView, topic_total: int) -> BoolArray:
     for row, topics in enumerate(group.topic_sets):
         table[row, topics] = True
     return table
+
+
+def wanted(group: GroupView, cluster: ClusterView) -> BoolArray:
+    """Which flat partitions are of topics that some member subscribes to."""
+    topics = np.logical_or.reduce(subscriptions(group, len(cluster.topics))[group.sets_in_use], axis=0)
+    return np.repeat(topics, cluster.counts)
 
 
 def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
@@ -77,13 +71,13 @@ def current_owner(group: GroupView, cluster: ClusterView) -> IntArray:
     if not everything:
         table, topic_of = subscriptions(group, len(cluster.topics)), cluster.topic_of()
     if not everything and len(claims):
-        wanted = table[group.topic_set[claimant], topic_of[claims]]
-        claimant, claims = claimant[wanted], claims[wanted]
-    standing = compare(claimant, claims, group.claim_generation[claimant], cluster.partition_total)
+        fit = table[group.topic_set[claimant], topic_of[claims]]
+        claimant, claims = claimant[fit], claims[fit]
+    winner, age = compare(claimant, claims, group.claim_generation[claimant], cluster.partition_total)
     remembered = group.remembered
-    trusted = (remembered != NOBODY) & (standing.generation <= group.remembered_generation)
+    trusted = (remembered != NOBODY) & (age <= group.remembered_generation)
     if not trusted.any():
-        return standing.winner
+        return winner
     if not everything:
         trusted &= table[group.topic_set[np.maximum(remembered, 0)], topic_of]
-    return np.where(trusted, remembered, standing.winner).astype(np.int32)
+    return np.where(trusted, remembered, winner).astype(np.int32)

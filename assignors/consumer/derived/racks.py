@@ -1,7 +1,4 @@
-"""Rack questions that every rack-aware consumer assignor asks (KIP-881): does it matter, and what is local.
-
-All functions work on the dense arrays of the views, so a million partitions cost a few array operations.
-"""
+"""Rack questions that every rack-aware consumer assignor asks (KIP-881): does it matter, and what is local."""
 
 import numpy as np
 
@@ -26,15 +23,10 @@ def rack_matters(cluster: ClusterView, racks: IntArray, flats: IntArray | LongAr
     return bool(np.any(union[known]) and not np.all(held == union))
 
 
-def local(cluster: ClusterView, racks: IntArray, flats: IntArray | LongArray) -> BoolArray:
-    """Where the rack (one per partition) holds a replica of that partition; False for members without a known rack."""
-    if not cluster.racks:
-        return np.zeros(len(flats), dtype=np.bool_)
-    found: BoolArray = (racks >= 0) & cluster.signature_racks[cluster.signature[flats], np.maximum(racks, 0)]
-    return found
-
-
 def mismatched(cluster: ClusterView, racks: IntArray, flats: IntArray | LongArray) -> BoolArray:
-    """Where a member that names a rack has no replica in it; a member without a rack is neutral, never mismatched."""
-    found: BoolArray = (racks != NO_RACK) & ~local(cluster, racks, flats)
-    return found
+    """Where the member (of which `racks` has the rack, one per partition) names a rack that holds no replica of it; a
+    member without a rack is neutral, never mismatched."""
+    if not cluster.racks:
+        return np.asarray(racks != NO_RACK)
+    local = (racks >= 0) & cluster.signature_racks[cluster.signature[flats], np.maximum(racks, 0)]
+    return np.asarray((racks != NO_RACK) & ~local)

@@ -1,7 +1,6 @@
 """The sticky assignors "sticky" and "cooperative-sticky": balanced, and partitions move only to get there.
 
-Both place alike; they differ in the step after it: members of the cooperative one keep consuming while they rebalance,
-so what moves waits a round (`cooperative.withhold`).
+Both place alike; they differ in the step after it (`cooperative.withhold`).
 """
 
 import numpy as np
@@ -46,11 +45,8 @@ class StickyAssignor:
         return place(group, cluster)
 
 
-class CooperativeStickyAssignor:
-    """Kafka's "cooperative-sticky" (KIP-429)."""
+class CooperativeStickyAssignor(StickyAssignor):
+    """Kafka's "cooperative-sticky" (KIP-429): members keep consuming, so what moves waits a round."""
 
     name = "cooperative-sticky"
     cooperative = True
-
-    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
-        return place(group, cluster)

@@ -9,8 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.derived import mismatched, rack_matters
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, ClusterView, IntArray, LongArray, Network, ordinals
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    BoolArray,
+    ClusterView,
+    IntArray,
+    LongArray,
+    ordinals,
+    run_ordinals,
+)
 
 
 def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntArray) -> IntArray:
@@ -95,8 +104,7 @@ def _cut(cluster: ClusterView, flats: LongArray, kept: IntArray, load: LongArray
     partition = flats[item] - cluster.first[topic]
     order = np.lexsort((topic, partition, kept[item]))
     item, member = item[order], kept[item[order]]
-    start = np.searchsorted(member, member, side="left")
-    kept[item[np.arange(len(item)) - start >= quota[member]]] = NOBODY
+    kept[item[run_ordinals(member) >= quota[member]]] = NOBODY
 
 
 def _place_local(cluster: ClusterView, flats: LongArray, kept: IntArray, racks: IntArray, seats: _Seats) -> None:
@@ -129,11 +137,11 @@ def rack_quotas(supply: LongArray, held: BoolArray, room: LongArray, extra: Long
     """
     rows, racks = len(supply), len(room)
     sink, extras = rows + racks, rows + racks + 1
-    network = Network(rows + racks + 2)
+    network = shared.Network(rows + racks + 2)
     network.excess[:rows] = supply.tolist()
     network.excess[sink] = -int(supply.sum())
     row, rack = np.nonzero(held & (supply > 0)[:, None])
-    arcs = network.add(row.tolist(), (rows + rack).tolist(), supply[row].tolist(), [0] * len(row))
+    arcs = network.add(row, rows + rack, supply[row], [0] * len(row))
     for r in range(racks):
         network.add([rows + r] * 2, [sink, extras], [int(room[r]), int(extra[r])], [0, 0])
     network.add([extras], [sink], [spare], [0])
@@ -154,7 +162,7 @@ def _give_back(kept: IntArray, owner: IntArray, seats: _Seats) -> None:
     item = np.flatnonzero((kept == NOBODY) & (owner >= 0))
     item = item[np.argsort(owner[item], kind="stable")]
     member = owner[item]
-    nth = np.arange(len(item)) - np.searchsorted(member, member, side="left")
+    nth = run_ordinals(member)
     back = nth < seats.room[member]
     extra = np.zeros(len(item), dtype=np.bool_)
     extra[np.flatnonzero((nth == seats.room[member]) & seats.takes_extra[member])[: seats.spare]] = True

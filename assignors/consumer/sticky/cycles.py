@@ -76,7 +76,7 @@ class _Rings:
     def cancel(self, ring: list[tuple[int, int, int]]) -> bool:
         """Passes partitions around the ring, as many as save the same."""
         counts = self.counts
-        amount = min(self._capacity(*link) for link in ring)
+        amount = min(counts.passable(*link) if link[1] < self.rows else 1 for link in ring)
         if amount < 1:
             return False
         for receiver, row, giver in ring:
@@ -87,11 +87,3 @@ class _Rings:
                 counts.load[receiver] -= amount
                 counts.load[giver] += amount
         return True
-
-    def _capacity(self, receiver: int, row: int, giver: int) -> int:
-        if row >= self.rows:
-            return 1
-        held, stuck = self.counts.held[row], self.counts.stuck[row]
-        room = held[giver] - stuck[giver] if held[giver] > stuck[giver] else held[giver]
-        missing = stuck[receiver] - held[receiver]
-        return int(min(room, missing) if missing > 0 else room)

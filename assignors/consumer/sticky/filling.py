@@ -31,6 +31,13 @@ class ClassCounts:
     def height(self) -> LongArray:
         return -(-self.load // self.size)
 
+    def passable(self, receiver: int, row: int, giver: int) -> int:
+        """How many partitions of a row may go from one class to another at the same price."""
+        held, stuck = self.held[row], self.stuck[row]
+        room = held[giver] - stuck[giver] if held[giver] > stuck[giver] else held[giver]
+        missing = stuck[receiver] - held[receiver]
+        return int(min(room, missing) if missing > 0 else room)
+
     def add(self, row: int, classes: LongArray, amount: LongArray) -> None:
         self.held[row, classes] += amount
         self.load[classes] += amount

@@ -10,22 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.derived import Component, mismatched, rack_matters, subscriptions
 from bellwether_kafka.assignors.consumer.sticky.constrained import spread
 from bellwether_kafka.assignors.consumer.sticky.cycles import cheapen
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, pour, pour_within
 from bellwether_kafka.assignors.consumer.sticky.steal import StealGraph
-from bellwether_kafka.assignors.shared import (
-    NO_RACK,
-    NOBODY,
-    BoolArray,
-    ClusterView,
-    GroupView,
-    IntArray,
-    LongArray,
-    offsets,
-    ordinals,
-)
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
 
 COARSE_PASSES = 6
 # Above this many (row, class) cells rows are not split by racks: memory and time would grow with their product.
@@ -165,9 +156,8 @@ def _keep(frame: _Frame, owner: IntArray, stay: LongArray, before: LongArray) ->
 def _nth(group: IntArray | LongArray, key: LongArray) -> LongArray:
     """The position of each item among those of its group, in the order of the key."""
     order = np.lexsort((key, group))
-    ordered = group[order]
     nth = np.empty(len(order), dtype=np.int64)
-    nth[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered, side="left")
+    nth[order] = shared.run_ordinals(group[order])
     return nth
 
 
@@ -176,10 +166,10 @@ def _within_classes(
 ) -> IntArray:
     """Levels each class over its members, who are alike."""
     members = np.argsort(frame.of_class, kind="stable")
-    start = offsets(frame.size)
+    start = shared.offsets(frame.size)
     owner: IntArray = members[start[to_class]].astype(np.int32)
     position = np.empty(len(members), dtype=np.int32)
-    position[members] = ordinals(frame.size)
+    position[members] = shared.ordinals(frame.size)
     for c in np.flatnonzero(frame.size > 1):
         mine = np.flatnonzero(to_class == c)
         if not len(mine):

@@ -54,11 +54,7 @@ class StealGraph:
         low, high = path[-1][0], path[0][2]
         size, load = counts.size, counts.load
         amount = max(1, int((load[high] * size[low] - load[low] * size[high]) // (size[low] + size[high])))
-        for receiver, row, giver in path:
-            surplus = counts.held[row, giver] - counts.stuck[row, giver]
-            missing = counts.stuck[row, receiver] - counts.held[row, receiver]
-            amount = min(amount, int(surplus if surplus > 0 else counts.held[row, giver]))
-            amount = min(amount, int(missing)) if missing > 0 else amount
+        amount = min(amount, *(counts.passable(*link) for link in path))
         for receiver, row, giver in path:
             counts.held[row, receiver] += amount
             counts.held[row, giver] -= amount

@@ -125,7 +125,7 @@ def _change(cluster: ClusterView, gained: Flats, lost: Flats) -> Text:
 
 
 def _summary(decision: Decision[PartitionPlan], took_ms: float | None) -> Text:
-    was, now, moved = decision.plan.score_before, decision.plan.score_after, decision.moves
+    was, now, moved = decision.plan.cost(decision.plan.before), decision.cost, decision.moves
     parts = [
         f"kept {moved.kept}, moved {moved.moved}, new {moved.new}",
         f"out of rack {was.cross_rack} -> {now.cross_rack}",

@@ -39,7 +39,7 @@ def show_summary(console: Console, groups: Iterable[DemoGroup], partitions: int,
             str(sum(count == 1 for count in group.owners.values())),
             str(len(decisions)),
             str(sum(decision.moves.moved for decision in decisions)),
-            str(decisions[-1].plan.score_after.cross_rack),
+            str(decisions[-1].cost.cross_rack),
             f"{max(planned.timings.plan_s for planned in group.plans) * 1000:.1f} ms",
         )
     console.print(table)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.chain import Balance, PlacementStage, Problem, RackLocality, StageError, run
+from bellwether_kafka.assignors.consumer.chain import Balance, Locality, PlacementStage, Problem, StageError, run
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.sticky.assignor import StickyAssignor
 from bellwether_kafka.assignors.shared.model import GroupView, Plan
@@ -97,7 +97,7 @@ class WantsHard(Wants):
 
 
 def test_the_stock_stages_report_in_sentences() -> None:
-    plan, reports = run([PLACED, Balance(), RackLocality()], PROBLEM)
+    plan, reports = run([PLACED, Balance(), Locality()], PROBLEM)
     assert plan.owner.tolist() == [1, 0, 1, 0]
     assert [r.stage for r in reports] == ["placement by sticky", "balance", "rack locality"]
     assert all(r.reason.endswith(".") for r in reports)

@@ -109,7 +109,7 @@ def test_rack_affinity_reads_the_rack_from_user_data() -> None:
     members = {"x": kafka_go(["t"], b"b"), "y": kafka_go(["t"], b"a")}
     decision = decide(raw_group(members, protocol="rack-affinity"), cluster, Memory.empty(), KAFKA, 0)
     assert given_text(decision) == {"x": "t-1 t-3", "y": "t-0 t-2"}
-    assert decision.plan.score_after.cross_rack == 0
+    assert decision.cost.cross_rack == 0
 
 
 def test_a_mangled_member_keeps_what_is_remembered_of_it() -> None:
@@ -330,7 +330,7 @@ def test_rack_first_reports_what_the_swap_gained() -> None:
     decision = decide(raw, cluster, Memory.empty(), Policy("rack-first"), 0)
     report = decision.stages[-1]
     assert report.stage == "rack locality"
-    assert decision.plan.score_after.cross_rack == report.after == 0
+    assert decision.cost.cross_rack == report.after == 0
     assert [len(g) for g in given(decision).values()] == [2, 2, 2]
 
 
@@ -342,13 +342,13 @@ def test_two_hundred_members_settle_on_twenty_thousand_partitions() -> None:
     _, last, rounds = settle(
         [*members, LiveMember("late", cluster.topics, "a")], cluster, last.plan.memory, generation=5
     )
-    assert last.plan.score_after.spread <= 1
+    assert last.cost.spread <= 1
     assert len(rounds) <= 2
 
 
 def test_no_plan_that_is_valid_is_an_error_with_the_group_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("bellwether_kafka.assignors.consumer.decide")  # not the function of that name
-    monkeypatch.setattr(module, "_findings", lambda *_: ("t-0 is nobody's",))
+    monkeypatch.setattr(module, "validate", lambda *_, **__: ("t-0 is nobody's",))
     blob = ConsumerProtocolSubscription(version=3, topics=("t",)).encode()
     raw = RawGroup("orders", 1, "range", (RawMember("m", None, blob),), frozenset())
     refused = decide(raw, cluster_of({"t": 2}), Memory.empty(), Policy("kafka"), 0)

@@ -5,9 +5,9 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts
 from bellwether_kafka.assignors.shared import load_balance
+from bellwether_kafka.assignors.shared.decision import moves
 from bellwether_kafka.assignors.shared.load_balance import Rules
 from bellwether_kafka.assignors.shared.model import NOBODY, ClusterView, GroupView, IntArray, MemberView
-from bellwether_kafka.assignors.shared.moves import moves
 from bellwether_kafka.assignors.shared.weights import RATIO_MAX, SKEW_MS_MAX, Weight, Weights
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import members_of
@@ -28,7 +28,7 @@ def world(
 
 
 def imbalance(policy: LoadAware, group: GroupView, cluster: ClusterView, owner: IntArray) -> float:
-    return Load.of(group, cluster, policy.weights, policy.capacity, policy.rules).imbalance(owner)
+    return Load.of(group, cluster, policy).imbalance(owner)
 
 
 def test_skewed_load_is_levelled_where_counts_are_even_already() -> None:
@@ -36,7 +36,7 @@ def test_skewed_load_is_levelled_where_counts_are_even_already() -> None:
     group, cluster, weights = world(sizes, 3, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
     policy = LoadAware(weights, rules=Rules(moves_max=8))
     counted = by_counts(group, cluster)
-    after = policy.place(group, cluster)
+    after = policy.assign(group, cluster)
     assert imbalance(policy, group, cluster, counted) > 1.6
     assert imbalance(policy, group, cluster, after) < 1.1
     assert moves(counted, after).moved <= 8
@@ -44,7 +44,7 @@ def test_skewed_load_is_levelled_where_counts_are_even_already() -> None:
 
 def test_nothing_moves_within_the_band() -> None:
     group, cluster, weights = world([105.0, 95, 100, 100, 96, 104], 3, [0, 0, 1, 1, 2, 2])
-    assert LoadAware(weights).place(group, cluster).tolist() == [0, 0, 1, 1, 2, 2]
+    assert LoadAware(weights).assign(group, cluster).tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_moves_per_round_are_bounded_and_the_rounds_converge() -> None:
@@ -56,7 +56,7 @@ def test_moves_per_round_are_bounded_and_the_rounds_converge() -> None:
     rounds = 0
     while True:
         group, cluster, _ = world(list(sizes), 4, owner)
-        after = policy.place(group, cluster)
+        after = policy.assign(group, cluster)
         moved = moves(owner.astype(np.int32), after).moved
         assert moved <= 6
         owner, rounds = after, rounds + 1
@@ -69,7 +69,7 @@ def test_moves_per_round_are_bounded_and_the_rounds_converge() -> None:
 def test_partitions_do_not_leave_their_rack_for_load() -> None:
     sizes = [400.0, 100, 100, 300, 100, 100, 300, 100, 100]
     group, cluster, weights = world(sizes, 6, [0, 1, 2, 0, 1, 2, 0, 1, 2], racks=True)
-    after = LoadAware(weights, rules=Rules(moves_max=9)).place(group, cluster)
+    after = LoadAware(weights, rules=Rules(moves_max=9)).assign(group, cluster)
     assert [RACKS[p % 3] for p in range(9)] == [RACKS[m % 3] for m in after.tolist()]
     assert sorted(np.bincount(after, sizes)[[0, 3]].tolist()) == [400, 600]
 
@@ -85,48 +85,48 @@ def test_a_group_that_reads_across_racks_gets_even_and_local_in_rounds_of_few_mo
     policy = LoadAware(Weights({TopicPartition("t", p): size for p, size in enumerate(sizes)}))
     for _ in range(12):
         group = GroupView.of(cluster, views, remembered=owner, remembered_generation=0)
-        after = policy.place(group, cluster)
+        after = policy.assign(group, cluster)
         assert moves(owner, after).moved <= 4
         owner = after
     assert imbalance(policy, group, cluster, owner) < 1.1
-    assert Load.of(group, cluster, policy.weights, {}, policy.rules).crossing(owner) < 0.3
+    assert Load.of(group, cluster, policy).crossing(owner) < 0.3
 
 
 def test_partitions_come_home_where_that_unsettles_nobody() -> None:
     group, cluster, weights = world([100.0] * 6, 3, [1, 0, 2, 0, 1, 2], racks=True)
-    after = LoadAware(weights).place(group, cluster)
+    after = LoadAware(weights).assign(group, cluster)
     assert after.tolist() == [0, 1, 2, 0, 1, 2]
 
 
 def test_a_large_member_gets_more() -> None:
     group, cluster, weights = world([100.0] * 12, 3)
     policy = LoadAware(weights, {"m0": 2.0})
-    assert np.bincount(policy.place(group, cluster)).tolist() == [6, 3, 3]
+    assert np.bincount(policy.assign(group, cluster)).tolist() == [6, 3, 3]
 
 
 def test_one_partition_that_outweighs_the_rest_is_left_where_it_is() -> None:
     group, cluster, weights = world([10_000.0, 10, 10, 10, 10, 10], 2, [0, 0, 0, 1, 1, 1])
-    after = LoadAware(weights).place(group, cluster)
+    after = LoadAware(weights).assign(group, cluster)
     assert after.tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_without_enough_weights_counts_decide_as_in_kafka() -> None:
     group, cluster, _ = world([1.0] * 8, 2, [0, 0, 0, 0, 0, 0, 1, 1])
     few = Weights({TopicPartition("t", p): 1e9 for p in range(3)})
-    assert LoadAware(few).place(group, cluster).tolist() == by_counts(group, cluster).tolist()
-    assert "3 of 8" in Load.of(group, cluster, few, {}, Rules()).reason
+    assert LoadAware(few).assign(group, cluster).tolist() == by_counts(group, cluster).tolist()
+    assert "3 of 8" in Load.of(group, cluster, LoadAware(few)).reason
 
 
 def test_a_group_of_nobody_has_no_owners() -> None:
     group, cluster, weights = world([1.0] * 3, 0)
-    assert set(LoadAware(weights).place(group, cluster).tolist()) == {NOBODY}
+    assert set(LoadAware(weights).assign(group, cluster).tolist()) == {NOBODY}
 
 
 def test_members_only_get_what_they_subscribe_to() -> None:
     cluster = ClusterView.of({"t": [[None]] * 4, "u": [[None]] * 4})
     members = [MemberView("a", None, ("t",)), MemberView("b", None, ("t", "u")), MemberView("c", None, ("u",))]
     weights = Weights({TopicPartition(t, p): 1_000.0 if t == "t" else 1.0 for t in "tu" for p in range(4)})
-    owner = LoadAware(weights).place(GroupView.of(cluster, members), cluster)
+    owner = LoadAware(weights).assign(GroupView.of(cluster, members), cluster)
     assert all(m in (0, 1) for m in owner[:4].tolist())
     assert all(m in (1, 2) for m in owner[4:].tolist())
     assert sorted(np.bincount(owner[:4], minlength=2).tolist()) == [2, 2]
@@ -140,7 +140,7 @@ def test_topics_with_little_load_are_levelled_among_those_who_read_them() -> Non
     weights = Weights(
         {TopicPartition(t, p): 1_000.0 if t == "heavy" else 5.0 for t in cluster.topics for p in range(6)}
     )
-    owner = LoadAware(weights, rules=Rules(moves_max=9)).place(group, cluster)
+    owner = LoadAware(weights, rules=Rules(moves_max=9)).assign(group, cluster)
     assert np.bincount(owner[4:]).tolist() == [0, 3, 3]
 
 
@@ -175,7 +175,7 @@ def test_what_weighs_nothing_is_balanced() -> None:
     group = GroupView.of(cluster, members_of([["t"], ["t"], ["empty"]]))
     weights = Weights({TopicPartition("t", p): 1.0 for p in range(4)} | {TopicPartition("gone", 0): 5.0})
     policy = LoadAware(weights)
-    load = Load.of(group, cluster, policy.weights, policy.capacity, policy.rules)
+    load = Load.of(group, cluster, policy)
     owner = np.array([0, 0, 1, 1], dtype=np.int32)
     assert load.imbalance(np.full(4, NOBODY, dtype=np.int32)) == 1.0
     assert load.balanced(owner).tolist() == owner.tolist()
@@ -188,7 +188,7 @@ def test_evening_out_that_is_cut_short_has_moved_something_in_the_right_directio
     held = np.zeros(30, dtype=np.int32)
     group = GroupView.of(cluster, members_of([["t"]] * 3), remembered=held, remembered_generation=0)
     policy = LoadAware(Weights({TopicPartition("t", p): 100.0 for p in range(30)}), rules=Rules(moves_max=30))
-    load = Load.of(group, cluster, policy.weights, policy.capacity, policy.rules)
+    load = Load.of(group, cluster, policy)
     monkeypatch.setattr(load_balance, "_ATTEMPTS_MAX", 1)
     cut = load.balanced(held)
     assert 1.0 < load.imbalance(cut) < load.imbalance(held)

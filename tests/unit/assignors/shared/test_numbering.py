@@ -6,9 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import numbering
-from bellwether_kafka.assignors.shared.arrays import among, distinct, starts
-from bellwether_kafka.assignors.shared.numbering import numbered
+from bellwether_kafka.assignors.shared import arrays
+from bellwether_kafka.assignors.shared.arrays import among, distinct, numbered, starts
 
 
 def random_codes(seed: int) -> list[int]:
@@ -22,7 +21,7 @@ def test_equal_codes_have_equal_numbers_in_ascending_order(
     seed: int, table: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not table:
-        monkeypatch.setattr(numbering, "_DIRECT", 0)
+        monkeypatch.setattr(arrays, "_DIRECT", 0)
     codes = random_codes(seed)
     known, number = numbered(np.array(codes, dtype=np.int64), 30)
     assert known.tolist() == sorted(set(codes))

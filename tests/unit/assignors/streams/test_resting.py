@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.decision import Decision, Moves
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.assignors.shared.moves import Moves
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.members.memory import recall_streams
 from bellwether_kafka.assignors.streams.plan import TaskPlan

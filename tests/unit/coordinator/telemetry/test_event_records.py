@@ -45,7 +45,7 @@ def test_events_of_a_plan_say_what_the_plan_says() -> None:
     events = [schemas.decode(schemas.encode(event, record)) for event, record in decision_events(planned_of(decision))]
     assert [event for event, _ in events] == ["decision", "assignment", *["membership"] * 3, "snapshot"]
     head, assignment = events[0][1], events[1][1]
-    assert (head["owned"], head["moved"], head["cross_rack"]) == (11, 0, decision.plan.score_after.cross_rack)
+    assert (head["owned"], head["moved"], head["cross_rack"]) == (11, 0, decision.cost.cross_rack)
     assert (head["metadata_ms"], head["plan_ms"], head["sync_ms"]) == (10.0, 20.0, 30.0)
     told = {(e["topic"], e["partition"]): e["member"] for e in assignment["entries"]}
     names = [m.key for m in decision.plan.group.members]

@@ -47,10 +47,9 @@ def test_compare_claims() -> None:
     claimant = np.array([0, 0, 1, 1, 2, 2], dtype=np.int32)
     claims = np.array([0, 1, 1, 2, 2, 3], dtype=np.int32)
     generation = np.array([5, 5, 4, 4, 4, 4], dtype=np.int32)
-    standing = compare(claimant, claims, generation, 5)
-    assert standing.winner.tolist() == [0, 0, NOBODY, 2, NOBODY]
-    assert standing.generation.tolist() == [5, 5, 4, 4, UNCLAIMED]
-    assert standing.tied.tolist() == [False, False, True, False, False]
+    winner, best = compare(claimant, claims, generation, 5)
+    assert winner.tolist() == [0, 0, NOBODY, 2, NOBODY]
+    assert best.tolist() == [5, 5, 4, 4, UNCLAIMED]
 
 
 def test_current_owner_of_a_contested_partition_is_nobody() -> None:
