@@ -105,7 +105,7 @@ class Voices:
         tell: Callable[[], str] = str,
     ) -> None:
         """Nobody contradicts another as soon as the group is at rest. `moves`: the plan wants to move something."""
-        limit = time.monotonic() + 30 * PATIENCE
+        limit = time.monotonic() + 90 * PATIENCE
         while found := self._found(members, led=led, round_led=round_led, moves=moves):
             assert time.monotonic() < limit, f"{step}: {'; '.join(found)}\n{tell()}"
             time.sleep(0.2)
