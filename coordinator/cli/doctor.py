@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.settings import Settings
 
 LIMIT_S = 10.0
 NOBODY = "bellwether-doctor"  # a member id that no broker gives
-COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
+COLOURS = {"n/a": "dim", "pass": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.consumer import POLICIES
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, tell
+from bellwether_kafka.coordinator.cli.output import As, Output, as_json, counted, fail, tell
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.telemetry import HistoryUnreadError, recorded
 from bellwether_kafka.pipeline import records
@@ -63,4 +63,4 @@ def replay_history(history: Path, policies: Sequence[str], output: Output) -> No
         as_json(records.summary(outcomes))
         return
     typer.echo(records.recommendation(outcomes))
-    typer.echo(f"Replayed {len(outcomes)} rounds in {took_s:.2f} s.")
+    typer.echo(f"Replayed {counted(len(outcomes), 'round')} in {took_s:.2f} s.")

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import typer
 from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.consumer import POLICIES
@@ -22,6 +23,9 @@ from bellwether_kafka.coordinator.settings import Settings
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
+LOOKS_AT_ONCE = 8
+LISTED_TYPES = ("consumer", "")
+BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"  # who assigns in a group
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
@@ -90,9 +94,17 @@ def of_a_group(seen: Observation) -> Observation:
 def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:
     """One look at a group and its shadow plan, or the end with a sentence."""
     seen = look(settings, group)
+    if seen.kind == "missing":
+        fail(f"Nothing can be told of the group {group}: {seen.trouble}.")
     if seen.shadow is None:
         fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
     return seen, seen.shadow
+
+
+def warn_hypothetical(seen: Observation) -> None:
+    """Says so where the plan for a group is one that nobody could carry out."""
+    if not seen.can_be_led:
+        typer.echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.")
 
 
 async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:

@@ -67,6 +67,10 @@ def tell(output: Output, sentence: str, **facts: Any) -> None:
         typer.echo(sentence)
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def ranges(numbers: list[int]) -> str:
     """Sorted whole numbers in short: 0-3,7."""
     parts = []

@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.explain import Explanation
 from bellwether_kafka.assignors.explain import explain as explain_item
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, UnknownItemError
 from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
-from bellwether_kafka.coordinator.cli.look import look_with_plan
+from bellwether_kafka.coordinator.cli.look import look_with_plan, warn_hypothetical
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, Table, as_json, fail
 from bellwether_kafka.coordinator.observation import Shadow
@@ -34,8 +34,9 @@ def plan(
     cost = cost_of(settings, seen)
     if output is Output.JSON:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
-        as_json({**asdict(picture), "cost": costs, "traffic": traffic})
+        as_json({**asdict(picture), "cost": costs, "traffic": traffic, "hypothetical": not seen.can_be_led})
     else:
+        warn_hypothetical(seen)
         draw_plan(picture, costs)
         for line in in_words(cost) if cost is not None else ():
             typer.echo(line)
@@ -51,10 +52,12 @@ def explain(
     output: As = Output.TABLE,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    found = _explanations(look_with_plan(settings, group)[1].decision, what)
+    seen, shadow = look_with_plan(settings, group)
+    found = _explanations(shadow.decision, what)
     if output is Output.JSON:
-        as_json([asdict(explanation) for explanation in found])
+        as_json([asdict(explanation) | {"hypothetical": not seen.can_be_led} for explanation in found])
         return
+    warn_hypothetical(seen)
     if not found:
         typer.echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to be told why it stays.")
     for explanation in found:

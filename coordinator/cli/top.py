@@ -17,18 +17,26 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from bellwether_kafka.coordinator.cli.look import all_groups, connected, observer_for, run_to_end
+from bellwether_kafka.coordinator.cli.look import (
+    BROKER,
+    LISTED_TYPES,
+    LOOKS_AT_ONCE,
+    MEMBER,
+    NOBODY,
+    US,
+    all_groups,
+    connected,
+    observer_for,
+    run_to_end,
+)
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
-LOOKS_AT_ONCE = 8
-LISTED_TYPES = ("consumer", "")
 COLUMNS = ("group", "led by", "state", "generation", "members", "lag", "cross rack", "our plan", "last cause", "ago")
-BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +60,12 @@ class SidecarReports:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One group. `members` without sidecars; what nobody could tell is None. `cross_rack` and `could_be` (what our plan
-    would make of it) count partitions read from another rack; `moved` what the last round moved."""
+    """One group, its type as Kafka has it. `members` without sidecars; what nobody could tell is None. `cross_rack` and
+    `could_be` (what our plan would make of it) count partitions read from another rack; `moved` what the last round
+    moved."""
 
     group: str
-    kind: str
+    type: str
     state: str
     leader: str
     generation: int | None
@@ -98,7 +107,6 @@ async def _top(
     output: Output,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, names[0] if names else ANY_GROUP)
-    instance_ids = [settings.instance_id, *(g.instance_id for g in settings.groups)]
     console = Console()
     live = output is Output.TABLE and interval_s is not None
     async with connected(settings.properties) as sources:
@@ -109,8 +117,8 @@ async def _top(
                     if name not in observers:
                         found, _ = settings_for(bootstrap, config, name)
                         observers[name] = observer_for(found, name, sources)
-                rows = await _look(list(observers.values()), urls, instance_ids)
-                if names and all(row.kind == "missing" for row in rows):
+                rows = await _look(list(observers.values()), urls)
+                if names and all(row.type == "missing" for row in rows):
                     fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
                 if output is Output.JSON:
                     typer.echo(json.dumps([asdict(row) for row in rows], indent=2 if interval_s is None else None))
@@ -125,12 +133,10 @@ async def _top(
 
 async def _listed(sources: Sources) -> list[str]:
     found = await all_groups(sources.transport, sources.reader)
-    return sorted(g.group_id for g in found if g.protocol_type in LISTED_TYPES or g.kind in ("consumer", "streams"))
+    return sorted(g.group_id for g in found if g.protocol_type in LISTED_TYPES or g.type in ("consumer", "streams"))
 
 
-async def _look(
-    observers: Sequence[GroupObserver], urls: Sequence[str], instance_ids: Sequence[str | None]
-) -> list[Row]:
+async def _look(observers: Sequence[GroupObserver], urls: Sequence[str]) -> list[Row]:
     reports = await asyncio.to_thread(_reports, urls)
     turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
@@ -142,7 +148,7 @@ async def _look(
             except TransportError as error:
                 return Observation(one.group_id, "missing", "", "", int(time.time() * 1000), trouble=str(error))
 
-    return ordered([row_of(seen, reports, instance_ids) for seen in await asyncio.gather(*map(look, observers))])
+    return ordered([row_of(seen, reports) for seen in await asyncio.gather(*map(look, observers))])
 
 
 def _reports(urls: Sequence[str]) -> SidecarReports:
@@ -164,7 +170,7 @@ def _fetched(url: str) -> Any:
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    table = Table(*COLUMNS, title=f"{len(rows)} groups", expand=True)
+    table = Table(*COLUMNS, title=counted(len(rows), "group"), expand=True)
     now_ms = time.time() * 1000
     for row in rows:
         ago = "-" if row.cause_at_ms is None else f"{max(0.0, now_ms - row.cause_at_ms) / 1000:.0f} s"
@@ -175,17 +181,15 @@ def _table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def row_of(seen: Observation, reports: SidecarReports, instance_ids: Sequence[str | None]) -> Row:
-    """`instance_ids` are those of sidecars."""
-    ours = [m for m in seen.members if m.instance_id is not None and m.instance_id in instance_ids]
+def row_of(seen: Observation, reports: SidecarReports) -> Row:
     shadow, last = seen.shadow, reports.rounds.get(seen.group_id)
     return Row(
         group=seen.group_id,
-        kind=seen.kind,
+        type=seen.kind,
         state=seen.state,
-        leader=_leader(seen, reports, sidecars=len(ours)),
+        leader=_leader(seen, reports),
         generation=reports.leads.get(seen.group_id),
-        members=len(seen.members) - len(ours),
+        members=len(seen.members),
         lag=seen.lag,
         cross_rack=shadow.current.cross_rack if shadow is not None else None,
         could_be=shadow.planned.cross_rack if shadow is not None else None,
@@ -197,14 +201,14 @@ def row_of(seen: Observation, reports: SidecarReports, instance_ids: Sequence[st
 
 
 def ordered(rows: Iterable[Row]) -> list[Row]:
-    """The one that is furthest behind first; unknown lags last."""
-    return sorted(rows, key=lambda row: (-(row.lag if row.lag is not None else -1), row.group))
+    """By name: a row that changes its place with each look cannot be watched."""
+    return sorted(rows, key=lambda row: row.group)
 
 
-def _leader(seen: Observation, reports: SidecarReports, *, sidecars: int) -> str:
+def _leader(seen: Observation, reports: SidecarReports) -> str:
     if seen.kind in ("consumer", "streams"):
         return BROKER
-    if not seen.members:
-        return NOBODY
     # A sidecar that does not lead leaves at once, so one that is a member leads.
-    return US if seen.group_id in reports.leads or sidecars else MEMBER
+    if seen.group_id in reports.leads or seen.sidecars:
+        return US
+    return MEMBER if seen.members else NOBODY

@@ -218,7 +218,8 @@ class Planner(Generic[P]):
 
 def raw_group(group_id: str, command: Decide) -> RawGroup:
     members = tuple(shared.RawMember(m.member_id, m.instance_id, m.metadata) for m in command.members)
-    return RawGroup(group_id, command.generation, command.protocol, members, frozenset({command.own_member_id}))
+    own = frozenset({command.own_member_id})
+    return RawGroup(group_id, command.generation, command.protocol, members, own, resting=command.dry)
 
 
 def _members(described: DescribeAnswer) -> tuple[AssignedMember, ...]:

@@ -100,11 +100,16 @@ class TopologyKeeper:
             log.info("topology_not_learned", application=self._application_id, reason=str(error))
             return
         learned = self._learned = found.topology
-        log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=list(found.notes))
         self.witnesses = ids
-        self.mismatch = contradiction(self._given, learned) if self._given is not None else ""
+        if self._given is None:  # only then is there something to do about what could not be told
+            notes = list(found.notes)
+            log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=notes)
+            return
+        self.mismatch = contradiction(self._given, learned)
         if self.mismatch:
             log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)
+        else:
+            log.info("topology_confirmed", application=self._application_id, digest=self._given.digest)
 
     def settle(self, topology: Topology) -> None:
         """A learned topology has been settled by what threads said in a round that we led."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.model import Subtopology
@@ -158,8 +159,10 @@ def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
 
 def test_a_file_wins_and_a_live_group_that_contradicts_it_is_told() -> None:
     fitting = keeper(SHOP)
-    run(fitting.observe(shown()))
+    with capture_logs() as logs:
+        run(fitting.observe(shown()))
     assert (fitting.topology, fitting.mismatch) == (SHOP, "")
+    assert [entry["event"] for entry in logs] == ["topology_confirmed"], "there is nothing to learn and nothing to do"
     zero, one = SHOP.subtopologies
     other = Topology("shop", (zero, replace(one, changelogs=("shop-sums-changelog",))), "file")
     told = keeper(other)
