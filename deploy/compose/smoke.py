@@ -25,7 +25,7 @@ def query(expression: str) -> list[dict[str, object]]:
 
 
 def leads_the_consumers() -> bool:
-    return 'bellwether_leading{group="orders-view"} 1.0' in get(f"{BELLWETHER}/metrics")
+    return 'bellwether_group_leading{group="orders-view"} 1.0' in get(f"{BELLWETHER}/metrics")
 
 
 def ready() -> bool:
