@@ -103,7 +103,7 @@ class Sidecar:
     @property
     def obstacle(self) -> str:
         """Why it takes the group over from nobody."""
-        found = self.machine._takeovers.obstacle if self.machine is not None else None
+        found = self.machine._core.takeovers.obstacle if self.machine is not None else None
         return found.sentence if found is not None else ""
 
     @property

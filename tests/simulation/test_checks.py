@@ -1,9 +1,13 @@
 """The checks themselves: a world that breaks a promise is noticed."""
 
+from collections.abc import Callable
+
 import pytest
 
 from bellwether_kafka.coordinator.control.active_role import Sidecars
+from bellwether_kafka.coordinator.membership import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.adoption import Adoption
+from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -118,3 +122,50 @@ def test_who_never_leads_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Adoption, "described", lambda self, answer: None)
     with pytest.raises(ViolationError, match="do not lead"):
         live(World(1))
+
+
+def members_close(world: World) -> None:
+    for member in world.members:
+        member.close()
+
+
+def our_seat_is_taken(world: World) -> None:
+    world.broker.group.remove(world.sidecars[0].membership.member_id, None)
+
+
+def no_answer_comes(world: World) -> None:
+    world.network.holes.add(world.sidecars[0].client)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (our_seat_is_taken, "says that it leads while it watches"),
+        (no_answer_comes, "has heard nothing for"),
+        (members_close, "is alone for"),
+    ],
+)
+def test_a_role_that_once_was_true_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, fault: Callable[[World], None], said: str
+) -> None:
+    """A sidecar that has led says so for ever."""
+    world = settled()
+    monkeypatch.setattr(CurrentRole, "look", lambda self: None)
+    fault(world)
+    with pytest.raises(ViolationError, match=said):
+        world.run_until(world.clock.now + 60.0)
+
+
+def test_a_leader_that_denies_its_lead_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = settled()
+    not_we = Obstacle(NotLeading.LEADER_STAYS, "a member leads")
+    monkeypatch.setattr(CurrentRole, "_obstacle", lambda self: not_we)
+    with pytest.raises(ViolationError, match=r"leads for .* it says leader_stays"):
+        world.run_until(world.clock.now + 60.0)
+
+
+@pytest.mark.parametrize("fault", [our_seat_is_taken, no_answer_comes, members_close])
+def test_the_role_of_the_product_passes_the_same_faults(fault: Callable[[World], None]) -> None:
+    world = settled()
+    fault(world)
+    world.run_until(world.clock.now + 60.0)
