@@ -13,8 +13,11 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignme
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation import planners
 from tests.simulation.checks import ViolationError
+from tests.simulation.role_checks import NOBODY
 from tests.simulation.run import live
 from tests.simulation.world import World
+
+ROLE_S = 3.0  # two heartbeats, and the way
 
 
 def settled() -> World:
@@ -169,3 +172,45 @@ def test_the_role_of_the_product_passes_the_same_faults(fault: Callable[[World],
     world = settled()
     fault(world)
     world.run_until(world.clock.now + 60.0)
+
+
+def restarted(world: World) -> None:
+    """Within the session, under the same instance id."""
+    sidecar = world.sidecars[0]
+    generation = world.broker.group.generation
+    sidecar.crash()
+    world.run_until(world.clock.now + 3.0)
+    sidecar.start()
+    world.run_until(world.clock.now + ROLE_S)
+    assert world.broker.group.generation == generation
+
+
+def emptied(world: World) -> None:
+    """The members close, and come back after a minute."""
+    members_close(world)
+    world.run_until(world.clock.now + 60.0)
+    assert world.sidecars[0].role.reason in NOBODY
+    for member in world.members:
+        member.start()
+    world.run_until(world.clock.now + 60.0, lambda: not world.checks.unsettled())
+    world.run_until(world.clock.now + ROLE_S)
+
+
+def restarted_alone(world: World) -> None:
+    """Alone in the group, which members then join. Who was there before the restart it cannot know."""
+    members_close(world)
+    world.run_until(world.clock.now + 60.0)
+    world.sidecars[0].crash()
+    world.sidecars[0].start()
+    world.run_until(world.clock.now + 10.0)
+    assert world.sidecars[0].role.reason is NotLeading.UNKNOWN_GROUP
+    emptied(world)
+
+
+@pytest.mark.parametrize("story", [restarted, emptied, restarted_alone])
+def test_the_role_is_that_of_the_broker_two_heartbeats_after(story: Callable[[World], None]) -> None:
+    world = settled()
+    assert world.config.instance_id is not None
+    story(world)
+    assert world.checks.we_lead()
+    assert world.sidecars[0].role.leading
