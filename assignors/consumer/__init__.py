@@ -2,7 +2,7 @@
 
 from bellwether_kafka.assignors.consumer.chain import ConsumerAssignor
 from bellwether_kafka.assignors.consumer.cost import crossing, score
-from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.decide import RACKLESS, decide
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, holding
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan

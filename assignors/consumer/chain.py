@@ -75,7 +75,10 @@ def _hard(stage: PolicyStage, problem: Problem, plan: Plan) -> tuple[Plan, Stage
     after = stage.score(problem, proposal)
     if after > 0:
         raise StageError(f"stage {stage.name} does not hold: score {after:g}")
-    return proposal, StageReport(stage.name, True, before, after, True, "It must hold, and it holds.")
+    told = getattr(stage, "told", None)  # of stages that know better than this sentence what they have done
+    reason = "It must hold, and it holds." if told is None else told(problem, before)
+    orders = getattr(stage, "orders", "")
+    return proposal, StageReport(stage.name, True, before, after, True, reason, orders=orders)
 
 
 def _soft(stage: PolicyStage, earlier: Sequence[PolicyStage], problem: Problem, plan: Plan) -> tuple[Plan, StageReport]:

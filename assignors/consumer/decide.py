@@ -24,6 +24,7 @@ ASSIGNMENT_VERSION = 1
 # sarama never writes a subscription above this version (docs/reference/client-quirks.md#what-each-client-writes).
 _HIGHEST_SARAMA_VERSION = 2
 _LISTED = 5
+RACKLESS = "names no rack while others do"  # worth knowing, and nothing that a round could mend
 
 
 def decide(
@@ -139,7 +140,7 @@ def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> 
     kinds = (
         (degraded, "cannot be decoded, keeps what is remembered of it: member"),
         ([members.ids[m] for m in topicless], "subscribes to no topic: member"),
-        ([members.ids[m] for m in rackless], "names no rack while others do: member"),
+        ([members.ids[m] for m in rackless], f"{RACKLESS}: member"),
         (sorted(unreadable), "metadata could not be read, its assignment is frozen: topic"),
         (sorted(unknown), "does not exist, nobody gets it: topic"),
     )

@@ -15,7 +15,19 @@ import numpy as np
 
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.derived import mismatched, subscriptions
-from bellwether_kafka.assignors.shared import EVERYTHING, NOBODY, BoolArray, IntArray, LongArray, MemberView, Plan, Rule
+from bellwether_kafka.assignors.shared import (
+    EVERYTHING,
+    NOBODY,
+    BoolArray,
+    IntArray,
+    LongArray,
+    MemberView,
+    Plan,
+    Rule,
+    behind,
+    known_racks,
+    ordered,
+)
 
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -48,6 +60,17 @@ class OperatorRules:
         """How many partitions stand against a rule that somebody could obey."""
         return float(len(_Allowed(problem, self.rules).violations(plan.owner)))
 
+    @property
+    def orders(self) -> str:
+        return ordered(self.rules)
+
+    def told(self, problem: Problem, wrong: float) -> str:
+        """What it has done with so many partitions that stood against the rules, by whose order, and what it could not
+        do."""
+        done = f"{wrong:g} partitions are placed elsewhere" if wrong else "They hold"
+        idle = [reason for rule in self.rules if (reason := void(problem, rule, ()))]
+        return f"{done}{behind(self.orders)}.{''.join(f' Not obeyed: {reason}.' for reason in idle)}"
+
 
 def matches(member: MemberView, where: str) -> bool:
     """Whether a member is meant by `where`."""
@@ -57,15 +80,27 @@ def matches(member: MemberView, where: str) -> bool:
     return name in (member.member_id, member.instance_id, _UUID.sub("", member.member_id))
 
 
-def idle(problem: Problem, rules: Sequence[Rule]) -> tuple[str, ...]:
-    """Sentences on rules that touch nothing here, because they name nobody or nothing of the group."""
-    found = []
-    for rule in rules:
-        if not any(matches(member, rule.where) for member in problem.group.members):
-            found.append(f"the operator's {rule.kind} of {rule.item} names {rule.where}, which no member is")
-        elif not len(_flats(problem, rule.item)):
-            found.append(f"the operator's {rule.kind} names {rule.item}, which nobody subscribes to")
-    return tuple(found)
+def void(problem: Problem, rule: Rule, others: Sequence[Rule]) -> str:
+    """Why this rule beside the others cannot be obeyed here, as a part of a sentence; "" if it can."""
+    members = problem.group.members
+    if not any(matches(member, rule.where) for member in members):
+        racks = sorted({member.rack for member in members if member.rack is not None})
+        return f"no member is {rule.where}; {known_racks(racks)}"
+    flats = _flats(problem, rule.item)
+    if not len(flats):
+        topics = ", ".join(problem.cluster.topics)
+        return f"{rule.item} is neither a topic nor a partition of the group; its topics are {topics}"
+    stuck = _Allowed(problem, (*others, rule)).without_members(flats)
+    if not len(stuck):
+        return ""
+    topic, number = problem.cluster.name(int(stuck[0]))
+    more = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    return f"no member that subscribes to it may have {topic}-{number}{more} then"
+
+
+def against(problem: Problem, rules: Sequence[Rule], owner: IntArray) -> IntArray:
+    """Partitions whose owner may not have them although somebody else may."""
+    return _Allowed(problem, rules).violations(owner)
 
 
 class _Allowed:
@@ -94,6 +129,12 @@ class _Allowed:
         left = np.flatnonzero(subscribed & self._masks[self._row[flat]])
         chosen = left if len(left) else np.flatnonzero(subscribed)
         return chosen.astype(np.int32)
+
+    def without_members(self, flats: IntArray) -> IntArray:
+        """Those of them that the rules leave nobody for, though somebody subscribes."""
+        wanted = [f for f in flats.tolist() if self._subscribed[:, self._topic[f]].any()]
+        found = [f for f in wanted if not (self._subscribed[:, self._topic[f]] & self._masks[self._row[f]]).any()]
+        return np.array(found, dtype=np.int32)
 
     def violations(self, owner: IntArray) -> IntArray:
         """Partitions whose owner may not have them although somebody else may."""

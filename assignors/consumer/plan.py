@@ -8,7 +8,9 @@ from typing import Self
 import numpy as np
 
 from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.consumer import operator_rules
 from bellwether_kafka.assignors.consumer.alternatives import alternatives
+from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.cost import crossing, score
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.consumer.views import static_digests
@@ -145,6 +147,12 @@ class PartitionPlan:
 
     def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
+
+    def void(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
+        return operator_rules.void(Problem(self.group, self.cluster, self.before), rule, others)
+
+    def against(self, rules: Sequence[shared.Rule], owner: IntArray) -> IntArray:
+        return operator_rules.against(Problem(self.group, self.cluster, self.before), rules, owner)
 
     def find(self, text: str) -> list[int]:
         if text in self.group.members.ids:

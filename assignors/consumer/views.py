@@ -162,12 +162,12 @@ def _rack_codes(racks: Sequence[str | None], cluster: ClusterView) -> IntArray:
 
 
 def _silent(decoded: DecodedGroup, memory: Memory) -> BoolArray:
-    """Members whose bytes say nothing about now: undecodable ones, and static ones that did not join again."""
-    silent = np.zeros(len(decoded.members), dtype=np.bool_)
-    for m, raw in [(m, raw) for m, raw in enumerate(decoded.members) if raw.instance_id]:
+    """Members whose bytes say nothing about now: undecodable ones, and those that did not join again."""
+    silent, resting = np.zeros(len(decoded.members), dtype=np.bool_), decoded.raw.resting
+    for m, raw in [(m, raw) for m, raw in enumerate(decoded.members) if raw.instance_id or resting]:
         last = memory.find(raw.key)
         same = last is not None and last.member_id == raw.member_id
-        silent[m] = same and memory.digests.get(raw.key) == shared.digest(raw.metadata)
+        silent[m] = same and (resting or memory.digests.get(raw.key) == shared.digest(raw.metadata))
     silent[list(decoded.columns.errors)] = True
     return silent
 

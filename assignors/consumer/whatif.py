@@ -33,7 +33,7 @@ def changed(raw: RawGroup, cluster: ClusterView, change: shared.Change) -> tuple
         left += _copies(raw, left, change.new_members)
     if all(member.member_id in raw.own_member_ids for member in left):
         raise shared.WhatIfError("Nobody would be left in the group.")
-    return replace(raw, members=left), _grown(cluster, change.topics)
+    return replace(raw, members=left, resting=False), _grown(cluster, change.topics)
 
 
 def rounds(

@@ -30,7 +30,8 @@ def explain(decision: Decision[GroupPlan], item: int) -> Explanation:
     name, owners = plan.name(item), plan.owners
     before, after = _name(owners, int(plan.before[item])), _name(owners, int(plan.owner[item]))
     stage, withheld = plan.placed_by(item, decision.policy, decision.stages), bool(plan.withheld[item])
-    sentence = _sentence(name, before, after, stage, withheld=withheld)
+    orders = next((report.orders for report in decision.stages if report.stage == stage), "")
+    sentence = _sentence(name, before, after, f"{stage}: {orders}" if orders else stage, withheld=withheld)
     return Explanation(name, before, after, stage, withheld, sentence, plan.alternatives(item, ALTERNATIVES_MAX))
 
 

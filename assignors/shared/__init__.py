@@ -49,6 +49,6 @@ from bellwether_kafka.assignors.shared.model import (
 from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
 from bellwether_kafka.assignors.shared.plugins import UnknownNameError, _listed, load_plugins
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
-from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule
+from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule, behind, known_racks, ordered
 from bellwether_kafka.assignors.shared.stage_report import Clock, StageReport, no_clock
 from bellwether_kafka.assignors.shared.weights import Weight, Weights, heaviest

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from bellwether_kafka.assignors.shared.group import RawGroup
 from bellwether_kafka.assignors.shared.model import NOBODY, BoolArray, ClusterView, IntArray, LongArray
+from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.stage_report import StageReport
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
@@ -176,6 +177,12 @@ class GroupPlan(Protocol):
     def why_moved(self, item: int, stages: Sequence[StageReport]) -> str: ...
     def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
         """Owners that could have the item: the planned one first, then the one before."""
+
+    def void(self, rule: Rule, others: Sequence[Rule]) -> str:
+        """Why an operator's rule beside these others cannot be obeyed by these owners, as a part of a sentence."""
+
+    def against(self, rules: Sequence[Rule], owner: IntArray) -> IntArray:
+        """The items whose owner here stands against a rule that somebody else could obey."""
 
     def find(self, text: str) -> list[int]:
         """The item of this name, or the items of the owner of this name. Raises UnknownItemError."""

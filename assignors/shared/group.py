@@ -18,13 +18,15 @@ class RawMember:
 
 @dataclass(frozen=True, slots=True)
 class RawGroup:
-    """A JoinGroup answer to the leader. `own_member_ids` are the sidecar's own members, never part of a view."""
+    """A JoinGroup answer to the leader. `own_member_ids` are the sidecar's own members, never part of a view. Of a
+    `resting` group nobody has joined again: what memory says that members hold is newer than what they said."""
 
     group_id: str
     generation: int
     protocol: str
     members: tuple[RawMember, ...]
     own_member_ids: frozenset[str] = frozenset()
+    resting: bool = False
 
     @property
     def others(self) -> tuple[RawMember, ...]:

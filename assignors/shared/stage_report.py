@@ -13,7 +13,7 @@ class StageReport:
     """What one stage did: its own score before and after, whether its plan was taken, and why in one sentence.
 
     `owner` is where everything was after it, so that `explain` can name the stage that moved something. `took_s` is
-    how long it took, 0.0 without a clock.
+    how long it took, 0.0 without a clock. `orders` are the sentences of operators behind it, "" for none.
     """
 
     stage: str
@@ -24,6 +24,7 @@ class StageReport:
     reason: str
     owner: IntArray | None = field(default=None, compare=False, repr=False)
     took_s: float = field(default=0.0, compare=False, repr=False)
+    orders: str = ""
 
 
 def no_clock() -> float:

@@ -132,6 +132,8 @@ def _decide(work: _Round, seen: shared.ClusterView, ends: EndOffsets, declared: 
     reports = members.read_reports(decoded, tasks)
     wrong = members.contradictions(decoded, tasks, claims, reports, memory)
     _refuse(wrong, "the topology is not that of the members", shared.RefusalCause.TOPOLOGY)
+    if work.raw.resting:
+        reports = members.reports_at_rest(decoded, process_map, tasks, claims, memory)
     found = members.streams_view(
         decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None
     )

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from bellwether_kafka.assignors import shared
+from bellwether_kafka.assignors.streams import stages as streams_stages
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     StreamsPlan,
@@ -199,6 +200,12 @@ class TaskPlan:
 
     def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
+
+    def void(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
+        return streams_stages.void(self.view, rule, others)
+
+    def against(self, rules: Sequence[shared.Rule], owner: shared.IntArray) -> shared.IntArray:
+        return streams_stages.against(self.view, rules, owner)
 
     def find(self, text: str) -> list[int]:
         for i, process in enumerate(self.view.processes):

@@ -95,7 +95,8 @@ def rounds_of_tasks(
     while len(made) < ROUNDS_MAX:
         generation += 1
         members = tuple(thread.joined(generation - 1) for thread in threads)
-        raw = replace(present.raw, generation=generation, members=members, own_member_ids=frozenset())
+        nobody: frozenset[str] = frozenset()
+        raw = replace(present.raw, generation=generation, members=members, own_member_ids=nobody, resting=False)
         topology, configs = present.plan.topology, present.plan.configs
         decision = decide_streams(
             raw, present.cluster, ends, topology, memory, configs, policy, now_ms, present.seed, assignors=assignors

@@ -3,40 +3,57 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
-from bellwether_kafka.coordinator.cli.look import all_groups, connected, look, observer_of, run_to_end
+from bellwether_kafka.coordinator.cli.look import (
+    BROKER,
+    LISTED_TYPES,
+    LOOKS_AT_ONCE,
+    MEMBER,
+    NOBODY,
+    US,
+    all_groups,
+    connected,
+    look,
+    observer_of,
+    of_a_group,
+    run_to_end,
+)
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, ranges
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, fail, ranges
 from bellwether_kafka.coordinator.cli.weights import weights_in_words
-from bellwether_kafka.coordinator.kafka import ListedGroup
+from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
+from bellwether_kafka.coordinator.membership import is_sidecar
 from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.planning import STABLE
 from bellwether_kafka.coordinator.settings import Settings
+
+REBALANCING = "rebalancing"  # brokers tell what members have when the group is at rest again
 
 
 def groups(bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
     settings, _ = settings_for(bootstrap, config, ANY_GROUP)
     found = run_to_end(_list(settings))
     if output is Output.JSON:
-        as_json([asdict(group) for group in found])
+        as_json([asdict(group) | {"assigned_by": by} for group, by in found])
         return
-    table = Table("group", "assigned by", "type", "state")
-    for group in sorted(found, key=lambda g: g.group_id):
-        by = "a member" if group.kind in ("", "classic") else f"its broker ({group.kind})"
-        table.add_row(group.group_id, by, group.protocol_type or "-", group.state or "-")
+    table = Table("group", "assigned by", "protocol type", "state")
+    for group, by in found:
+        table.add_row(*map(Text, (group.group_id, by, group.protocol_type or "-", group.state or "-")))
     Console().print(table)
 
 
 def describe(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
     settings, _ = settings_for(bootstrap, config, group)
     seen = look(settings, group)
+    if seen.kind == "missing":
+        fail(f"Nothing can be told of the group {group}: {seen.trouble}.")
     cost = cost_of(settings, seen)
     if output is Output.JSON:
         as_json(as_document(seen) | {"weights": cost and cost.pop("weights"), "traffic": cost})
@@ -54,51 +71,69 @@ def observe(
     output: As = Output.TABLE,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    run_to_end(
-        _observe(
-            settings,
-            group,
-            interval,
-            _draw if output is Output.TABLE else lambda seen: typer.echo(json.dumps(as_document(seen))),
-        )
-    )
+    show = _draw if output is Output.TABLE else lambda seen: typer.echo(json.dumps(as_document(seen)))
+    with suppress(KeyboardInterrupt):
+        run_to_end(_observe(settings, group, interval, show))
 
 
-async def _list(settings: Settings) -> list[ListedGroup]:
+async def _list(settings: Settings) -> list[tuple[ListedGroup, str]]:
+    """All groups by name, and who assigns in each."""
+    config = settings.groups[0].membership(settings.instance_id)
     async with connected(settings.properties) as sources:
-        return await all_groups(sources.transport, sources.reader)
+        found = sorted(await all_groups(sources.transport, sources.reader), key=lambda g: g.group_id)
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def by(group: ListedGroup) -> str:
+            if group.type not in ("", "classic"):
+                return f"{BROKER} ({group.type})"
+            if group.protocol_type not in LISTED_TYPES:
+                return MEMBER
+            async with turns:
+                try:
+                    members = (await sources.transport.describe_group(group.group_id)).members
+                except TransportError:
+                    return MEMBER  # a group that cannot be looked at now
+            # A sidecar that does not lead leaves at once, so one that is a member leads.
+            return US if any(is_sidecar(m, config) for m in members) else MEMBER if members else NOBODY
+
+        return list(zip(found, await asyncio.gather(*map(by, found)), strict=True))
 
 
 async def _observe(settings: Settings, group: str, interval_s: float, show: Callable[[Observation], None]) -> None:
     async with observer_of(settings, group) as observer:
+        show(of_a_group(await observer.look()))
         while True:
-            show(await observer.look())
             await asyncio.sleep(interval_s)
+            show(await observer.look())
 
 
 def as_document(seen: Observation) -> dict[str, Any]:
     """An observation as JSON's values; bytes and the decision itself are left out."""
-    shadow, plain = seen.shadow, ("kind", "state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "trouble", "lag")
+    shadow, plain = seen.shadow, ("state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "trouble", "lag")
     return {
         "group": seen.group_id,
+        "type": seen.kind,
         **{name: getattr(seen, name) for name in plain},
         "lags": {topic: list(lags) for topic, lags in seen.lags.items()},
         "members": [asdict(member) | {"owned": [list(tp) for tp in member.owned]} for member in seen.members],
+        "sidecars": [member.member_id for member in seen.sidecars],
         "shadow": shadow and {name: asdict(getattr(shadow, name)) for name in ("current", "planned", "moves")},
     }
 
 
 def _draw(seen: Observation) -> None:
     console = Console()
-    led = "can be led" if seen.can_be_led else f"cannot be led: {seen.obstacle}"
+    led = "can be led" if seen.can_be_led else f"cannot be led: {seen.obstacle or seen.trouble}"
+    led = f"led by Bellwether ({seen.sidecars[0].member_id})" if seen.sidecars else led
     console.print(Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.protocol or '-'}; {led}"))
     table = Table("member", "client", "rack", "has", "lag")
+    at_rest = seen.kind != "classic" or seen.state == STABLE
     for member in seen.members:
         topics = sorted({topic for topic, _ in member.owned})
         parts = [f"{t}: {ranges(sorted(p for topic, p in member.owned if topic == t))}" for t in topics]
         tasks = [f"tasks {', '.join(member.active)}"] * bool(member.active)
         tasks += [f"standby {', '.join(member.standby)}"] * bool(member.standby)
-        has = member.trouble or "; ".join(tasks or parts) or "-"
+        has = member.trouble or "; ".join(tasks or parts) or ("-" if at_rest else REBALANCING)
         lag = "-" if member.lag is None else str(member.lag)
         # Text, because what clients choose may look like markup.
         table.add_row(*map(Text, (member.member_id, member.client_id, member.rack or "-", has, lag)))

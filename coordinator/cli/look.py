@@ -3,31 +3,37 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import typer
+from confluent_kafka import KafkaException
 
-from bellwether_kafka.assignors.shared import UnknownNameError
+from bellwether_kafka.assignors.consumer import POLICIES
+from bellwether_kafka.assignors.shared import Rule, UnknownNameError
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import fail
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources
-from bellwether_kafka.coordinator.planning import ApplicationError
+from bellwether_kafka.coordinator.planning import ApplicationError, StreamsConfig, listed, load_application
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.telemetry import configure_logs
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
+LOOKS_AT_ONCE = 8
+LISTED_TYPES = ("consumer", "")
+BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"  # who assigns in a group
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """The result of the work; what a setting or a broker spoils ends the process with a sentence."""
-    configure_logs("error", "auto")  # standard output is for what was asked
     try:
         return asyncio.run(work)
-    except KeyboardInterrupt:
-        raise typer.Exit(0) from None
+    except KafkaException as error:
+        fail(f"The brokers did not answer: {error.args[0].str()}; check bootstrap.servers and the ACLs.")
     except (
         ApplicationError,
         UnknownNameError,
@@ -73,20 +79,123 @@ def look(settings: Settings, group: str) -> Observation:
 
     async def once() -> Observation:
         async with observer_of(settings, group) as observer:
-            return await observer.look()
+            return of_a_group(await observer.look())
 
     return run_to_end(once())
+
+
+def of_a_group(seen: Observation) -> Observation:
+    """The same, or the end with a sentence where no such group is, or none that we may see."""
+    if seen.kind == "missing":
+        fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. See 'bellwether groups'.")
+    return seen
 
 
 def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:
     """One look at a group and its shadow plan, or the end with a sentence."""
     seen = look(settings, group)
+    if seen.kind == "missing":
+        fail(f"Nothing can be told of the group {group}: {seen.trouble}.")
     if seen.shadow is None:
         fail(f"There is nothing to plan in {group}: {seen.trouble or seen.obstacle or 'it has no members'}.")
     return seen, seen.shadow
+
+
+def warn_hypothetical(seen: Observation) -> None:
+    """Says so where the plan for a group is one that nobody could carry out."""
+    if not seen.can_be_led:
+        typer.echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.")
 
 
 async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:
     """The groups of all brokers."""
     found = await asyncio.gather(*(transport.list_groups(node) for node in await reader.nodes()))
     return [group for node in found for group in node]
+
+
+class Placed:
+    """A group as an order on placement finds it. `rules` stand already, `rule` is the new one (None: nothing but a
+    round is ordered), `policy` is by the word of whoever leads, None where it says nothing.
+
+    Each look is taken anew, except for the one behind `doubt`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        group: str,
+        rules: tuple[Rule, ...],
+        rule: Rule | None,
+        policy: str | None,
+        *,
+        configured: bool,
+    ) -> None:
+        self._settings, self._group, self._rules, self._rule = settings, group, rules, rule
+        self._policy, self._configured = policy, configured
+        self._doubted: str | None = None
+        self._moved_from = 0
+
+    @property
+    def _all(self) -> tuple[Rule, ...]:
+        return (*self._rules, self._rule) if self._rule is not None else self._rules
+
+    @property
+    def doubt(self) -> str:
+        """Why the new rule could not be obeyed, as a sentence; "" if it could."""
+        if self._doubted is None:
+            self._doubted = self._look_for_doubt()
+        return self._doubted
+
+    def planned(self) -> Shadow:
+        """The plan under all of the rules, or the end with a sentence."""
+        seen = self._look(self._all)
+        if seen.shadow is None:
+            fail(f"There is nothing to plan in {self._group}: {_why_no_plan(seen)}.")
+        return seen.shadow
+
+    def missing(self, elapsed_s: float) -> str:
+        """What still stands against the new rule, "" for nothing, and how long that takes at this pace."""
+        shadow = self._look(self._all).shadow
+        if shadow is None or self._rule is None:
+            return "the group is rebalancing."
+        plan = shadow.decision.plan
+        left = plan.against((self._rule,), shadow.held)
+        if not len(left):
+            return ""
+        self._moved_from = max(self._moved_from, len(left))
+        moved = self._moved_from - len(left)
+        copies = {str(copy.task) for copy in plan.copies}
+        warming = sum(plan.task(item) in copies for item in left.tolist())
+        pace = f", about {elapsed_s / moved * len(left):.0f} s at this pace" if moved else ""
+        state = f", {warming} of them with a copy elsewhere that may be warming up" if warming else ""
+        names = listed(plan.names(left))
+        return f"{moved} of {self._moved_from} have moved; {names} still to move{state}{pace}."
+
+    def _look_for_doubt(self) -> str:
+        seen = self._look(self._rules)
+        if seen.shadow is None:
+            return f"Nothing can be placed in {self._group} now: {_why_no_plan(seen)}."
+        found = seen.shadow.decision.plan.void(self._rule, self._rules) if self._rule is not None else ""
+        return f"{found[:1].upper()}{found[1:]}." if found else ""
+
+    def _look(self, rules: tuple[Rule, ...]) -> Observation:
+        async def once() -> Observation:
+            async with connected(self._settings.properties) as sources:
+                leader = await asyncio.to_thread(self._leader, rules)
+                return await observer_for(self._settings, self._group, sources, leader).look()
+
+        return run_to_end(once())
+
+    def _leader(self, rules: tuple[Rule, ...]) -> Leader:
+        """Without settings of the group, what its leader says of the policy."""
+        if self._configured:
+            return configured(self._settings, self._group, rules=rules)
+        stages = StageConfigs(rules=rules)
+        streams = StreamsConfig(self._group, policy=STREAMS_HA, stages=stages)
+        known = self._policy if self._policy in POLICIES else None
+        plain = configured(self._settings, self._group, known, rules=rules)
+        return replace(plain, application=load_application(streams) if self._policy == STREAMS_HA else None)
+
+
+def _why_no_plan(seen: Observation) -> str:
+    return seen.trouble or seen.obstacle or "it has no members"

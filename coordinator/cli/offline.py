@@ -1,14 +1,26 @@
 """The commands `bellwether decode` and `version`, which need neither settings nor brokers."""
 
+import importlib.metadata
 import sys
 from typing import Annotated
 
 import typer
 import yaml
 
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, installed_version, tell
+from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, tell
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
+
+DISTRIBUTION = "bellwether-kafka"
+# What people call what a consumer sends when it joins, and what it gets.
+SHORT = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
+
+
+def installed_version() -> str:
+    try:
+        return importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (not installed)"
 
 
 def version(output: As = Output.TABLE) -> None:
@@ -16,7 +28,9 @@ def version(output: As = Output.TABLE) -> None:
 
 
 def decode(
-    kind: Annotated[str, typer.Argument(help="subscription, assignment, ... (a wrong one lists them all)")],
+    kind: Annotated[
+        str, typer.Argument(help="subscription or assignment, or a message's own name (a wrong one lists all).")
+    ],
     data: Annotated[str, typer.Argument(metavar="HEX", help='Hex digits, or "-" to read them from standard input.')],
     output: As = Output.JSON,
 ) -> None:
@@ -25,6 +39,7 @@ def decode(
         blob = bytes.fromhex(text.strip().removeprefix("0x").replace(":", ""))
     except ValueError:
         fail("HEX is not an even number of hex digits (0-9, a-f).")
+    kind = SHORT.get(kind, kind)
     try:
         found = blob_to_json(kind, blob)
     except LocalProtocolError as error:

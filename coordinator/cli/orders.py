@@ -1,7 +1,8 @@
 """The commands that order something of running sidecars: leave, drain, rebalance, pause, pin, ban, evacuate, ...
 
 Each writes one record to the control topic (`control.records` says what is in it); WRITE on that topic is the
-permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn.
+permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn. What nobody could
+obey is not written: who listens is in the topic (`control.checks`), what there is to place in the group (`ordered`).
 """
 
 import functools
@@ -13,21 +14,25 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, tell
+from bellwether_kafka.coordinator.cli.look import Placed
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for, settings_without_group
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail, tell
+from bellwether_kafka.coordinator.cli.plan import show_plan
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 
 DEFAULT_TOPIC = "bellwether-control"
 READ_S = 10.0
 POLL_S = 0.3
+LOOK_S = 1.0  # between two looks at a group, which take connections
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-UNHEARD_MS = 10_000
+ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
 
 ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
@@ -35,7 +40,10 @@ Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
 Topic = Annotated[str | None, typer.Option(help=f"The control topic, {DEFAULT_TOPIC} unless the file names one.")]
 Reason = Annotated[str, typer.Option(help="For the logs of whoever obeys.")]
 For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
-Wait = Annotated[float, typer.Option(help="Seconds to wait for a sidecar to carry it out.")]
+Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
+Force = Annotated[bool, typer.Option("--force", help="Order it though nobody could obey it now.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan that would follow, and order nothing.")]
+AnyOrder = control.Order | control.PlacementOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,47 +53,79 @@ class OrdersTopic:
     properties: Mapping[str, Any]
     name: str
     output: Output
+    bootstrap: str | None = None
+    config: Path | None = None
 
-    def order(self, order: control.Order | control.PlacementOrder, sentence: str) -> None:
-        """Writes an order that is obeyed until it expires, and says whether any sidecar is there to obey."""
-        self._write(order)
-        tell(self.output, sentence, order=_document(order), heard=self._is_heard(order.target))
-
-    def order_once(self, order: control.Order, sentence: str, wait_s: float) -> None:
-        """Writes an order that is carried out once, and waits until a sidecar has taken it."""
-        self._write(order)
-        limit = time.monotonic() + wait_s
-        while order.key in self.read():  # the sidecar that carries it out withdraws it
-            if time.monotonic() >= limit:
-                fail(
-                    f"No sidecar has taken the order within {wait_s:.0f} s; it is void after {ONCE_MS // 1000} s. See"
-                    f" 'bellwether orders' for who listens to the control topic '{self.name}'."
-                )
-            time.sleep(POLL_S)
-        tell(self.output, sentence, order=_document(order))
+    def read(self) -> Mapping[str, control.Record]:
+        return control.read_all(self.properties, self.name, READ_S)
 
     def withdraw(self, key: str) -> None:
         control.write_now(self.properties, self.name, key.encode(), None)
 
-    def read(self) -> Mapping[str, object]:
-        return control.read_all(self.properties, self.name, READ_S)
-
-    def _write(self, order: control.Order | control.PlacementOrder) -> None:
-        control.ensure_topic(self.properties, self.name)
+    def give(self, order: AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False) -> None:
+        """Writes an order that somebody can obey, and follows it for `wait_s`. Ends the process where nobody can."""
+        records = self.read()
+        doubt = control.objection(order, records, _now_ms())
+        placed = None
+        if (isinstance(order, control.PlacementOrder) or dry_run) and not (doubt and not force):
+            placed = self._placed(order, records)
+            doubt = doubt or placed.doubt
+        if doubt and not force:
+            fail(f"{doubt} Nothing was ordered; --force orders it all the same.")
+        if dry_run:
+            assert placed is not None  # noqa: S101 - looked at above
+            show_plan(placed.planned(), self.output)
+            return
         control.write_now(self.properties, self.name, *control.encode(order))
+        if self.output is Output.TABLE:
+            typer.echo(sentence)
+        if doubt:
+            typer.echo(f"But: {doubt}", err=True)
+        done = self._followed(order, placed, wait_s) if wait_s else None
+        if self.output is Output.JSON:
+            as_json({"order": _document(order), "warning": doubt, "in_effect": done, "said": sentence})
+        if done is False:
+            raise typer.Exit(Exit.UNEXPECTED)
 
-    def _is_heard(self, group: str) -> bool:
-        """Whether a sidecar looks after the group. An order that nobody hears looks like one that is obeyed."""
-        since_ms = _now_ms() - UNHEARD_MS
-        beats = [r for r in self.read().values() if isinstance(r, control.Beat) and r.at_ms >= since_ms]
-        if any(group in (*beat.leads, *beat.claims, *beat.stands_by) for beat in beats):
-            return True
-        typer.echo(
-            f"But no sidecar that looks after {group} has been heard in the control topic '{self.name}' for"
-            f" {UNHEARD_MS // 1000} s; check control_topic in its settings.",
-            err=True,
-        )
-        return False
+    def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> Placed:
+        standing = control.OrderState()
+        for key, record in records.items():
+            if key != order.key:
+                standing.apply(key, record)
+        settings, named = settings_for(self.bootstrap, self.config, order.target)
+        rules = tuple(one.rule for one in standing.placements(order.target, _now_ms()))
+        rule = order.rule if isinstance(order, control.PlacementOrder) else None
+        policy = control.policy_of(records, order.target, _now_ms())
+        return Placed(settings, order.target, rules, rule, policy, configured=named)
+
+    def _followed(self, order: AnyOrder, placed: Placed | None, wait_s: float) -> bool:
+        """Whether the order is in effect before the time is over; says what is missing when that changes."""
+        began, said = time.monotonic(), ""
+        while True:
+            missing = placed.missing(time.monotonic() - began) if placed is not None else self._missing(order)
+            if not missing:
+                typer.echo("It is in effect.", err=True)
+                return True
+            if missing != said:
+                typer.echo(missing, err=True)
+                said = missing
+            if time.monotonic() - began >= wait_s:
+                typer.echo(f"It is not in effect within {wait_s:g} s: {missing}", err=True)
+                return False
+            time.sleep(LOOK_S if placed is not None else POLL_S)
+
+    def _missing(self, order: AnyOrder) -> str:
+        """What is to happen until an order on a whole group or a sidecar has been carried out, "" for nothing."""
+        records = self.read()
+        if order.kind in ONCE:
+            listen = f"see 'bellwether orders' for who listens to the control topic '{self.name}'"
+            return f"no sidecar has taken the order; {listen}." if order.key in records else ""
+        beats = [beat for beat in control.heard(records, _now_ms()) if order.target in beat.groups]
+        unheard = [beat.sidecar for beat in beats if beat.at_ms <= order.at_ms]
+        if unheard or not beats:
+            return f"{', '.join(unheard) or 'no sidecar'} has said nothing since."
+        leads = [beat.sidecar for beat in beats if order.target in beat.leads]
+        return f"{leads[0]} still leads it." if leads and order.kind is control.OrderKind.LEAVE else ""
 
 
 def with_topic(command: Callable[..., None]) -> Callable[..., None]:
@@ -97,7 +137,7 @@ def with_topic(command: Callable[..., None]) -> Callable[..., None]:
     ) -> OrdersTopic:
         settings = settings_without_group(bootstrap, config)
         name = topic or settings.control_topic or DEFAULT_TOPIC
-        return OrdersTopic(librdkafka_properties(settings.properties), name, output)
+        return OrdersTopic(librdkafka_properties(settings.properties), name, output, bootstrap, config)
 
     shared = inspect.signature(options).parameters
     own = list(inspect.signature(command).parameters.values())[1:]
@@ -115,65 +155,128 @@ def with_topic(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @with_topic
-def leave(to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
+def leave(
+    to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
+) -> None:
     order = _order(control.OrderKind.LEAVE, group, _duration_ms(for_), reason)
-    to.order(order, f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that.")
+    sentence = f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {group}' ends that."
+    to.give(order, sentence, wait_s=wait, force=force)
 
 
 @with_topic
-def pause(to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "") -> None:
+def pause(
+    to: OrdersTopic, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
+) -> None:
     order = _order(control.OrderKind.PAUSE, group, _duration_ms(for_), reason)
-    to.order(order, f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that.")
+    sentence = f"Bellwether begins no rebalance in {group} for {for_}; 'bellwether resume {group}' ends that."
+    to.give(order, sentence, wait_s=wait, force=force)
 
 
 @with_topic
 def resume(to: OrdersTopic, group: Group) -> None:
-    for kind in (control.OrderKind.LEAVE, control.OrderKind.PAUSE):
-        to.withdraw(control.order_key(kind, group))
+    records = to.read()
+    keys = [control.order_key(kind, group) for kind in (control.OrderKind.LEAVE, control.OrderKind.PAUSE)]
+    found = [key for key in keys if key in records]
+    if not found:
+        fail(f"There is no order to leave or pause {group}; see 'bellwether orders'.")
+    for key in found:
+        to.withdraw(key)
     tell(to.output, f"Orders to leave or pause {group} are withdrawn.", group=group)
 
 
 @with_topic
-def rebalance(to: OrdersTopic, group: Group, reason: Reason = "", wait: Wait = 10.0) -> None:
+def rebalance(
+    to: OrdersTopic,
+    group: Group,
+    reason: Reason = "",
+    wait: Wait = 10.0,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
     order = _order(control.OrderKind.REBALANCE, group, ONCE_MS, reason)
-    to.order_once(order, f"A rebalance of {group} has begun.", wait)
+    to.give(order, f"A rebalance of {group} is ordered.", wait_s=wait, force=force, dry_run=dry_run)
 
 
 @with_topic
 def drain(
     to: OrdersTopic,
-    sidecar: Annotated[str, typer.Argument(help="The sidecar's id; * for whichever leads.")] = control.EVERYBODY,
+    sidecar: Annotated[
+        str, typer.Argument(help="The sidecar's id; without one, whichever leads.", show_default=False)
+    ] = control.EVERYBODY,
     reason: Reason = "",
     wait: Wait = 10.0,
+    force: Force = False,
 ) -> None:
     order = _order(control.OrderKind.DRAIN, sidecar, ONCE_MS, reason)
-    to.order_once(order, "A sidecar hands its groups over.", wait)
+    to.give(order, "A sidecar hands its groups over.", wait_s=wait, force=force)
 
 
 @with_topic
-def pin(to: OrdersTopic, group: Group, item: ItemName, where: Where, for_: For = "1d", reason: Reason = "") -> None:
+def pin(
+    to: OrdersTopic,
+    group: Group,
+    item: ItemName,
+    where: Where,
+    for_: For = "1d",
+    reason: Reason = "",
+    wait: Wait = 0.0,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
     order = _placement(control.PlacementKind.PIN, group, item, where, for_, reason)
-    to.order(order, f"{item} of {group} belongs on {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
+    sentence = f"{item} of {group} belongs on {where} for {for_}; {_ends(order)} ends that."
+    to.give(order, sentence, wait_s=wait, force=force, dry_run=dry_run)
 
 
 @with_topic
-def ban(to: OrdersTopic, group: Group, item: ItemName, where: Where, for_: For = "1d", reason: Reason = "") -> None:
+def ban(
+    to: OrdersTopic,
+    group: Group,
+    item: ItemName,
+    where: Where,
+    for_: For = "1d",
+    reason: Reason = "",
+    wait: Wait = 0.0,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
     order = _placement(control.PlacementKind.BAN, group, item, where, for_, reason)
-    to.order(order, f"{item} of {group} stays off {where} for {for_}; 'bellwether unpin {group} {item}' ends that.")
+    sentence = f"{item} of {group} stays off {where} for {for_}; {_ends(order)} ends that."
+    to.give(order, sentence, wait_s=wait, force=force, dry_run=dry_run)
 
 
 @with_topic
-def evacuate(to: OrdersTopic, group: Group, where: Where, for_: For = "1h", reason: Reason = "") -> None:
+def evacuate(
+    to: OrdersTopic,
+    group: Group,
+    where: Where,
+    for_: For = "1h",
+    reason: Reason = "",
+    wait: Wait = 0.0,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
     order = _placement(control.PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason)
-    to.order(order, f"{where} is emptied of {group} for {for_}; 'bellwether unpin {group} {EVERYTHING}' ends that.")
+    sentence = f"{where} is to be empty of {group} for {for_}; {_ends(order)} ends that."
+    to.give(order, sentence, wait_s=wait, force=force, dry_run=dry_run)
 
 
 @with_topic
-def unpin(to: OrdersTopic, group: Group, item: ItemName) -> None:
+def unpin(
+    to: OrdersTopic,
+    group: Group,
+    item: Annotated[
+        str | None, typer.Argument(help="An item as it was ordered, or the rack:NAME or member:ID of an evacuation.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Withdraw all of the group.")] = False,
+) -> None:
+    if (item is None) != everything:
+        fail("Name an item or a place, or say --all.")
     placed = [record for record in to.read().values() if isinstance(record, control.PlacementOrder)]
-    found = [order for order in placed if (order.target, order.item) == (group, item)]
+    found = [o for o in placed if o.target == group and (everything or item == EVERYTHING or _is_named(o, item))]
     if not found:
-        fail(f"There is no pin, ban or evacuation of {item} in {group}; see 'bellwether orders'.")
+        what = "pin, ban or evacuation" if everything else f"pin, ban or evacuation of {item}"
+        fail(f"There is no {what} in {group}; see 'bellwether orders'.")
     for order in found:
         to.withdraw(order.key)
     sentences = "\n".join(f"Withdrawn: {order.sentence}." for order in found)
@@ -209,6 +312,17 @@ def _placement(
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
     at_ms = _now_ms()
     return control.PlacementOrder(kind, group, item, where, _owner(), at_ms, at_ms + _duration_ms(for_), reason)
+
+
+def _is_named(order: control.PlacementOrder, text: str | None) -> bool:
+    evacuation = order.kind is control.PlacementKind.EVACUATE
+    return text == order.where if evacuation else text == order.item
+
+
+def _ends(order: control.PlacementOrder) -> str:
+    """The command that withdraws it, as a shell takes it."""
+    item = order.where if order.kind is control.PlacementKind.EVACUATE else order.item
+    return f"'bellwether unpin {order.target} {'--all' if item == EVERYTHING else item}'"
 
 
 def _now_ms() -> int:

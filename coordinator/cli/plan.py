@@ -5,17 +5,16 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from bellwether_kafka.assignors.explain import Explanation
 from bellwether_kafka.assignors.explain import explain as explain_item
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, UnknownItemError
 from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
-from bellwether_kafka.coordinator.cli.look import look_with_plan
+from bellwether_kafka.coordinator.cli.look import look_with_plan, warn_hypothetical
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, Table, as_json, fail
+from bellwether_kafka.coordinator.observation import Shadow
 from bellwether_kafka.coordinator.web import Picture, picture_of
 
 
@@ -35,9 +34,10 @@ def plan(
     cost = cost_of(settings, seen)
     if output is Output.JSON:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
-        as_json({**asdict(picture), "cost": costs, "traffic": traffic})
+        as_json({**asdict(picture), "cost": costs, "traffic": traffic, "hypothetical": not seen.can_be_led})
     else:
-        _draw_plan(picture, costs)
+        warn_hypothetical(seen)
+        draw_plan(picture, costs)
         for line in in_words(cost) if cost is not None else ():
             typer.echo(line)
     if detailed_exitcode and (picture.moved or picture.new or picture.lost):
@@ -52,10 +52,12 @@ def explain(
     output: As = Output.TABLE,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    found = _explanations(look_with_plan(settings, group)[1].decision, what)
+    seen, shadow = look_with_plan(settings, group)
+    found = _explanations(shadow.decision, what)
     if output is Output.JSON:
-        as_json([asdict(explanation) for explanation in found])
+        as_json([asdict(explanation) | {"hypothetical": not seen.can_be_led} for explanation in found])
         return
+    warn_hypothetical(seen)
     if not found:
         typer.echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to be told why it stays.")
     for explanation in found:
@@ -71,7 +73,17 @@ def _explanations(decision: Decision[GroupPlan], what: str | None) -> list[Expla
     return [explain_item(decision, item) for item in chosen]
 
 
-def _draw_plan(picture: Picture, cost: Mapping[str, Mapping[str, int]]) -> None:
+def show_plan(shadow: Shadow, output: Output) -> None:
+    """A plan that nobody carries out, as an order would make it."""
+    picture, costs = picture_of(shadow.decision), {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
+    if output is Output.JSON:
+        as_json({**asdict(picture), "cost": costs})
+    else:
+        draw_plan(picture, costs)
+
+
+def draw_plan(picture: Picture, cost: Mapping[str, Mapping[str, int]]) -> None:
+    """For people: moves, stages, warnings and cost, each before and after."""
     console = Console(soft_wrap=True)
     noun = "tasks" if picture.kind == "streams" else "partitions"
     console.print(Text(f"{picture.group}: policy {picture.policy}, protocol {picture.protocol}"))

@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.consumer import policy as named
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES
 from bellwether_kafka.coordinator import planning
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, counted, fail
 from bellwether_kafka.coordinator.telemetry import ACTIVE, assignment_entries
 from bellwether_kafka.pipeline import records
 
@@ -85,7 +85,7 @@ def _draw_replayed(found: Sequence[records.Replayed]) -> None:
         for change in one.differences[:DIFFERENCES_SHOWN]:
             typer.echo(f"    {change.item}: {change.recorded or 'nobody'} then, {change.now or 'nobody'} now")
     same = sum(one.same for one in found)
-    typer.echo(f"Replayed {len(found)} rounds: {same} the same, {len(found) - same} different.")
+    typer.echo(f"Replayed {counted(len(found), 'round')}: {same} the same, {len(found) - same} different.")
 
 
 @dataclass(slots=True)

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from bellwether_kafka.assignors.consumer import ROUNDS_MAX, PartitionPlan, changed, rounds
@@ -17,9 +15,9 @@ from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
 from bellwether_kafka.coordinator.cli.history import replay_history
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led
-from bellwether_kafka.coordinator.cli.look import connected, look_with_plan, run_to_end
+from bellwether_kafka.coordinator.cli.look import connected, look_with_plan, run_to_end, warn_hypothetical
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, counted, fail
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.observation import NEWEST, Observation
 from bellwether_kafka.coordinator.planning import ApplicationError
@@ -44,7 +42,7 @@ def simulate(
     output: As = Output.TABLE,
 ) -> None:
     if history is not None:
-        replay_history(history, policy or (), as_json=output is Output.JSON)
+        replay_history(history, policy or (), output)
         return
     if group is None:
         fail("Name a group, or give a history with --history.")
@@ -61,8 +59,12 @@ def simulate(
     costs = [] if scales is None else costs_of(scales, shadow.decision, [one.decision for one in found])
     if output is Output.JSON:
         traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(found)
-        as_json([{**asdict(o.picture), **o.of_state, "traffic": t} for o, t in zip(found, traffic, strict=True)])
+        told = {"hypothetical": not seen.can_be_led}
+        as_json(
+            [{**asdict(o.picture), **o.of_state, "traffic": t, **told} for o, t in zip(found, traffic, strict=True)]
+        )
         return
+    warn_hypothetical(seen)
     draw_rounds(found, costs, shadow.current)
 
 
@@ -207,4 +209,9 @@ def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], n
         whole = {**costs[-1], "present": costs[0]["present"]}
         for line in in_words(whole, "afterwards"):
             typer.echo(line)
-    console.print(Text(f"Stable after {len(found)} rounds and {moved} moves.{reads} Nothing was applied.", "bold"))
+    console.print(
+        Text(
+            f"Stable after {counted(len(found), 'round')} and {counted(moved, 'move')}.{reads} Nothing was applied.",
+            "bold",
+        )
+    )

@@ -8,31 +8,37 @@ import json
 import time
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from bellwether_kafka.coordinator.cli.look import all_groups, connected, observer_for, run_to_end
+from bellwether_kafka.coordinator.cli.look import (
+    BROKER,
+    LISTED_TYPES,
+    LOOKS_AT_ONCE,
+    MEMBER,
+    NOBODY,
+    US,
+    all_groups,
+    connected,
+    observer_for,
+    run_to_end,
+)
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Output, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
-LOOKS_AT_ONCE = 8
-LISTED_TYPES = ("consumer", "")
 COLUMNS = ("group", "led by", "state", "generation", "members", "lag", "cross rack", "our plan", "last cause", "ago")
 WITHOUT_OTHERS = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
-BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,13 @@ class SidecarReports:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One group. `members` without sidecars; what nobody could tell is None. `cross_rack` and `could_be` (what our plan
-    would make of it) count partitions read from another rack; `moved` what the last round moved.
-    `not_leading` is why no sidecar leads the group although one is to, with its `remedy`; "" where one does, or none is
-    asked."""
+    """One group, its type as Kafka has it. `members` without sidecars; what nobody could tell is None. `cross_rack` and
+    `could_be` (what our plan would make of it) count partitions read from another rack; `moved` what the last round
+    moved. `not_leading` is why no sidecar leads the group although one is to, with its `remedy`; "" where one does, or
+    none is asked."""
 
     group: str
-    kind: str
+    type: str
     state: str
     leader: str
     not_leading: str
@@ -96,7 +102,8 @@ def top(
     for address in url or []:
         if not address.startswith(("http://", "https://")):
             fail(f"--url {address} cannot be used; write http://host:port.")
-    run_to_end(_top(group or [], bootstrap, config, url or [], None if once else interval, output))
+    with suppress(KeyboardInterrupt):
+        run_to_end(_top(group or [], bootstrap, config, url or [], None if once else interval, output))
 
 
 async def _top(
@@ -108,7 +115,6 @@ async def _top(
     output: Output,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, names[0] if names else ANY_GROUP)
-    instance_ids = [settings.instance_id, *(g.instance_id for g in settings.groups)]
     console = Console()
     live = output is Output.TABLE and interval_s is not None
     async with connected(settings.properties) as sources:
@@ -119,7 +125,9 @@ async def _top(
                     if name not in observers:
                         found, _ = settings_for(bootstrap, config, name)
                         observers[name] = observer_for(found, name, sources)
-                rows = await _look(list(observers.values()), urls, instance_ids)
+                rows = await _look(list(observers.values()), urls)
+                if names and all(row.type == "missing" for row in rows):
+                    fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
                 if output is Output.JSON:
                     typer.echo(json.dumps([asdict(row) for row in rows], indent=2 if interval_s is None else None))
                 elif screen is not None:
@@ -133,12 +141,10 @@ async def _top(
 
 async def _listed(sources: Sources) -> list[str]:
     found = await all_groups(sources.transport, sources.reader)
-    return sorted(g.group_id for g in found if g.protocol_type in LISTED_TYPES or g.kind in ("consumer", "streams"))
+    return sorted(g.group_id for g in found if g.protocol_type in LISTED_TYPES or g.type in ("consumer", "streams"))
 
 
-async def _look(
-    observers: Sequence[GroupObserver], urls: Sequence[str], instance_ids: Sequence[str | None]
-) -> list[Row]:
+async def _look(observers: Sequence[GroupObserver], urls: Sequence[str]) -> list[Row]:
     reports = await asyncio.to_thread(_reports, urls)
     turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
@@ -150,7 +156,7 @@ async def _look(
             except TransportError as error:
                 return Observation(one.group_id, "missing", "", "", int(time.time() * 1000), trouble=str(error))
 
-    return ordered([row_of(seen, reports, instance_ids) for seen in await asyncio.gather(*map(look, observers))])
+    return ordered([row_of(seen, reports) for seen in await asyncio.gather(*map(look, observers))])
 
 
 def _reports(urls: Sequence[str]) -> SidecarReports:
@@ -172,7 +178,7 @@ def _fetched(url: str) -> Any:
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    table = Table(*COLUMNS, title=f"{len(rows)} groups", expand=True)
+    table = Table(*COLUMNS, title=counted(len(rows), "group"), expand=True)
     now_ms = time.time() * 1000
     for row in rows:
         ago = "-" if row.cause_at_ms is None else f"{max(0.0, now_ms - row.cause_at_ms) / 1000:.0f} s"
@@ -184,20 +190,18 @@ def _table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def row_of(seen: Observation, reports: SidecarReports, instance_ids: Sequence[str | None]) -> Row:
-    """`instance_ids` are those of sidecars."""
-    ours = [m for m in seen.members if m.instance_id is not None and m.instance_id in instance_ids]
+def row_of(seen: Observation, reports: SidecarReports) -> Row:
     shadow, last = seen.shadow, reports.rounds.get(seen.group_id)
     role = reports.roles.get(seen.group_id, {})
     return Row(
         group=seen.group_id,
-        kind=seen.kind,
+        type=seen.kind,
         state=seen.state,
-        leader=_leader(seen, reports, sidecars=len(ours)),
+        leader=_leader(seen, reports),
         not_leading=str(role.get("reason", "")),
         remedy=str(role.get("remedy", "")),
         generation=reports.leads.get(seen.group_id),
-        members=len(seen.members) - len(ours),
+        members=len(seen.members),
         lag=seen.lag,
         cross_rack=shadow.current.cross_rack if shadow is not None else None,
         could_be=shadow.planned.cross_rack if shadow is not None else None,
@@ -209,16 +213,18 @@ def row_of(seen: Observation, reports: SidecarReports, instance_ids: Sequence[st
 
 
 def ordered(rows: Iterable[Row]) -> list[Row]:
-    """The one that is furthest behind first; unknown lags last."""
-    return sorted(rows, key=lambda row: (-(row.lag if row.lag is not None else -1), row.group))
+    """By name: a row that changes its place with each look cannot be watched."""
+    return sorted(rows, key=lambda row: row.group)
 
 
-def _leader(seen: Observation, reports: SidecarReports, *, sidecars: int) -> str:
+def _leader(seen: Observation, reports: SidecarReports) -> str:
     if seen.kind in ("consumer", "streams"):
         return BROKER
     if seen.group_id in reports.leads:
         return US
-    if not seen.members or reports.roles.get(seen.group_id, {}).get("reason") in WITHOUT_OTHERS:
+    if reports.roles.get(seen.group_id, {}).get("reason") in WITHOUT_OTHERS and not seen.members:
         return NOBODY
     # A sidecar that does not lead leaves at once, so one that is a member leads.
-    return US if sidecars else MEMBER
+    if seen.sidecars:
+        return US
+    return MEMBER if seen.members else NOBODY

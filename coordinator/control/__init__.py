@@ -1,5 +1,6 @@
 """The control topic: orders of operators, and which of several instances is active."""
 
+from bellwether_kafka.coordinator.control.checks import heard, objection, policy_of
 from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
@@ -17,7 +18,6 @@ from bellwether_kafka.coordinator.control.records import (
 from bellwether_kafka.coordinator.control.topic import (
     ControlTopic,
     ControlTopicError,
-    ensure_topic,
     read_all,
     write_now,
 )

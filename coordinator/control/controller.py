@@ -25,7 +25,6 @@ from bellwether_kafka.coordinator.membership import (
     GroupMembership,
     Note,
     OrdersStand,
-    RoundOrdered,
     State,
 )
 
@@ -55,7 +54,12 @@ class Runner(Protocol):
     fatal: Fatal | None
 
     def post(self, event: Event) -> None: ...
-    def rule(self, rules: tuple[Rule, ...]) -> None: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def rules_refused(self) -> str: ...
+    def rule(self, rules: tuple[Rule, ...], order: str) -> None: ...
+    def begin_round(self, order: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -65,7 +69,7 @@ class _GroupState:
     runner: Runner
     active: bool  # we lead it or try to
     orders: OrdersStand = field(default_factory=lambda: OrdersStand("", ""))
-    rules: tuple[Rule, ...] = ()
+    placed: tuple[records.PlacementOrder, ...] = ()
     leads: bool = False
     hands_over_until: float = 0.0  # monotonic; 0: not handing over
 
@@ -198,20 +202,17 @@ class Controller:
         again = self._orders.standing(records.OrderKind.REBALANCE, group, now_ms)
         if again is not None and leads(state.runner):
             self._done(again)
-            state.runner.post(RoundOrdered(again.sentence))
+            state.runner.begin_round(again.sentence)
 
     def _update_rules(self, group: str, state: _GroupState, now_ms: int) -> None:
-        """A leader plans by them from now on, beginning with a round of its own."""
-        standing = self._orders.placements(group, now_ms)
+        """A leader plans by them from now on."""
+        standing, before = self._orders.placements(group, now_ms), state.placed
         rules = tuple(order.rule for order in standing)
-        if rules == state.rules:
+        if rules == tuple(order.rule for order in before):
             return
-        why = standing[-1].sentence if len(rules) >= len(state.rules) else "an operator's order on placement has ended"
         log.info("rules_stand", group=group, rules=[order.sentence for order in standing])
-        state.rules = rules
-        state.runner.rule(rules)
-        if leads(state.runner):
-            state.runner.post(RoundOrdered(why))
+        state.placed = standing
+        state.runner.rule(rules, "; ".join(_news(before, standing, now_ms)))
 
     def _done(self, order: records.Order) -> None:
         """Orders that are carried out once are withdrawn by whoever did it, so that no successor does it again."""
@@ -298,6 +299,8 @@ class Controller:
                 hands_over=tuple(group for group, state in groups if state.hands_over_until),
                 at_ms=int(self._wall_clock() * 1000),
                 between=between,
+                policies={group: state.runner.policy for group, state in groups},
+                heeds=tuple(group for group, state in groups if not state.runner.rules_refused),
             )
         )
 
@@ -305,6 +308,16 @@ class Controller:
         for sidecar in self._sidecars.forgotten():
             self._sidecars.gone(sidecar)
             self._topic.withdraw(records.beat_key(sidecar))
+
+
+def _news(
+    before: Sequence[records.PlacementOrder], standing: Sequence[records.PlacementOrder], now_ms: int
+) -> list[str]:
+    """What is ordered anew, and what has ended and how."""
+    known, kept = {order.rule for order in before}, {order.key for order in standing}
+    said = [order.sentence for order in standing if order.rule not in known]
+    ended = [order for order in before if order.key not in kept]
+    return said + [f"{order.sentence}: {'expired' if order.expires_ms <= now_ms else 'withdrawn'}" for order in ended]
 
 
 def given_up(runner: Runner) -> bool:

@@ -10,7 +10,7 @@ A further kind of order is a frozen class with `kind`, `key`, `expires_ms` and `
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -109,7 +109,7 @@ class PlacementOrder:
 
     @property
     def rule(self) -> Rule:
-        return Rule("pin" if self.kind is PlacementKind.PIN else "ban", self.item, self.where)
+        return Rule("pin" if self.kind is PlacementKind.PIN else "ban", self.item, self.where, self.sentence)
 
     @property
     def sentence(self) -> str:
@@ -127,7 +127,8 @@ class Beat:
     """A sidecar is alive. Groups that it leads, is about to lead, would take over, and gives away right now.
 
     `hands_over` is part of `leads`: it leads them until somebody has taken them. `between`: sent because something has
-    changed, between two regular ones, so it tells of no time that has passed.
+    changed, between two regular ones, so it tells of no time that has passed. `policies` are those of all its groups
+    (empty: a version that does not say); in `heeds` are the groups whose plans heed pins, bans and evacuations.
     """
 
     sidecar: str
@@ -138,10 +139,17 @@ class Beat:
     at_ms: int = 0
     expires_ms: int = 0  # a beat ends by silence, not by a clock
     between: bool = False
+    policies: Mapping[str, str] = field(default_factory=dict)
+    heeds: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
         return beat_key(self.sidecar)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """All that it looks after."""
+        return (*self.leads, *self.claims, *self.stands_by)
 
     def to_json(self) -> Mapping[str, Any]:
         return {
@@ -154,6 +162,8 @@ class Beat:
             "stands_by": self.stands_by,
             "hands_over": self.hands_over,
             "between": self.between,
+            "policies": self.policies,
+            "heeds": self.heeds,
         }
 
 
@@ -223,6 +233,8 @@ def _beat(fields: Mapping[str, Any]) -> Beat:
         hands_over=_names(fields, "hands_over"),
         at_ms=_number(fields, "at_ms"),
         between=fields.get("between") is True,
+        policies=_texts(fields, "policies"),
+        heeds=_names(fields, "heeds"),
     )
 
 
@@ -264,6 +276,14 @@ def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if not listed or not all(isinstance(item, str) and _is_unicode(item) for item in value):
         raise RecordError(f'"{name}" is not a list of group names')
     return tuple(value)
+
+
+def _texts(fields: Mapping[str, Any], name: str) -> Mapping[str, str]:
+    value = fields.get(name, {})
+    listed = isinstance(value, dict) and len(value) <= NAMES_MAX
+    if not listed or not all(isinstance(t, str) and _is_unicode(t) for pair in value.items() for t in pair):
+        raise RecordError(f'"{name}" has no name for each group')
+    return dict(value)
 
 
 class OrderState:

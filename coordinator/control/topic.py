@@ -30,6 +30,9 @@ HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_
 
 log = structlog.get_logger(__name__)
 
+# To ask whether a topic is there must not make it: clients of this kind do, where brokers let them.
+QUIET = {"allow.auto.create.topics": False, "log_level": "0"}
+
 OnRecord = Callable[[str, Record | None], None]
 
 
@@ -39,7 +42,7 @@ class ControlTopicError(Exception):
 
 def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
     """Creates the compacted topic, one partition, if it is not there. Raises ControlTopicError."""
-    admin = AdminClient({**properties, "log_level": "0"})
+    admin = AdminClient({**properties, **QUIET})
     try:
         if not _exists(admin, topic):
             _create(admin, topic)
@@ -53,6 +56,20 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
                 f" partition and cleanup.policy=compact, or {grant('CREATE', 'Topic', topic)}."
             ) from None
         raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
+
+
+def require_topic(properties: Mapping[str, str], topic: str) -> None:
+    """For commands, which create nothing. Raises ControlTopicError where it is not there."""
+    admin = AdminClient({**properties, **QUIET})
+    try:
+        if _exists(admin, topic):
+            return
+    except KafkaException as failed:
+        raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
+    raise ControlTopicError(
+        f"There is no control topic '{topic}' on this cluster, so no Bellwether listens to it; check --topic, or start"
+        f' one whose settings say control_topic = "{topic}", which creates it.'
+    )
 
 
 def _exists(admin: AdminClient, topic: str) -> bool:
@@ -192,7 +209,8 @@ class ControlTopic:
 
 
 def read_all(properties: Mapping[str, str], topic: str, limit_s: float) -> dict[str, Record]:
-    """What stands in the topic now, by key: for commands. Raises ControlTopicError."""
+    """What stands in the topic now, by key: for commands. Raises ControlTopicError, also where there is no topic."""
+    require_topic(properties, topic)
     found: dict[str, Record] = {}
     consumer = _reader(properties, topic)
     limit = time.monotonic() + limit_s

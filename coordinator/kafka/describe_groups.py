@@ -34,12 +34,12 @@ class StreamsGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: igno
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """`kind` is "classic", "consumer", "streams", "share" or "" where the broker is too old to say."""
+    """`type` is "classic", "consumer", "streams", "share" or "" where the broker is too old to say."""
 
     group_id: str
     protocol_type: str
     state: str = ""
-    kind: str = ""
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

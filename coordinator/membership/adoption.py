@@ -91,7 +91,7 @@ class Approach:
         self._give_back("the lead has been taken")
         removed = ", ".join(takeover.evicted) or "a leader that had gone"
         took_s = core.now - takeover.began
-        core.note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s and with the {takeover.tries}. member id")
+        core.note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s, with member id number {takeover.tries}")
         core.go(State.JOINING)
         self.leading.joined(led.answer)
 

@@ -28,13 +28,13 @@ class MembershipConfig:
 
     group_id: str
     mode: Mode = "lead"  # a membership is for leading; the settings that people write begin with "observe"
-    adopt: Adopt = "when-empty"
+    adopt: Adopt = "take-over"
     instance_id: str | None = None
     client_id: str | None = None  # ours, by which members under our instance id are told from the application's
     standby: bool = False  # other sidecars share our instance id: join only with the active role
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()
-    leave_on_stop: bool = True
+    leave_on_stop: bool = False
     # Whether a member with group.protocol=consumer may make the broker convert the group to KIP-848, away from us.
     online_conversion: Literal["allow", "block"] = "allow"
     adopt_empty: bool = True  # join a group that has no members; otherwise somebody else has to begin
@@ -57,7 +57,7 @@ class MembershipConfig:
     coalesce_ms_max: int = 10_000
     # In a running group the other members take up to a heartbeat interval to come back anyway: nothing to gain.
     coalesce_running_ms: int = 0
-    linger_ms: int | None = 300_000
+    linger_ms: int | None = None
     followup_ms: int = 3_000
     # While partitions are withheld nobody has them until the next round is complete, and members start it as soon as
     # they have let go. At our usual heartbeat we would be the last to hear of it.

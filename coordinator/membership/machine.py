@@ -118,6 +118,11 @@ class GroupMembership:
         return self._core.requests.generation
 
     @property
+    def protocol(self) -> str:
+        """Which the broker chose for our generation."""
+        return self._core.requests.protocol
+
+    @property
     def members(self) -> tuple[events.JoinedMember, ...]:
         """Of the last generation that we led."""
         return self._core.leadership.members

@@ -1,7 +1,6 @@
 """Rules of the membership machine that need no machine: whom we can lead, and when we may."""
 
 import zlib
-from dataclasses import replace
 
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.errors import Code
@@ -49,10 +48,13 @@ def with_own(
     return tuple((name, own if name == member_id else blob) for name, blob in assignments)
 
 
-def without_sidecars(answer: DescribeAnswer) -> DescribeAnswer:
-    """An application's threads alone: a sidecar that leads it is a member, but no process that could get tasks. Known
-    by its process id, zero, which Java never draws. What cannot be read stays: it may be a thread."""
-    return replace(answer, members=tuple(m for m in answer.members if not _is_sidecar(m.metadata)))
+def is_sidecar(member: DescribedMember, config: MembershipConfig) -> bool:
+    """One of ours: no thread of an application, or without work under our instance id and as we join."""
+    if _is_sidecar(member.metadata):  # known by its process id, zero, which Java never draws
+        return True
+    if config.instance_id is None or member.instance_id != config.instance_id:
+        return False
+    return not (_works(member) or _is_foreign(member, config))
 
 
 def _is_sidecar(metadata: bytes) -> bool:

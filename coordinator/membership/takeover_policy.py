@@ -3,7 +3,8 @@
 when-empty   never: it is joined when nobody is in it
 succeed      come into a round that waits for a member that does not return; if that was the leader, we lead, and if
              the answer names another we leave at once
-take-over    come into a group at rest, remove its leader once, and lead; where that is not allowed: succeed
+take-over    come into a group at rest, remove its leader once, and lead; where that is not allowed: succeed. The
+             default: without it the lead is lost for good by any absence that outlasts our session
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,7 @@
 """What `bellwether doctor` finds: facts about a group, its cluster and our settings go in, a list of checks comes out.
 
-Pure. Every check passes, warns or fails, and whatever does not pass says what to do about it.
+Pure. Every check passes, warns or fails, and whatever warns or fails says what to do about it. Where nobody can lead,
+what only a leader needs is not applicable.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,9 +17,14 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 NAMES_SHOWN = 4
 BROKER_CONFIGS = "group.min.session.timeout.ms", "group.max.session.timeout.ms", "group.max.size"
 SESSION_MIN, SESSION_MAX, SIZE_MAX = BROKER_CONFIGS
+OF_LEADERS = (
+    *("group ACL", "protocols", "instance id", "session timeout", "group size", "broker version"),
+    *("versions", "topology", "plan", "not visible"),
+)
 
 
 class Verdict(StrEnum):
+    NOT_APPLICABLE = "n/a"
     PASS = "pass"  # noqa: S105 - not a password
     WARN = "warn"
     FAIL = "fail"
@@ -54,7 +60,14 @@ def examine(facts: Facts) -> tuple[Check, ...]:
     """All checks, in the order in which one would mend things."""
     checks = [_kind(facts), _permission(facts), _protocol(facts), _slot(facts), _session(facts), _size(facts)]
     checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
-    return (*checks, *_topology(facts), _plan(facts), _unseen(facts))
+    checks += [*_topology(facts), _plan(facts), _unseen(facts)]
+    if facts.seen.kind in ("classic", "missing"):
+        return tuple(checks)
+    return tuple(_meaningless(check) if check.name in OF_LEADERS else check for check in checks)
+
+
+def _meaningless(check: Check) -> Check:
+    return Check(check.name, Verdict.NOT_APPLICABLE, "No client can lead this group.")
 
 
 def worst(checks: Iterable[Check]) -> Verdict:
@@ -73,7 +86,9 @@ def _kind(facts: Facts) -> Check:
     if seen.kind == "other":
         said = _sentence(seen.obstacle or "it is no group of consumers")
         return Check("group", Verdict.FAIL, said, "Name another group.")
-    return Check("group", Verdict.PASS, f"A classic group, {seen.state or 'Empty'}, with {len(seen.members)} members.")
+    members = f"{len(seen.members)} member{'s' * (len(seen.members) != 1)}"
+    led = ", led by Bellwether" * bool(seen.sidecars)
+    return Check("group", Verdict.PASS, f"A classic group, {seen.state or 'Empty'}, with {members}{led}.")
 
 
 def _permission(facts: Facts) -> Check:
@@ -101,12 +116,11 @@ def _slot(facts: Facts) -> Check:
     if instance is None:
         remedy = "Set instance_id: a restart of ours then costs no rebalance."
         return Check("instance id", Verdict.WARN, "We join without a group.instance.id.", remedy)
-    strangers = [m for m in held if m.topics]
-    if strangers:
+    if held:
         remedy = "Set another instance_id: joining under this one would throw the member out."
-        said = f"The application's member {strangers[0].member_id} has our group.instance.id '{instance}'."
+        said = f"The application's member {held[0].member_id} has our group.instance.id '{instance}'."
         return Check("instance id", Verdict.FAIL, said, remedy)
-    who = "a process of ours" if held else "nobody"
+    who = "a process of ours" if facts.seen.sidecars else "nobody"
     return Check("instance id", Verdict.PASS, f"'{instance}' is used by {who}.")
 
 
@@ -127,6 +141,8 @@ def _session(facts: Facts) -> Check:
 
 def _size(facts: Facts) -> Check:
     most, size = facts.limits.get(SIZE_MAX), len(facts.seen.members)
+    if facts.seen.sidecars:
+        return Check("group size", Verdict.PASS, "We have our place in the group.")
     if most is not None and size >= most:
         said = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for us."
         return Check("group size", Verdict.FAIL, said, f"Raise {SIZE_MAX} by one.")

@@ -3,7 +3,7 @@
 Nothing here asks a broker; `observer` does, and hands over what DescribeGroups and its siblings say.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -36,21 +36,23 @@ class ObservedMember:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shadow:
-    """What we would assign on the same view: the present plan's cost, ours, and what would move."""
+    """What we would assign on the same view: the present plan's cost, ours, and what would move. `held` are the owners
+    of all items now, as the broker shows them."""
 
     current: Cost
     planned: Cost
     moves: Moves
     decision: Decision[GroupPlan]
+    held: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
     """A group at one moment. `obstacle` says why no client can lead it, "" where one can; `seen_at_ms` is epoch.
 
-    `lags` has an entry per partition of subscribed topics, None where nothing is committed or known; a lag belongs to
-    this moment, unlike what members of an application said of their state when they last joined. Without a `shadow`,
-    `trouble` says why.
+    `members` are the application's, `sidecars` ours. `lags` has an entry per partition of subscribed topics, None where
+    nothing is committed or known; a lag belongs to this moment, unlike what members of an application said of their
+    state when they last joined. Without a `shadow`, `trouble` says why.
     """
 
     group_id: str
@@ -63,6 +65,7 @@ class Observation:
     obstacle: str = ""
     shadow: Shadow | None = None
     trouble: str = ""
+    sidecars: tuple[ObservedMember, ...] = ()
 
     @property
     def lag(self) -> int | None:
@@ -71,7 +74,7 @@ class Observation:
 
     @property
     def can_be_led(self) -> bool:
-        return not self.obstacle
+        return not self.obstacle and self.kind != "missing"
 
     def with_lags(self, committed: Offsets, ends: Offsets) -> "Observation":
         """With the records that are not consumed yet, of each partition and of what each member has."""
@@ -90,23 +93,32 @@ def _total(lags: Iterable[int | None]) -> int | None:
 
 
 def observation(
-    group_id: str, kind: GroupType, answer: DescribeAnswer, seen_at_ms: int, *, obstacle: str = ""
+    group_id: str,
+    kind: GroupType,
+    answer: DescribeAnswer,
+    seen_at_ms: int,
+    *,
+    obstacle: str = "",
+    sidecars: Collection[str] = (),
 ) -> Observation:
-    """What one Describe answer says, without lags and a shadow plan."""
+    """What one Describe answer says, without lags and a shadow plan. `sidecars` are the ids of members of ours."""
     streams = answer.protocol == STREAMS_PROTOCOL
-    members = tuple(_member(m, streams=streams) for m in answer.members)
-    return Observation(group_id, kind, answer.state, answer.protocol, seen_at_ms, members, obstacle=obstacle)
+    members = [_member(m, streams=streams) for m in answer.members]
+    theirs = tuple(m for m in members if m.member_id not in sidecars)
+    ours = tuple(m for m in members if m.member_id in sidecars)
+    about = (group_id, kind, answer.state, answer.protocol, seen_at_ms)
+    return Observation(*about, theirs, obstacle=obstacle, sidecars=ours)
 
 
 def shadow_of(decision: Decision[GroupPlan], held: IntArray) -> Shadow:
     """`held` are the owners that the broker shows; what members said when they joined may be a round older."""
-    return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision)
+    return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision, held)
 
 
 def _member(member: DescribedMember, *, streams: bool) -> ObservedMember:
     seen = ObservedMember(member.member_id, member.instance_id, member.client_id, member.client_host)
-    if not member.metadata and not member.assignment:
-        return seen  # the group is not at rest: the broker shows no bytes
+    if not member.metadata:
+        return seen  # the group is not at rest: brokers show no subscriptions, newer ones former assignments
     try:
         subscription = ConsumerProtocolSubscription.decode(member.metadata)
         assignment = ConsumerProtocolAssignment.decode(member.assignment) if member.assignment else None

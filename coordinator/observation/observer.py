@@ -119,7 +119,10 @@ class GroupObserver:
         if by_broker is not None:
             answer = classic_view(by_broker)
         kind = _kind(answer, by_broker)
-        seen = observation(self.group_id, kind, answer, int(time.time() * 1000), obstacle=self._obstacle(kind, answer))
+        ours = {m.member_id for m in answer.members if by_broker is None and membership.is_sidecar(m, self._config)}
+        now_ms, obstacle = int(time.time() * 1000), self._obstacle(kind, answer)
+        seen = observation(self.group_id, kind, answer, now_ms, obstacle=obstacle, sidecars=ours)
+        answer = replace(answer, members=tuple(m for m in answer.members if m.member_id not in ours))
         if kind == "missing":
             return replace(seen, trouble="there is no such group yet")
         if kind == "other" or not answer.members:
@@ -167,8 +170,6 @@ class GroupObserver:
         return seen.with_lags(committed, ends)
 
     async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
-        if answer.protocol == STREAMS_PROTOCOL:
-            answer = membership.without_sidecars(answer)
         members = tuple(membership.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         # With all the time that a plan may take from now on.
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)

@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
-from bellwether_kafka.coordinator.topology import TopologyKeeper, load_topology
+from bellwether_kafka.coordinator.topology import TopicDefaults, TopologyKeeper, load_topology
 
 
 class ApplicationError(Exception):
@@ -60,7 +60,8 @@ class Application:
         if self.config.stateful:
             kind, dialect = stateful(group_id, self.config, reader, self.topology, self.assignors)
         else:
-            keeper = TopologyKeeper(self.config.application_id, self.topology, reader.admin, offsets)
+            defaults = TopicDefaults(self.config.replication_factor, dict(self.config.topic_configs))
+            keeper = TopologyKeeper(self.config.application_id, self.topology, reader.admin, offsets, defaults)
             kind = StreamsKind(group_id, self.config, reader, offsets, keeper, self.assignors)
         planner = Planner(group_id, kind, dialect=dialect, message_bytes_max=message_bytes_max, solver=solver)
         return planner, kind

@@ -18,6 +18,7 @@ class CauseKind(StrEnum):
     """What changed, the first that applies."""
 
     FIRST = "first plan"
+    ORDERED = "ordered"
     JOINED = "members joined"
     LEFT = "members left"
     EXCHANGED = "members joined and left"
@@ -37,9 +38,16 @@ class Cause:
     members: tuple[str, ...] = ()
 
 
-def cause(previous: Decision[GroupPlan] | None, decision: Decision[GroupPlan], name: Name = str) -> Cause:
+def cause(
+    previous: Decision[GroupPlan] | None,
+    decision: Decision[GroupPlan],
+    name: Name = str,
+    *,
+    ordered: Sequence[str] = (),
+    standing: Sequence[str] = (),
+) -> Cause:
     """Compares with the previous decision that was delivered to the same group. `name` turns the name of an owner into
-    what people call it."""
+    what people call it. `ordered`: what operators have ordered since then; `standing`: all orders on placement."""
     plan = decision.plan
     if plan.shutdown:
         return Cause(CauseKind.SUBSCRIPTIONS, "a member asks to shut the application down")
@@ -47,13 +55,17 @@ def cause(previous: Decision[GroupPlan] | None, decision: Decision[GroupPlan], n
         owners = _counted(len(plan.owners), plan.words.owner, plan.words.owners)
         return Cause(CauseKind.FIRST, f"first plan, for {owners}")
     found = _members(previous, decision, name) or _unplaced(previous, decision) or _topics(previous, decision, name)
+    if ordered:
+        changed = (found.sentence,) if found is not None else ()
+        return Cause(CauseKind.ORDERED, "; ".join((*ordered, *changed)), found.members if found is not None else ())
     if found is not None:
         return found
+    obeying = f", for {'; '.join(standing)}" if standing else ""
     if previous.followup:
         waiting = plan.words.items(int(previous.plan.withheld.sum()))
-        return Cause(CauseKind.WITHHELD, f"{waiting} given up by the former owner can be handed out")
+        return Cause(CauseKind.WITHHELD, f"{waiting} given up by the former owner can be handed out{obeying}")
     if previous.probing_at_ms is not None:
-        return Cause(CauseKind.PROBE, "a probe, to see which warm-ups have caught up")
+        return Cause(CauseKind.PROBE, f"a probe, to see which warm-ups have caught up{obeying}")
     return Cause(CauseKind.AGAIN, "a member asked again, nothing changed")
 
 

@@ -44,10 +44,16 @@ class ConsumerKind:
         self._reader = reader
         self._policy = policy
         self._weights = weights
-        self._rules: tuple[shared.Rule, ...] = ()  # the operator's, for every plan from now on
+        self.rules: tuple[shared.Rule, ...] = ()
+
+    rules_refused = ""
+
+    @property
+    def policy(self) -> str:
+        return self._policy.name
 
     def rule(self, rules: tuple[shared.Rule, ...]) -> None:
-        self._rules = rules
+        self.rules = rules
 
     async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> ConsumerInputs:
         if command.removed:
@@ -72,7 +78,7 @@ class ConsumerKind:
         if source is Source.CHEAP:
             return Work(make_partitions, self._ruled(CHEAP_POLICY), arguments)
         # Weights and rules change; the solver's process knows one policy.
-        portable = self._policy.name != LOAD_AWARE and not self._rules
+        portable = self._policy.name != LOAD_AWARE and not self.rules
         return Work(make_partitions, self._ruled(self._weighted()), arguments, portable)
 
     def proposed(self, proposal: Proposal[PartitionPlan]) -> None:
@@ -97,6 +103,11 @@ class ConsumerKind:
         if before.spread > after.spread and before.spread > 1:
             return f"the spread of partitions would go from {before.spread} to {after.spread}"
         return ""
+
+    @staticmethod
+    def differs(decision: Decision[PartitionPlan], former: Decision[PartitionPlan]) -> bool:  # noqa: ARG004 - see GroupKind
+        found = decision.moves
+        return bool(found.moved or found.new or found.lost)
 
     def delivered(self, decision: Decision[PartitionPlan]) -> None:
         self.memory = decision.plan.memory
@@ -128,7 +139,7 @@ class ConsumerKind:
         return replace(self._policy, load=replace(self._policy.load, weights=self._weights()))
 
     def _ruled(self, policy: Policy) -> Policy:
-        return replace(policy, stages=(*policy.stages, consumer.OperatorRules(self._rules))) if self._rules else policy
+        return replace(policy, stages=(*policy.stages, consumer.OperatorRules(self.rules))) if self.rules else policy
 
 
 def make_partitions(

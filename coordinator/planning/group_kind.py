@@ -45,9 +45,17 @@ class GroupKind(Protocol[P]):
     anew for each round: `raw`, `cluster` and what else the kind needs; `memory` is what members hold, if known."""
 
     memory: Any
+    rules: tuple[Rule, ...]  # the operator's word on placement, for every plan from now on
 
-    def rule(self, rules: tuple[Rule, ...]) -> None:
-        """The operator's word on placement, for every plan from now on."""
+    @property
+    def policy(self) -> str:
+        """By its configured name."""
+
+    @property
+    def rules_refused(self) -> str:
+        """Why plans cannot heed the operator's word on placement, "" where they can."""
+
+    def rule(self, rules: tuple[Rule, ...]) -> None: ...
 
     async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> Any:
         """Raises RefusalError where no plan of any kind would do; whatever else it raises leaves the previous plan."""
@@ -67,6 +75,9 @@ class GroupKind(Protocol[P]):
 
     def worth_moving(self, decision: Decision[P]) -> str:
         """Why the plan is worth a rebalance after a quiet return of ours, "" if what members hold will do."""
+
+    def differs(self, decision: Decision[P], former: Decision[P]) -> bool:
+        """Whether a round would change anything. `former` is the plan under the rules that stood before, both dry."""
 
     def delivered(self, decision: Decision[P]) -> None:
         """The broker has this plan: remember it."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from bellwether_kafka.assignors.shared import ClusterView, Decision, GroupPlan, IntArray
+from bellwether_kafka.assignors.shared import ClusterView, Decision, GroupPlan, IntArray, Rule
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind
 from bellwether_kafka.coordinator.planning.fallback import Chosen
 
@@ -42,6 +42,7 @@ class WatchedTopics:
 class PlannedRound(Generic[P_co]):
     """A decision that may be sent, and how it came about.
 
+    `rules` are the operator's on placement that it heeds, `ordered` the sentences of orders that are new with it.
     `previous` is what was delivered to the group before, and `cause` what has changed since: both are known once the
     broker has the decision. `inputs`: all that the decision was made from, where that can be recorded.
     """
@@ -52,6 +53,8 @@ class PlannedRound(Generic[P_co]):
     previous: Decision[P_co] | None = None
     cause: Cause = UNDELIVERED
     inputs: object = None
+    rules: tuple[Rule, ...] = ()
+    ordered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,43 +50,73 @@ class Planner(Generic[P]):
         self._decided: Decision[P] | None = None  # the same as the kind of group has it
         self._previous: Decision[P] | None = None  # the last one that the broker took
         self._observed: int | None = None  # a digest of the last generation at rest that others led
+        self._ordered: tuple[str, ...] = ()  # what operators have ordered and no delivered plan says yet
         self._turn = 0  # what was read of a group that others lead is for the turn in which it was read
 
     def rule(self, rules: tuple[shared.Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
         self.kind.rule(rules)
 
+    def order(self, sentence: str) -> None:
+        """The cause of the next plan: who has ordered what, and why."""
+        self._ordered = (*(said for said in self._ordered if said != sentence), sentence)
+
+    def dismiss(self, sentence: str) -> None:
+        """An order that no plan needs to carry out."""
+        self._ordered = tuple(said for said in self._ordered if said != sentence)
+
     async def plan(self, command: Decide) -> PlannedRound[P]:
         """The answer for this generation before its deadline. Raises RefusalError, which names what was tried."""
         began = time.monotonic()
         self._turn += 1
+        ordered = self._ordered
         command = await self._dialect.joined(command, self._left(command))
         raw = raw_group(self.group_id, command)
         inputs, trouble = await self._read(raw, command)
         read_s = time.monotonic() - began
+        rules = self.kind.rules
         chosen = await first_valid(self._attempts(raw, inputs, command), trouble)
         plan_s = time.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
         self._decided = chosen.decision
         topics, timings = self.kind.topics(inputs, chosen.decision), Timings(began, read_s, plan_s)
         made_from = self.kind.recordable(inputs) if chosen.source is Source.PLAN else None
-        self._planned = PlannedRound(replace(chosen, decision=answered), topics, timings, inputs=made_from)
+        self._planned = PlannedRound(
+            replace(chosen, decision=answered), topics, timings, inputs=made_from, rules=rules, ordered=ordered
+        )
         return self._planned
 
     async def compare(self, command: Decide) -> Compared[P]:
         """A dry plan against what the members hold. Raises RefusalError."""
+        inputs = await self._dry_inputs(command)
+        decision, kind = await self._dry(inputs, command), self.kind
+        return Compared(decision, kind.worth_moving(decision), kind.topics(inputs, decision), kind.held(decision))
+
+    async def would_change(self, command: Decide, former: tuple[shared.Rule, ...]) -> bool:
+        """Whether a round under the present rules would change anything, where `former` stood before. Raises
+        RefusalError."""
+        inputs, rules, kind = await self._dry_inputs(command), self.kind.rules, self.kind
+        kind.rule(former)
+        before = kind.work(inputs, Source.PLAN, self._message_bytes_max, dry=True)
+        kind.rule(rules)
+        return kind.differs(await self._dry(inputs, command), await self._dry(inputs, command, before))
+
+    async def _dry_inputs(self, command: Decide) -> Any:
         command = await self._dialect.joined(command, self._left(command))
         inputs, trouble = await self._read(raw_group(self.group_id, command), command)
         if inputs is None:
             raise RefusalError(RefusalCause.PLAN, "; ".join(trouble))
+        return inputs
+
+    async def _dry(self, inputs: Any, command: Decide, work: Work[P] | None = None) -> Decision[P]:
+        work = work or self.kind.work(inputs, Source.PLAN, self._message_bytes_max, dry=True)
         try:
-            decision, findings = await self._own(inputs, self._left(command), dry=True)
+            decision, findings = await self._own(inputs, self._left(command), work)
         except TimeoutError as error:
             raise RefusalError(RefusalCause.PLAN, str(error) or "not ready in time") from error
         if findings:
             raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
-        kind = self.kind
-        return Compared(decision, kind.worth_moving(decision), kind.topics(inputs, decision), kind.held(decision))
+        return decision
 
     def delivered(self, generation: int) -> PlannedRound[P] | None:
         """The broker has this generation's assignment: remember it. None when it was not one of our plans."""
@@ -96,11 +126,15 @@ class Planner(Generic[P]):
             return None
         self._previous = decision
         self.kind.delivered(decision)
-        return replace(planned, previous=previous, cause=cause(previous, decision))
+        self._ordered = tuple(said for said in self._ordered if said not in planned.ordered)
+        standing = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
+        why = cause(previous, decision, ordered=planned.ordered, standing=standing)
+        return replace(planned, previous=previous, cause=why)
 
     def forget(self) -> None:
         """We lead no more: others decide from here, so what we remember would be wrong next time."""
         self._previous = self._planned = self._decided = self._observed = None
+        self._ordered = ()
         self.kind.forget()
 
     async def rebuild(self, command: RebuildMemory, described: DescribeAnswer, own_member_id: str) -> None:
@@ -150,16 +184,18 @@ class Planner(Generic[P]):
     def _attempts(self, raw: RawGroup, inputs: Any, command: Decide) -> list[tuple[Source, Attempt[P]]]:
         attempts: list[tuple[Source, Attempt[P]]] = []
         if inputs is not None:
-            attempts.append((Source.PLAN, lambda: self._own(inputs, self._left(command) * PLAN_SHARE)))
+            attempts.append((Source.PLAN, lambda: self._configured(inputs, self._left(command) * PLAN_SHARE)))
             attempts.append((Source.CHEAP, lambda: self._cheap(inputs, self._left(command))))
         again = previous_answer(self._previous, raw)
         if again is not None:
             attempts.append((Source.PREVIOUS, partial(self._inspected, raw, again)))
         return attempts
 
-    async def _own(self, inputs: Any, limit_s: float, *, dry: bool = False) -> Inspected[P]:
+    async def _configured(self, inputs: Any, limit_s: float) -> Inspected[P]:
+        return await self._own(inputs, limit_s, self.kind.work(inputs, Source.PLAN, self._message_bytes_max))
+
+    async def _own(self, inputs: Any, limit_s: float, work: Work[P]) -> Inspected[P]:
         """By the configured policy, which may hold anybody's code."""
-        work = self.kind.work(inputs, Source.PLAN, self._message_bytes_max, dry=dry)
         solver, size = self._solver, (len(inputs.raw.members), inputs.cluster.partition_total)
         if work.portable and solver is not None and solver.wants(*size):
             return self._proposed(await solver.solve(work.make, work.arguments, limit_s))
@@ -182,7 +218,8 @@ class Planner(Generic[P]):
 
 def raw_group(group_id: str, command: Decide) -> RawGroup:
     members = tuple(shared.RawMember(m.member_id, m.instance_id, m.metadata) for m in command.members)
-    return RawGroup(group_id, command.generation, command.protocol, members, frozenset({command.own_member_id}))
+    own = frozenset({command.own_member_id})
+    return RawGroup(group_id, command.generation, command.protocol, members, own, resting=command.dry)
 
 
 def _members(described: DescribeAnswer) -> tuple[AssignedMember, ...]:

@@ -16,7 +16,8 @@ TASK_STALL_MS = 600_000
 class StreamsConfig:
     """`topology` is a file, None: it is learned. `standby_lag_max` is in records, None: nothing is done about it. Tasks
     that commit nothing for `task_stall_ms` although they have records to read are a reason to step aside. `durable`:
-    stores are said to be persistent, and a crash does not wipe them (as it does under exactly_once_v2)."""
+    stores are said to be persistent, and a crash does not wipe them (as it does under exactly_once_v2). What the
+    application sets for all internal topics: `replication_factor` (-1: the brokers' default), `topic_configs`."""
 
     application_id: str
     topology: Path | None = None
@@ -29,6 +30,8 @@ class StreamsConfig:
     stages: StageConfigs = NO_STAGES
     stateful: bool = False
     durable: bool = False
+    replication_factor: int = -1
+    topic_configs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

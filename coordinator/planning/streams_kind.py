@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX
 from bellwether_kafka.coordinator.planning.planned import WatchedTopics
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
 from bellwether_kafka.coordinator.planning.streams_request import make_tasks
-from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
+from bellwether_kafka.coordinator.topology import GivenTopology, TopicCreationError, TopologyKeeper
 
 METADATA_SHARE = 0.35  # of the time until the deadline
 OFFSETS_SHARE = 0.4  # of what is left then
@@ -65,19 +65,28 @@ class StreamsKind:
         self._topologies = topologies
         self._assignors = assignors
         self._cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
-        self._rules: tuple[shared.Rule, ...] = ()  # the operator's; the solver's process does not know them
+        self.rules: tuple[shared.Rule, ...] = ()  # the solver's process does not know them
         self._asked: TaskRequest | None = None  # what the configured policy was asked last
         self._wall_clock = wall_clock
         self._offset_failures = 0
         self._arrivals = Arrivals()
         self._next_arrivals = self._arrivals
 
+    @property
+    def policy(self) -> str:
+        return self.config.policy
+
+    @property
+    def rules_refused(self) -> str:
+        if self.config.policy == STREAMS_HA:
+            return ""
+        return f"pins, bans and evacuations need the policy {STREAMS_HA}; this one is {self.config.policy}"
+
     def rule(self, rules: tuple[shared.Rule, ...]) -> None:
-        if self.config.policy != STREAMS_HA:
-            reason = f"pins, bans and evacuations need the policy {STREAMS_HA}; this one is {self.config.policy}"
-            log.warning("rules_not_heeded", group=self.group_id, reason=reason)
+        if self.rules_refused:
+            log.warning("rules_not_heeded", group=self.group_id, reason=self.rules_refused)
             return
-        self._rules = rules
+        self.rules = rules
         self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)
 
     async def read(self, raw: shared.RawGroup, command: Decide, left: SecondsLeft) -> World:
@@ -105,9 +114,11 @@ class StreamsKind:
         asked = TaskRequest(inputs, *known, now_ms, seed, message_bytes_max, dry)
         if source is Source.CHEAP:
             return Work(make_tasks, self._cheap, (asked,))
-        stages = replace(self.config.stages, rules=self._rules)
-        self._asked = replace(asked, config=replace(self.config, stages=stages))
-        return Work(make_tasks, self._assignors, (self._asked,), portable=not self._rules)
+        stages = replace(self.config.stages, rules=self.rules)
+        asked = replace(asked, config=replace(self.config, stages=stages))
+        if not dry:
+            self._asked = asked
+        return Work(make_tasks, self._assignors, (asked,), portable=not self.rules)
 
     def proposed(self, proposal: Proposal[TaskPlan]) -> None:
         if proposal.arrivals is not None:
@@ -133,6 +144,14 @@ class StreamsKind:
 
     def worth_moving(self, decision: Decision[TaskPlan]) -> str:
         return worth_moving(decision, self.memory)
+
+    def differs(self, decision: Decision[TaskPlan], former: Decision[TaskPlan]) -> bool:
+        """What threads say in a dry round is of the round before, so a plan is compared with a plan: which tasks and
+        copies are where. What runs against the rules is moved even if it was about to move. Where lags are not known,
+        a dry plan leaves everything in its place, and says nothing."""
+        if not decision.plan.lags_known or len(decision.plan.against(self.rules, self.held(decision))):
+            return True
+        return _places(decision.plan) != _places(former.plan)
 
     def delivered(self, decision: Decision[TaskPlan]) -> None:
         self.memory = decision.plan.memory
@@ -195,7 +214,10 @@ class StreamsKind:
             found = topology.resolved(t for t in topics if t in cluster.index or t in cluster.unreadable)
         except TopologyError as error:
             raise RefusalError(RefusalCause.TOPOLOGY, str(error)) from error
-        return await self._topologies.complete(found, cluster, limit_s)
+        try:
+            return await self._topologies.complete(found, cluster, limit_s)
+        except TopicCreationError as error:
+            raise RefusalError(RefusalCause.INTERNAL_TOPICS, str(error)) from error
 
     async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
         """Until the brokers know the topics that were made a moment ago, or the time is over."""
@@ -230,6 +252,10 @@ class StreamsKind:
         if unknown:
             remedy = f"grant our principal the ACL DESCRIBE on Topic '{unknown[0]}'"
             raise RefusalError(RefusalCause.TOPICS, f"metadata of {len(unknown)} topics cannot be read; {remedy}")
+
+
+def _places(plan: TaskPlan) -> tuple[list[int], set[tuple[object, object]]]:
+    return plan.owner.tolist(), {(copy.task, copy.process_id) for copy in plan.copies}
 
 
 def worth_moving(decision: Decision[TaskPlan], memory: StreamsMemory) -> str:

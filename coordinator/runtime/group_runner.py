@@ -72,6 +72,9 @@ class GroupRunner(Generic[P]):
         self._synced_from = 0.0
         self._wake_next = False
         self._takes_part = False
+        self._orders: tuple[str, ...] = ()  # on placement, which no plan has heeded yet
+        self._former: tuple[Rule, ...] = ()  # what stood before them
+        self._obeying: asyncio.Task[None] | None = None
 
     def post(self, event: membership.Event) -> None:
         self._events.put_nowait(event)
@@ -83,9 +86,30 @@ class GroupRunner(Generic[P]):
             return self.membership.role
         return membership.Role(membership.NotLeading.FAILED, self.fatal.message, self._crashed_at)
 
-    def rule(self, rules: tuple[Rule, ...]) -> None:
-        """The operator's word on placement, for every plan from now on."""
+    @property
+    def policy(self) -> str:
+        return self._planner.kind.policy
+
+    @property
+    def rules_refused(self) -> str:
+        """Why plans cannot heed the operator's word on placement, "" where they can."""
+        return self._planner.kind.rules_refused
+
+    def rule(self, rules: tuple[Rule, ...], order: str) -> None:
+        """The operator's word on placement, for every plan from now on, and the order that made it so. A group at rest
+        is rebalanced for its sake if that changes anything."""
+        if not self._orders:
+            self._former = self._planner.kind.rules
         self._planner.rule(rules)
+        if not self.rules_refused:
+            self._planner.order(order)
+            self._orders = (*self._orders, order)
+            self._obey()
+
+    def begin_round(self, order: str) -> None:
+        """The operator wants a round, whatever comes of it."""
+        self._planner.order(order)
+        self.post(membership.RoundOrdered(order))
 
     async def run(self) -> int:
         """Returns the exit code: 0, or the one of the fatal command."""
@@ -99,6 +123,7 @@ class GroupRunner(Generic[P]):
                 self._execute(self.membership.handle(event, time.monotonic()))
                 self._unfollow_unless_leading()
                 self._tell_role()
+                self._obey()
         except Exception:
             log.exception("group_crashed", group=self.group_id)
             await self._hand_over("an error of ours")
@@ -206,6 +231,34 @@ class GroupRunner(Generic[P]):
         reason, subscribed = comparison.reason, comparison.topics.subscribed
         self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
 
+    def _obey(self) -> None:
+        busy = self._obeying is not None and not self._obeying.done()
+        if self._orders and not busy and self.membership.state is membership.State.STABLE:
+            self._obeying = self._start(self._carry_out(self._orders))
+
+    async def _carry_out(self, orders: tuple[str, ...]) -> None:
+        """Begins a round for orders on placement, unless it would change nothing."""
+        member = self.membership
+        if self._rebuilding is not None:
+            await asyncio.wait([self._rebuilding])
+        generation, deadline = member.generation, time.monotonic() + member.config.decision_deadline_ms / 1000
+        command = membership.Decide(generation, member.protocol, member.members, member.member_id, deadline, dry=True)
+        try:
+            changes = member.alone or await self._planner.would_change(command, self._former)
+        except RefusalError as error:
+            log.warning("order_not_compared", group=self.group_id, generation=generation, reason=str(error))
+            await asyncio.sleep(COMPARE_AGAIN_S)
+            return
+        if orders != self._orders or not self._rests_in(generation):
+            return  # the next look is at what stands then
+        self._orders = ()
+        if changes:
+            self.post(membership.RoundOrdered("; ".join(orders)))
+            return
+        for order in orders:
+            self._planner.dismiss(order)
+            log.info("order_changes_nothing", group=self.group_id, generation=generation, order=order)
+
     def _rests_in(self, generation: int) -> bool:
         return self.membership.state is membership.State.STABLE and self.membership.generation == generation
 
@@ -231,6 +284,7 @@ class GroupRunner(Generic[P]):
         join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), time.monotonic() - self._synced_from
         planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
         self.last = planned
+        self._orders = tuple(order for order in self._orders if order not in planned.ordered)
         self._follow(planned.topics, planned.chosen.decision.cluster)
         for observer in self._on_decision:
             _told(observer, planned)

@@ -18,6 +18,8 @@ CONFIG_VARIABLE = "BELLWETHER_CONFIG"
 PROPERTIES = "kafka"  # the setting that holds librdkafka's properties
 FROM_FILE = ".file"
 SECRET_BYTES_MAX = 65_536
+# Settings of the process that no property is called: whoever writes them below [kafka] meant them above it.
+TOP_LEVEL = {"standby", "control_topic", "instance_id", "sidecar_id", "http_address", "log_format", "metrics_by_task"}
 
 
 class TomlFile(TomlConfigSettingsSource):
@@ -78,6 +80,8 @@ def read_properties(value: object) -> dict[str, SecretStr]:
             raise ValueError(f"the property {name} is no plain value; write it as text")
         text = str(given).lower() if isinstance(given, bool) else str(given)
         target = str(name).removesuffix(FROM_FILE)
+        if target in TOP_LEVEL:
+            raise ValueError(f"{target} is a setting of the process and not of a client; move it above [kafka]")
         if target in found:
             raise ValueError(f"the property {target} is given twice, as a value and as a file; remove one")
         found[target] = SecretStr(_secret(name, text) if str(name).endswith(FROM_FILE) else text)

@@ -13,6 +13,8 @@ so it is said here again, by Kafka's own names:
                                                # lets a restarted process have its tasks back at once (streams-ha)
     "num.standby.replicas" = 1
     "rack.aware.assignment.strategy" = "min_traffic"
+    "replication.factor" = 3                   # of internal topics that we make before the application does
+    "topic.segment.bytes" = 1048576            # and any other config that the application sets with this prefix
 
 The policy "streams-ha" knows more stages, which Kafka has not; each is off unless it is set:
 
@@ -47,11 +49,19 @@ ONLY_PROTOCOL = {
     "stateful": (STATEFUL_PROTOCOL, "stateful members"),
 }
 DEFAULTS = AssignmentConfigs()
+TOPIC_PREFIX = "topic."  # of configs for every internal topic
 
 
 def _tags(value: object) -> object:
     """Kafka writes lists with commas between."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _texts(value: object) -> object:
+    """Kafka's configs are texts; TOML has numbers and booleans too."""
+    if not isinstance(value, dict):
+        return value
+    return {name: str(given).lower() if isinstance(given, bool) else str(given) for name, given in value.items()}
 
 
 class StreamsSettings(BaseModel):
@@ -86,6 +96,9 @@ class StreamsSettings(BaseModel):
     rack_aware_traffic_cost: int | None = Field(default=None, alias="rack.aware.assignment.traffic_cost")
     rack_aware_non_overlap_cost: int | None = Field(default=None, alias="rack.aware.assignment.non_overlap_cost")
 
+    replication_factor: int = Field(default=-1, ge=-1, le=32767, alias="replication.factor")
+    topic_configs: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict, alias="topic")
+
     host_affinity_ms: int = 0
     colocate: tuple[tuple[int, ...], ...] = ()
     capacity_tag: str = ""
@@ -97,7 +110,11 @@ class StreamsSettings(BaseModel):
         if not isinstance(value, dict):
             return value
         own = {name: table for name, table in value.items() if name in cls.model_fields}  # some are tables by right
-        return own | flattened({name: table for name, table in value.items() if name not in own})
+        found = flattened({name: table for name, table in value.items() if name not in own})
+        told = {name: found.pop(name) for name in [*found] if name.startswith(TOPIC_PREFIX)}
+        if told:
+            found["topic"] = {name.removeprefix(TOPIC_PREFIX): text for name, text in told.items()}
+        return own | found
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
@@ -108,6 +125,8 @@ class StreamsSettings(BaseModel):
             return self
         self.assignment_configs()  # raises what Kafka would not take
         self.stage_configs()
+        if self.replication_factor == 0:
+            raise ValueError("replication.factor must be at least 1, or -1 for the brokers' default, but it is 0")
         given = sorted(_shown(name) for name in self.model_fields_set & NOT_FOR_STATEFUL)
         if given and self.kind == "stateful":
             raise ValueError(f'{given[0]} means nothing to stateful members (kind = "stateful"); remove it')
@@ -165,6 +184,8 @@ class StreamsSettings(BaseModel):
             stages=stages,
             stateful=self.kind == "stateful",
             durable=at_least_once and self.stores == "persistent",
+            replication_factor=self.replication_factor,
+            topic_configs=tuple(sorted(self.topic_configs.items())),
         )
 
 
@@ -173,6 +194,7 @@ STAGE_FIELDS = frozenset(StageConfigs.__dataclass_fields__) - {"rules", "clock"}
 STREAMS_FIELDS = frozenset(StreamsSettings.model_fields) - {"kind"}
 NOT_FOR_STATEFUL = frozenset(
     {"application_id", "topology_attested", "processing_guarantee", "stores", "takeover_forced", "standby_lag_max"}
+    | {"replication_factor", "topic_configs"}
 )
 
 

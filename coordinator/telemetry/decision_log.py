@@ -2,6 +2,7 @@
 
 import structlog
 
+from bellwether_kafka.assignors.consumer import RACKLESS
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.planning import PlannedRound, Source
 
@@ -16,7 +17,8 @@ def log_decision(planned: PlannedRound[GroupPlan]) -> None:
     chosen, timings = planned.chosen, planned.timings
     decision = chosen.decision
     name, read_ms = _NAMES[decision.plan.words.kind]
-    doubtful = decision.warnings or chosen.source is not Source.PLAN
+    odd = [warning for warning in decision.warnings if not warning.startswith(RACKLESS)]
+    doubtful = odd or chosen.source is not Source.PLAN
     (log.warning if doubtful else log.info)(
         name,
         group=decision.raw.group_id,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Decision, GroupPlan, IntArray, Owner
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Decision, GroupPlan, IntArray, Owner, Rule
 from bellwether_kafka.coordinator.planning import PlannedRound, TaskRequest, pack
 
 ENTRIES_MAX = 1_000  # per event; about 100 bytes each
@@ -29,7 +29,7 @@ def decision_events(planned: PlannedRound[GroupPlan]) -> Iterator[Event]:
     yield from (("assignment", record) for record in _parts(head, assignment_entries(decision.plan)))
     yield from (("membership", record) for record in membership_records(planned.previous, decision))
     if decision.plan.replayable:
-        yield "snapshot", snapshot_record(decision)
+        yield "snapshot", snapshot_record(decision, planned.rules)
     sampled = {"group": decision.raw.group_id, "sampled_at_ms": decision.decided_at_ms}
     yield from (("lag", record) for record in chunks(sampled, copy_lag_entries(decision.plan)))
     if isinstance(planned.inputs, TaskRequest):
@@ -140,7 +140,7 @@ def _change(old: Owner | None, now: Owner) -> str:
     return "resubscribed" if old.topics != now.topics else ""
 
 
-def snapshot_record(decision: Decision[GroupPlan]) -> dict[str, Any]:
+def snapshot_record(decision: Decision[GroupPlan], rules: tuple[Rule, ...] = ()) -> dict[str, Any]:
     """What `decide` was given, except for memory, which a replay builds up by itself."""
     raw, cluster = decision.raw, decision.cluster
     rows: dict[tuple[str | None, ...], int] = {}
@@ -167,6 +167,7 @@ def snapshot_record(decision: Decision[GroupPlan]) -> dict[str, Any]:
             }
             for m in raw.members
         ],
+        "rules": [asdict(rule) for rule in rules],
     }
 
 

@@ -1,28 +1,52 @@
 """Creating the internal topics of a Streams application, with the configs that Streams itself would use.
 
 The plan is pure; `create_topics` executes it. Only topics that the topology describes are planned: where a missing
-changelog's kind is not known (plain, windowed, versioned), a Java leader has to create it. The configs and the reason:
-docs/reference/streams.md#internal-topics.
+changelog's kind is not known (plain, windowed, versioned), a Java leader has to create it. Nor are topics made with
+fewer replicas than the rest of the application has: with one broker down it would stand still. The configs and the
+reason: docs/reference/streams.md#internal-topics.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from bellwether_kafka.assignors.streams.application import Topology, required_counts
-from bellwether_kafka.coordinator.kafka import with_remedy
+from bellwether_kafka.assignors.streams.application import InternalTopic, Topology, required_counts
+from bellwether_kafka.coordinator.kafka import grant, with_remedy
 
 BROKER_DEFAULT = -1
+DEFAULT_CONFIG = "default.replication.factor"
+REMEDY = 'set "replication.factor" of the group to what the application has'
 _TIMESTAMPS = ("message.timestamp.type", "CreateTime")
 REPARTITION_CONFIGS = MappingProxyType(
     {"cleanup.policy": "delete", "segment.bytes": "52428800", "retention.ms": "-1", _TIMESTAMPS[0]: _TIMESTAMPS[1]}
 )
 CHANGELOG_CONFIGS = MappingProxyType({"cleanup.policy": "compact", _TIMESTAMPS[0]: _TIMESTAMPS[1]})
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """What the application sets for all of its internal topics: `replication.factor`, -1 for the brokers' default, and
+    the configs that it sets behind the prefix `topic.`."""
+
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_DEFAULTS = TopicDefaults()
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """How many replicas there are: the brokers' default, None where it may not be read, and those of each topic of the
+    application that exists."""
+
+    default: int | None
+    existing: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +72,13 @@ class TopicCreationError(Exception):
 
 
 def plan_internal_topics(
-    topology: Topology, existing: Mapping[str, int], *, replication_factor: int = BROKER_DEFAULT
+    topology: Topology, existing: Mapping[str, int], defaults: TopicDefaults = NO_DEFAULTS
 ) -> CreationPlan:
     """What to create, given the partition counts of the topics that exist.
 
-    A repartition topic is created if its size follows from the topology; a changelog only if the topology holds an
-    entry for it, because its configs depend on its store.
+    A repartition topic is created if its size follows from the topology; a changelog only if the topology says its
+    cleanup.policy, because its configs depend on its store. Kafka's order: what a topic is said to have wins over what
+    the application sets for all, and that over what its kind has.
     """
     counts = required_counts(topology, existing)
     sources = set(topology.source_topics)
@@ -71,14 +96,76 @@ def plan_internal_topics(
         size = counts.partitions.get(topic)
         if size is None:
             reasons.append(f"repartition topic {topic}: who writes it, and so its size, is not known")
-        elif topic not in sources and described is None:
-            reasons.append(f"changelog {topic}: the topology does not describe it (Name and TopicConfigs)")
+        elif topic not in sources and (unknown := _undescribed(topic, described)):
+            reasons.append(unknown)
         else:
-            defaults = REPARTITION_CONFIGS if topic in sources else CHANGELOG_CONFIGS
+            kind = REPARTITION_CONFIGS if topic in sources else CHANGELOG_CONFIGS
             factor = described.replication_factor if described else BROKER_DEFAULT
-            configs = {**defaults, **dict(described.configs if described else ())}
-            plans.append(TopicPlan(topic, size, factor if factor > 0 else replication_factor, configs))
+            configs = {**kind, **defaults.configs, **dict(described.configs if described else ())}
+            plans.append(TopicPlan(topic, size, factor if factor > 0 else defaults.replication_factor, configs))
     return CreationPlan(tuple(plans), tuple(reasons))
+
+
+def _undescribed(topic: str, described: InternalTopic | None) -> str:
+    """What the topology does not say of a changelog and the line to add, "" if it says enough."""
+    configs = dict(described.configs) if described else {}
+    cleanup = configs.get("cleanup.policy", "")
+    if not cleanup:
+        return (
+            f"changelog {topic}: the topology does not say how its store is kept; of a key-value store write"
+            f" {_line(topic, 'compact')}, of a windowed one {_line(topic, 'compact,delete', 'retention.ms')}"
+        )
+    if "delete" in cleanup and "retention.ms" not in configs:
+        return (
+            f"changelog {topic}: without retention.ms brokers would delete its records after a time that is not its"
+            f" store's; write {_line(topic, cleanup, 'retention.ms')}"
+        )
+    return ""
+
+
+def _line(topic: str, cleanup: str, retention: str = "") -> str:
+    more = f", {retention}: <milliseconds: retention of the store + 86400000>" if retention else ""
+    return f'{{Name: {topic}, TopicConfigs: {{cleanup.policy: "{cleanup}"{more}}}}}'
+
+
+def with_replicas(plans: Sequence[TopicPlan], replicas: Replicas) -> tuple[TopicPlan, ...]:
+    """The plans with their numbers of replicas. Raises TopicCreationError where one would have fewer than the brokers'
+    default or than another topic of the application, or nobody knows how many."""
+    default = replicas.default or BROKER_DEFAULT
+    whole = tuple(p if p.replication_factor > 0 else replace(p, replication_factor=default) for p in plans)
+    others = [(n, f"topic {t} of the application has {n}") for t, n in sorted(replicas.existing.items())]
+    most, what = max([(default, f"the brokers' {DEFAULT_CONFIG} is {default}"), *others], key=lambda told: told[0])
+    for plan in whole:
+        count, refused = plan.replication_factor, f"internal topic {plan.name} is not created"
+        if count <= 0 and most > 1:
+            rights = grant("DESCRIBE_CONFIGS", "Cluster", "kafka-cluster")
+            unknown = f"{what}, but the brokers' {DEFAULT_CONFIG} cannot be read"
+            raise TopicCreationError(f"{refused}: {unknown}; {REMEDY}, or {rights}")
+        if 0 < count < most:
+            having = f"it would have {count} replica{'s' if count > 1 else ''}"
+            raise TopicCreationError(f"{refused}: {having}, and {what}; {REMEDY}")
+    return whole
+
+
+def read_replicas(admin: AdminClient, topics: Collection[str], limit_s: float) -> Replicas:
+    """Blocks. Raises TopicCreationError where no broker answers."""
+    try:
+        listed: Mapping[str, Any] = admin.list_topics(timeout=limit_s).topics
+    except KafkaException as error:
+        raise TopicCreationError(f"the replicas of topics cannot be read: {error.args[0].str()}") from error
+    found = {t: [len(p.replicas) for p in listed[t].partitions.values()] for t in topics if t in listed}
+    return Replicas(_default(admin, limit_s), {t: min(counts) for t, counts in found.items() if counts})
+
+
+def _default(admin: AdminClient, limit_s: float) -> int | None:
+    """As one broker says it, None where it may not be read."""
+    try:
+        node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(node.id))
+        found = admin.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s + 1)
+        return int(found[DEFAULT_CONFIG].value)
+    except (KafkaException, TimeoutError, LookupError, TypeError, ValueError):
+        return None
 
 
 def create_topics(admin: AdminClient, plans: Sequence[TopicPlan], limit_s: float) -> frozenset[str]:

@@ -14,7 +14,15 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader
-from bellwether_kafka.coordinator.topology.internal_topics import create_topics, plan_internal_topics
+from bellwether_kafka.coordinator.topology.internal_topics import (
+    NO_DEFAULTS,
+    CreationPlan,
+    TopicDefaults,
+    create_topics,
+    plan_internal_topics,
+    read_replicas,
+    with_replicas,
+)
 from bellwether_kafka.coordinator.topology.learn import Learned
 from bellwether_kafka.coordinator.topology.live import learn_live
 
@@ -55,6 +63,7 @@ class TopologyKeeper:
         given: Topology | None,
         admin: AdminClient,
         offsets: OffsetReader,
+        defaults: TopicDefaults = NO_DEFAULTS,
         learn: Learner = learn_live,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -65,6 +74,7 @@ class TopologyKeeper:
         self._learned: Topology | None = None
         self._admin = admin
         self._offsets = offsets
+        self._defaults = defaults
         self._learn = learn
         self._clock = clock
         self._next_try = float("-inf")
@@ -90,11 +100,16 @@ class TopologyKeeper:
             log.info("topology_not_learned", application=self._application_id, reason=str(error))
             return
         learned = self._learned = found.topology
-        log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=list(found.notes))
         self.witnesses = ids
-        self.mismatch = contradiction(self._given, learned) if self._given is not None else ""
+        if self._given is None:  # only then is there something to do about what could not be told
+            notes = list(found.notes)
+            log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=notes)
+            return
+        self.mismatch = contradiction(self._given, learned)
         if self.mismatch:
             log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)
+        else:
+            log.info("topology_confirmed", application=self._application_id, digest=self._given.digest)
 
     def settle(self, topology: Topology) -> None:
         """A learned topology has been settled by what threads said in a round that we led."""
@@ -109,15 +124,19 @@ class TopologyKeeper:
         """
         counts = zip(cluster.topics, cluster.counts.tolist(), strict=True)
         existing = {t: n for t, n in counts if n} | dict.fromkeys(cluster.unreadable, 1)
-        plan = plan_internal_topics(topology, existing)
+        plan = plan_internal_topics(topology, existing, self._defaults)
         if plan.reasons:
-            log.info("internal_topics_missing", application=self._application_id, reasons=list(plan.reasons))
+            log.warning("internal_topics_missing", application=self._application_id, reasons=list(plan.reasons))
         # All or nothing: with one missing the group is not led, and a Java leader makes them its own way.
         if plan.reasons or not plan.topics:
             return None
-        created = await asyncio.to_thread(create_topics, self._admin, plan.topics, limit_s)
+        created = await asyncio.to_thread(self._create, plan, topology.topics, limit_s)
         log.info("internal_topics_created", application=self._application_id, topics=sorted(created))
         return created
+
+    def _create(self, plan: CreationPlan, topics: Sequence[str], limit_s: float) -> frozenset[str]:
+        whole = with_replicas(plan.topics, read_replicas(self._admin, topics, limit_s))
+        return create_topics(self._admin, whole, limit_s)
 
 
 def contradiction(given: Topology, learned: Topology) -> str:

@@ -4,7 +4,8 @@ standbys that have fallen behind.
 Pure; times are epoch milliseconds. Offset sums travel only in JoinGroup, so every lag is dated and ages. Two reports of
 one copy give its restore rate, and rates tell when a warm-up will be near enough to its end; a probe at that time
 promotes it, where Kafka's own leader waits for the next tick of probing.rebalance.interval.ms. The number of early
-probes is bounded: predictions that fail again and again leave only the tick.
+probes is bounded: predictions that fail again and again leave only the tick. While an operator's order waits for
+warm-ups, somebody waits with it: probes go on, each one after twice the time, until all of them are promoted.
 """
 
 from collections.abc import Mapping
@@ -59,6 +60,7 @@ class ProbingFacts:
     copies: tuple[ReportedCopy, ...]
     lags_known: bool = True
     deferred: int = 0
+    ordered: bool = False
 
     @property
     def only_deferred(self) -> bool:
@@ -66,8 +68,8 @@ class ProbingFacts:
         return self.deferred > 0 and not any(copy.warmup for copy in self.copies)
 
     @classmethod
-    def of(cls, decision: Decision[TaskPlan]) -> "ProbingFacts":
-        """Copies whose lag is unknown are left out: nothing may be concluded about them."""
+    def of(cls, decision: Decision[TaskPlan], *, ordered: bool = False) -> "ProbingFacts":
+        """Copies whose lag is unknown are left out: nothing may be concluded about them. `ordered`: by an operator."""
         ends = decision.plan.view.tasks.end_sum[decision.plan.target.standby_task].tolist()
         copies = []
         for lag, end in zip(decision.plan.copies, ends, strict=True):
@@ -76,7 +78,9 @@ class ProbingFacts:
                 position = end - max(0, lag.lag)
                 copies.append(ReportedCopy(lag.task, lag.process_id, lag.warmup, position, end, at_ms))
         known, deferred = decision.plan.lags_known, decision.plan.target.deferred
-        return cls(decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies), known, deferred)
+        return cls(
+            decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies), known, deferred, ordered
+        )
 
 
 @dataclass(slots=True)
@@ -195,10 +199,19 @@ class Prober:
         now_ms = facts.decided_at_ms
         if facts.only_deferred:
             return now_ms + QUIET_MS
+        if facts.ordered:
+            again = float(now_ms + (QUIET_MS << self._early_used))
+            predicted = self._predicted(facts)
+            return again if predicted is None else min(again, predicted)
         if self._early_used >= EARLY_MAX:
             return None
         if not facts.lags_known:
             return now_ms + RETRY_MS
+        return self._predicted(facts)
+
+    def _predicted(self, facts: ProbingFacts) -> float | None:
+        """When the next warm-ups should have caught up; soon where nothing is known of rates, None for never."""
+        now_ms = facts.decided_at_ms
         # Where nobody else has caught up, the process that a task is meant for gets a plain standby to warm up.
         awaited = [copy for copy in facts.copies if copy.warmup or copy.lag > self._rates.acceptable_lag]
         times = [self._rates.near_at_ms(copy, now_ms) for copy in awaited]

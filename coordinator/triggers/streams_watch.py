@@ -59,6 +59,7 @@ class StreamsWatch:
         self._stall_ms = config.task_stall_ms
         self._ends_at = self._progress_at = self._prepare_at = self._held_back_at = float("-inf")
         self._ends: dict[TaskId, int] = {}
+        self._ordered = False  # what is planned and not yet reached is an operator's order
 
     def on_decision(self, planned: PlannedRound[TaskPlan]) -> None:
         """The runtime's observer of decisions."""
@@ -67,7 +68,8 @@ class StreamsWatch:
         if decision.plan.shutdown:
             self._forget()
             return
-        self._prober.planned(ProbingFacts.of(decision))
+        self._ordered = bool(planned.ordered) or (self._ordered and decision.probing_at_ms is not None)
+        self._prober.planned(ProbingFacts.of(decision, ordered=self._ordered))
         self._progress.planned(decision)
 
     async def run(self, membership: GroupMembership, post: Callable[[Event], None]) -> None:
@@ -168,6 +170,7 @@ class StreamsWatch:
         self._prober.forget()
         self._progress.forget()
         self._ends = {}
+        self._ordered = False
 
     def _due(self, last: float, interval_s: float) -> bool:
         return self._clock() - last >= interval_s

@@ -11,6 +11,7 @@ from bellwether_kafka.coordinator.planning import PlannedRound, cause
 
 ITEMS_MAX = 20_000  # partitions or copies of tasks that a picture shows one by one
 MOVES_MAX = 500
+DRY_CAUSE = "if a rebalance began now"
 LOCAL, CROSS_RACK, NEUTRAL, STANDBY, WARMUP = "local", "cross-rack", "neutral", "standby", "warm-up"
 
 
@@ -57,11 +58,12 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One round of one group. Counts are of partitions or tasks; `truncated`: not every item or move is listed."""
+    """One round of one group. Counts are of partitions or tasks; `truncated`: not every item or move is listed. Only a
+    round that was carried out has a `generation`."""
 
     group: str
     kind: str
-    generation: int
+    generation: int | None
     protocol: str
     policy: str
     source: str
@@ -86,7 +88,7 @@ class Picture:
 
 
 def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | None = None) -> Picture:
-    """Of a decision that nobody carries out; `previous` is the one before it."""
+    """Of a decision that nobody carries out; `previous` is the one before it, None: the group is as it is now."""
     plan, cost = decision.plan, decision.cost
     placed = int(np.count_nonzero(plan.owner != NOBODY))
     holders = tuple(
@@ -97,12 +99,12 @@ def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | No
     return Picture(
         group=decision.raw.group_id,
         kind=plan.words.kind,
-        generation=decision.raw.generation,
+        generation=None,
         protocol=decision.raw.protocol,
         policy=decision.policy,
         source="dry run",
         decided_at_ms=decision.decided_at_ms,
-        cause=cause(previous, decision).sentence,
+        cause=cause(previous, decision).sentence if previous is not None else DRY_CAUSE,
         holders=holders,
         racks=tuple(sorted({*plan.cluster.racks, *(h.rack for h in holders if h.rack)})),
         total=placed + cost.unowned,
@@ -128,6 +130,7 @@ def round_picture(planned: PlannedRound[GroupPlan]) -> Picture:
     seconds = {"metadata": timings.metadata_s, "plan": timings.plan_s, "sync": timings.sync_s}
     return replace(
         picture_of(chosen.decision, planned.previous),
+        generation=chosen.decision.raw.generation,
         source=chosen.source.value,
         cause=planned.cause.sentence,
         warnings=(*chosen.decision.warnings, *chosen.reasons),

@@ -1,7 +1,8 @@
 """Replays recorded rounds of consumer groups one by one: would today's code, or another policy, have decided the same?
 
-Each round is decided on its own, from what its leader had: the members' bytes, the cluster, the seed, and as memory the
-plan that was recorded before it. (A backtest instead lets each policy live with what it gave itself.) What is not
+Each round is decided on its own, from what its leader had: the members' bytes, the cluster, the seed, the orders on
+placement that stood, and as memory the plan that was recorded before it. (A backtest instead lets each policy live with
+what it gave itself.) What is not
 recorded: weights and capacities, so `load-aware` may differ for want of them, and userData echoed to old clients, on
 which no plan depends. Pure.
 """
@@ -101,7 +102,9 @@ def replay_rounds(
 def _replayed(one: Round, before: Round | None, policy: consumer.Policy) -> Replayed:
     snapshot = one.snapshot
     head = (snapshot["group"], snapshot["generation"], snapshot["decided_at_ms"], policy.name, snapshot["policy"])
-    cluster, raw = cluster_of(snapshot), raw_of(snapshot)
+    cluster, raw, rules = cluster_of(snapshot), raw_of(snapshot), rules_of(snapshot)
+    if rules:
+        policy = replace(policy, stages=(*policy.stages, consumer.OperatorRules(rules)))
     now = consumer.decide(raw, cluster, _memory(one, before), policy, snapshot["decided_at_ms"], snapshot["seed"])
     if isinstance(now, shared.Refusal):
         return Replayed(*head, len(raw.others), len(one.plan), len(one.plan), failed=now.reason)
@@ -166,6 +169,11 @@ def _name(keys: Sequence[str], owner: Any) -> str | None:
 def _cost(decision: shared.Decision[consumer.PartitionPlan], owner: shared.IntArray) -> PlanCost:
     found = consumer.score(decision.plan.group, decision.cluster, owner)
     return PlanCost(shared.moves(decision.plan.before, owner).moved, found.unowned, found.cross_rack, found.spread)
+
+
+def rules_of(snapshot: Record) -> tuple[shared.Rule, ...]:
+    """Operators' orders on placement; versions that recorded none have none."""
+    return tuple(shared.Rule(**rule) for rule in snapshot.get("rules", ()))
 
 
 def _key(record: Record) -> tuple[str, int, int]:

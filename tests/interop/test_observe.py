@@ -45,7 +45,7 @@ def test_consumers_are_seen_with_a_shadow_plan(kafka: KafkaCluster, protocol: st
         before = rounds(kafka, group)
         found = seen(kafka, group)
         assert owned(found) == sorted(expected)
-        assert found["kind"] == protocol
+        assert found["type"] == protocol
         assert found["shadow"]["current"]["unowned"] == 0
         assert found["shadow"]["planned"]["unowned"] == 0
         assert {m["rack"] for m in found["members"]} == {"az1"}
@@ -79,7 +79,7 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
         found = seen(kafka, name, "--config", str(config))
         tasks = [task for m in found["members"] for task in m["active"]]
         assert sorted(tasks) == sorted(application.tasks)
-        assert found["kind"] == protocol
+        assert found["type"] == protocol
         assert found["shadow"] is not None, found["trouble"]
         assert found["shadow"]["current"]["unowned"] == found["shadow"]["planned"]["unowned"] == 0
         assert found["shadow"]["moves"]["moved"] == 0
@@ -120,9 +120,10 @@ def imagined(name: str, config: Path) -> None:
 
 
 def test_a_group_that_does_not_exist_is_said_so(kafka: KafkaCluster) -> None:
-    found = seen(kafka, "observed-nobody")
-    assert (found["kind"], found["members"]) == ("missing", [])
-    assert "no such group" in found["trouble"]
+    for command in ("describe", "plan", "explain", "simulate"):
+        ended = run_to_end([command, "observed-nobody", "--bootstrap", kafka.bootstrap])
+        said = "Nothing can be told of the group observed-nobody: there is no such group yet."
+        assert (ended.code, ended.stdout, ended.stderr.strip()) == (2, "", said)
 
 
 def test_groups_are_listed(kafka: KafkaCluster) -> None:

@@ -3,6 +3,7 @@ evacuation of a rack of a Streams application."""
 
 import itertools
 import json
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import application, failures, led, strangers, telling
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_timeline import Happening, Span, Timeline
+from tests.pipeline.topics import decoded, read_until
 
 PARTITIONS = 6
 SETTLE_S = 240
@@ -72,6 +74,94 @@ def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster, tmp_path: Path) -
         order(kafka, control, "unpin", group, group)
         wait_for("az2 may have some again", lambda owned: members[1] in owned.values())
         assert [m.errors for m in members] == [[], [], []]
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """In an eager group, where a round stops everybody: what nobody can obey is refused and leaves no trace, what would
+    move nothing begins no round, what moves something is the recorded cause, and a replay knows the orders."""
+    group, control, events = "honest-orders", "honest-control", "honest-events"
+    kafka.create_topic(group, PARTITIONS)
+
+    def told(code: int, *arguments: str) -> str:
+        ended = run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", control])
+        assert ended.code == code, ended.text
+        return ended.text
+
+    assert "There is no control topic 'honest-control'" in told(2, "leave", group)
+    assert control not in kafka.admin.list_topics(timeout=10).topics
+    running = Bellwether(kafka, [group], control_topic=control, events={"topic": events})
+    with running as lead, Flock(kafka.bootstrap) as flock:
+        members = [flock.member("confluent", group, [group], ["range"], rack=f"az{n}") for n in (1, 2, 3)]
+        wait_settled(members, partitions_of({group: PARTITIONS}), spread=0, limit_s=120)
+
+        def decisions() -> list[dict[str, Any]]:
+            return lead.log("decision", group=group)
+
+        before = len(decisions())
+        assert "No standby has been heard" in told(2, "drain")
+        assert "No Bellwether that looks after 'honest-ordres'" in told(2, "leave", "honest-ordres")
+        assert "No member is rack:az9; racks are az1, az2, az3." in told(2, "evacuate", group, "rack:az9")
+        assert "is neither a topic nor a partition" in told(2, "pin", group, f"{group}-99", "rack:az1")
+        assert "to move" in told(0, "evacuate", group, "rack:az1", "--dry-run")
+        assert "ordered" not in told(0, "orders")
+        told(0, "evacuate", group, "rack:az9", "--force")
+        lead.logged("order_changes_nothing", group=group)
+        assert len(decisions()) == before, "a round that moves nothing has stopped everybody"
+        said = told(0, "evacuate", group, "rack:az1", "--reason", "new disks", "--wait", "60")
+        assert "It is in effect." in said
+        assert "bellwether unpin honest-orders rack:az1" in said
+        assert "evacuate of rack:az1 in 'honest-orders' (new disks)" in decisions()[-1]["cause"]
+        assert decisions()[-1]["moved"] > 0
+        told(0, "unpin", group, "rack:az1")
+        wait_until(
+            lambda: "rack:az1 in 'honest-orders' (new disks): withdrawn" in decisions()[-1]["cause"], 60, lead.tail
+        )
+    history = tmp_path / "history"
+    copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", events, "--file", str(history)])
+    assert copied.code == 0, copied.text
+    replayed = run_to_end(["replay", str(history)])
+    assert replayed.code == 0, replayed.text
+    said = [record["cause_kind"] for event, record in published(kafka, events) if event == "decision"]
+    assert said.count("ordered") == 2, said
+
+
+def published(kafka: KafkaCluster, topic: str) -> list[tuple[str, dict[str, Any]]]:
+    def begun_and_ended(found: Any) -> bool:
+        return sum(record.get("cause_kind") == "ordered" for _, record in decoded(found)) == 2
+
+    return decoded(read_until(kafka, topic, begun_and_ended, 60))
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+def test_an_evacuation_waits_for_warm_ups_and_for_no_tick(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """The tick is ten minutes away; tasks of which nobody has a copy are elsewhere as soon as they can be."""
+    control = "hurried-control"
+    common = application(kafka, "hurried-counts", probing_interval_ms=600_000, session_timeout_ms=30_000)
+    with (
+        led(kafka, common, tmp_path, control_topic=control, policy="streams-ha") as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=300) as load,
+        telling(lead, app),
+    ):
+        load.produce(20 * RECORDS)
+        for name, rack in (("one", "az1"), ("two", "az2")):
+            app.add(name, rack)
+        app.wait_settled(limit_s=SETTLE_S)
+        app.wait_counted(load.expected)
+        leaving, began = app.instances["one"], time.monotonic()
+        assert leaving.running
+        where = ["--bootstrap", kafka.bootstrap, "--topic", control]
+        evacuated = run_to_end(["evacuate", common.application_id, "rack:az1", "--wait", "150", *where])
+        assert evacuated.code == 0, evacuated.text
+        wait_until(lambda: not leaving.running and app.complete(), SETTLE_S, app.tell)
+        took_s = time.monotonic() - began
+        print(f"empty after {took_s:.1f} s, where the tick would have come after 600 s\n{evacuated.text}")
+        assert took_s < 300
+        causes = [entry["cause"] for entry in lead.log("streams_decision")]
+        assert any("has ordered evacuate of rack:az1" in cause for cause in causes), causes
 
 
 @pytest.mark.proof

@@ -77,8 +77,14 @@ class Sidecar:
         assert self.machine is not None
         return self.machine
 
-    def rule(self, rules: tuple[Rule, ...]) -> None:
+    policy = "kafka"
+    rules_refused = ""
+
+    def rule(self, rules: tuple[Rule, ...], order: str) -> None:
         """Operators order nothing here."""
+
+    def begin_round(self, order: str) -> None:
+        """Nor a round."""
 
     @property
     def up(self) -> bool:

@@ -34,4 +34,10 @@ from bellwether_kafka.assignors.streams.members.process_map import (
     end_point,
     gather,
 )
-from bellwether_kafka.assignors.streams.members.views import TimestampedView, contradictions, read_reports, streams_view
+from bellwether_kafka.assignors.streams.members.views import (
+    TimestampedView,
+    contradictions,
+    read_reports,
+    reports_at_rest,
+    streams_view,
+)

@@ -142,6 +142,6 @@ def state_warnings(claims: ThreadClaims, decoded: DecodedStreams, trouble: str |
     lines = [f"lags are not known, tasks stay where they are: {trouble}"] if trouble else []
     lines += [f"member {ids[m]} claims partitions that it was never given" for m in claims.refused[:_LISTED]]
     silent = [ids[m] for m in np.flatnonzero(claims.silent)[:_LISTED].tolist()]
-    if silent:
+    if silent and not decoded.raw.resting:
         lines.append(f"did not join again, taken to hold what they were given: {', '.join(silent)}")
     return lines

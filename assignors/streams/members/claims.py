@@ -83,14 +83,15 @@ def withheld(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArra
 
 
 def _silent(decoded: DecodedStreams, memory: StreamsMemory) -> BoolArray:
-    """Static members with the bytes of last time (joining changes the unique field), and those that cannot be read."""
-    silent = np.zeros(len(decoded.members), dtype=np.bool_)
+    """Static members with the bytes of last time (joining changes the unique field), everybody who is known of a group
+    at rest, and those that cannot be read."""
+    silent, resting = np.zeros(len(decoded.members), dtype=np.bool_), decoded.raw.resting
     for m, raw in enumerate(decoded.members):
-        if not raw.instance_id:
+        if not (raw.instance_id or resting):
             continue
         last = memory.plan.find(raw.key)
         record = memory.threads.get(raw.key)
         same = last is not None and last.member_id == raw.member_id
-        silent[m] = same and record is not None and record.digest == digest(raw.metadata)
+        silent[m] = same and (resting or (record is not None and record.digest == digest(raw.metadata)))
     silent[list(decoded.columns.errors)] = True
     return silent

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, among, distinct, look_up, task_code
-from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, StreamsView, TaskMap, lags
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    BoolArray,
+    IntArray,
+    LongArray,
+    Ragged,
+    among,
+    distinct,
+    look_up,
+    task_code,
+)
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, StreamsView, TaskMap, lags
 from bellwether_kafka.assignors.streams.members.claims import ThreadClaims
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
@@ -42,6 +52,53 @@ def read_reports(decoded: DecodedStreams, tasks: TaskMap) -> Reports:
     member = np.repeat(np.arange(len(decoded.members)), np.diff(infos.sum_first))
     task = tasks.index(infos.sum_subtopology, infos.sum_partition)
     return Reports(member, task, infos.sum_value)
+
+
+def reports_at_rest(
+    decoded: DecodedStreams, process_map: ProcessMap, tasks: TaskMap, claims: ThreadClaims, memory: StreamsMemory
+) -> Reports:
+    """What members would say if they joined again now: what they said when they joined, with what they were given
+    since. A copy of which nobody has reported anything yet is of unknown size."""
+    said, table = read_reports(decoded, tasks), tasks.table
+    silent, process_of = claims.silent, look_up(process_map.process, process_map.thread, NOBODY)
+    owned = claims.tasks(tasks)
+    runs = silent[claims.member] & look_up(table.stateful, owned, False) & (process_of[claims.member] != NOBODY)
+    code, first = np.unique(task_code(process_of[claims.member[runs]], owned[runs], table.size), return_index=True)
+    runner = claims.member[runs][first]
+    # Another thread of the process cannot report what this one runs: its directory is locked.
+    told = (said.task != NOBODY) & (process_of[said.member] != NOBODY)
+    elsewhere = told & among(task_code(process_of[said.member], said.task, table.size), code)
+    kept = ~(silent[said.member] & elsewhere)
+    ended = silent[said.member] & (said.offset_sum == LATEST_OFFSET)
+    sums = np.where(ended, UNKNOWN_OFFSET_SUM, said.offset_sum)[kept]
+    known = task_code(process_of[said.member[kept & told]], said.task[kept & told], table.size)
+    member, task = _copies_given(process_map, tasks, memory, np.concatenate([code, known]), silent)
+    return Reports(
+        member=np.concatenate([said.member[kept], runner, member]),
+        task=np.concatenate([said.task[kept], code % max(1, table.size), task]),
+        offset_sum=np.concatenate(
+            [sums, np.full(len(code), LATEST_OFFSET), np.full(len(member), UNKNOWN_OFFSET_SUM)]
+        ).astype(np.int64),
+    )
+
+
+def _copies_given(
+    process_map: ProcessMap, tasks: TaskMap, memory: StreamsMemory, known: LongArray, silent: BoolArray
+) -> tuple[LongArray, LongArray]:
+    """(member, task) of stateful tasks that memory has on a process and of which `known` codes have nothing."""
+    first = np.searchsorted(process_map.process, np.arange(len(process_map.processes)))
+    members: list[LongArray] = [np.zeros(0, dtype=np.int64)]
+    found: list[LongArray] = [np.zeros(0, dtype=np.int64)]
+    for p, process in enumerate(process_map.processes):
+        held, row = memory.held.get(process.process_id), int(process_map.member[first[p]])
+        if held is None or not silent[row]:
+            continue
+        task = tasks.index(held.subtopology, held.partition)
+        task = task[(task != NOBODY) & look_up(tasks.table.stateful, task, False)]
+        task = task[~among(task_code(np.full(len(task), p), task, tasks.table.size), distinct(known))]
+        members.append(np.full(len(task), row, dtype=np.int64))
+        found.append(task.astype(np.int64))
+    return np.concatenate(members), np.concatenate(found)
 
 
 def streams_view(

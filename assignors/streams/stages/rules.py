@@ -10,8 +10,18 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from bellwether_kafka.assignors.shared import EVERYTHING, BoolArray, IntArray, Rule, StageReport
-from bellwether_kafka.assignors.streams.application import ProcessView, TaskTable
+from bellwether_kafka.assignors.shared import (
+    EVERYTHING,
+    NOBODY,
+    BoolArray,
+    IntArray,
+    Rule,
+    StageReport,
+    behind,
+    known_racks,
+    ordered,
+)
+from bellwether_kafka.assignors.streams.application import ProcessView, StreamsView, TaskTable
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 
 NAME = "operator's rules"
@@ -19,7 +29,7 @@ NAME = "operator's rules"
 
 def obey(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntArray, StageReport]:
     """The owners under the rules, and what that took. The array that is given is not changed."""
-    allowed = _allowed(problem, rules)
+    allowed = _allowed(problem.view, rules)
     wanted = owner.copy()
     wrong = [t for t in problem.tasks.tolist() if not allowed[t, owner[t]] and allowed[t].any()]
     load = np.bincount(owner[problem.tasks], minlength=problem.view.size).astype(np.float64)
@@ -28,8 +38,9 @@ def obey(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[
         target = _target(problem, task, np.flatnonzero(allowed[task]).astype(np.int32), load)
         wanted[task] = target
         load[target] += 1
-    reason = f"{len(wrong)} tasks are placed elsewhere." if wrong else "They hold."
-    return wanted, StageReport(NAME, True, float(len(wrong)), 0.0, True, reason, wanted)
+    orders = ordered(rules)
+    reason = f"{len(wrong)} tasks are placed elsewhere{behind(orders)}." if wrong else "They hold."
+    return wanted, StageReport(NAME, True, float(len(wrong)), 0.0, True, reason, wanted, orders=orders)
 
 
 def means(process: ProcessView, where: str) -> bool:
@@ -40,9 +51,33 @@ def means(process: ProcessView, where: str) -> bool:
     return name == str(process.process_id) or any(m == name or m.startswith(f"{name}-") for m in process.members)
 
 
-def _allowed(problem: TaskProblem, rules: Sequence[Rule]) -> BoolArray:
+def void(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
+    """Why this rule beside the others cannot be obeyed here, as a part of a sentence; "" if it can."""
+    if not any(means(process, rule.where) for process in view.processes):
+        racks = sorted({process.rack for process in view.processes if process.rack is not None})
+        return f"no process is {rule.where}; {known_racks(racks)}"
+    named = _named(view.tasks, rule.item)
+    if not named.any():
+        subtopologies = sorted({int(s) for s in view.tasks.subtopology})
+        return f"{rule.item} is neither a task nor a subtopology; those are {', '.join(map(str, subtopologies))}"
+    stuck = np.flatnonzero(named & ~_allowed(view, (*others, rule)).any(axis=1))
+    if not len(stuck):
+        return ""
+    more = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    return f"no process may have {view.tasks.task_id(int(stuck[0]))}{more} then"
+
+
+def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArray:
+    """Tasks whose owner may not have them although somebody else may."""
+    allowed = _allowed(view, rules)
+    held = np.flatnonzero(owner != NOBODY)
+    wrong = ~allowed[held, owner[held]] & allowed[held].any(axis=1)
+    found: IntArray = held[wrong].astype(np.int32)
+    return found
+
+
+def _allowed(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
     """task x process. A rule that names nobody rules nothing."""
-    view = problem.view
     allowed = np.ones((view.tasks.size, view.size), dtype=np.bool_)
     for rule in rules:
         meant = np.array([means(process, rule.where) for process in view.processes], dtype=np.bool_)

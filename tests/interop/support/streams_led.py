@@ -17,6 +17,7 @@ from tests.interop.support.streams_app import Application, StreamsApp
 
 PARTITIONS = 4
 RETURNED = "came back to our group without a rebalance"
+PLAIN = (("cleanup.policy", "compact"),)
 WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
 
 
@@ -50,7 +51,7 @@ def topology_of(app: Application, *, described: bool = True) -> Topology:
         app.application_id,
         tuple(parts),
         "file",
-        internal_topics=tuple(InternalTopic(t, configs=WINDOWED if "windowed" in t else ()) for t in stores),
+        internal_topics=tuple(InternalTopic(t, configs=WINDOWED if "windowed" in t else PLAIN) for t in stores),
         patterns=((0, app.pattern),) if app.pattern is not None else (),
     )
 

@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.chain import Problem
 from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules, idle, matches
+from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules, matches, void
 from bellwether_kafka.assignors.consumer.plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.explain.explanation import explain
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -69,10 +70,34 @@ def test_what_nobody_could_obey_is_left_alone_and_said() -> None:
     found = decided(THREE, *rules)
     assert NOBODY not in found.plan.owner
     problem = Problem(found.plan.group, found.cluster, found.plan.before)
-    said = idle(problem, (Rule("pin", "*", "member:nobody"), Rule("ban", "other-1", "rack:az1")))
-    assert "no member is" in said[0]
-    assert "nobody subscribes to" in said[1]
-    assert idle(problem, rules) == ()
+    assert [void(problem, rule, ()) for rule in rules] == [""] * 3
+    assert void(problem, rules[2], rules[:2]) == "no member that subscribes to it may have orders-0 and 13 more then"
+    nowhere, nothing = Rule("pin", "*", "rack:az9"), Rule("ban", "other-1", "rack:az1")
+    assert void(problem, nowhere, ()) == "no member is rack:az9; racks are az1, az2, az3"
+    assert void(problem, nothing, ()) == (
+        "other-1 is neither a topic nor a partition of the group; its topics are orders, users"
+    )
+    said = decided(THREE, nowhere).stages[-1].reason
+    assert said == "They hold. Not obeyed: no member is rack:az9; racks are az1, az2, az3.", "and not: it must hold"
+
+
+def test_the_plan_names_the_orders_that_have_moved_something() -> None:
+    order = "eve has ordered evacuate of rack:az1 in 'shop' (new disks)"
+    found = decided(THREE, Rule("ban", "*", "rack:az1", order))
+    assert found.stages[-1].reason.endswith(f"partitions are placed elsewhere ({order}).")
+    before = found.stages[-2].owner
+    assert before is not None
+    moved = next(explain(found, flat) for flat in range(12) if before[flat] != found.plan.owner[flat])
+    assert moved.sentence.endswith(f"(operator's rules: {order}).")
+
+
+def test_what_stands_against_a_rule_is_named_until_somebody_else_has_it() -> None:
+    plan, rules = decided(THREE).plan, (Rule("ban", "orders", "rack:az1"),)
+    assert [plan.name(flat) for flat in plan.against(rules, plan.owner).tolist()] == [
+        plan.name(flat) for flat in range(12) if plan.owner[flat] == 0
+    ]
+    obeyed = decided(THREE, *rules).plan
+    assert len(obeyed.against(rules, obeyed.owner)) == 0
 
 
 def test_members_are_known_by_id_instance_and_client() -> None:

@@ -48,7 +48,7 @@ def complaint(ended: subprocess.CompletedProcess[str]) -> str:
 def test_help_lists_commands_and_exit_codes() -> None:
     ended = bellwether("--help", COLUMNS="200")
     assert ended.returncode == 0
-    for word in ("run", "decode", "version", "Exit codes: 0 ended as asked", "3 fenced"):
+    for word in ("run", "decode", "version", "Exit codes:", "3    fenced"):
         assert word in ended.stdout
 
 
@@ -64,6 +64,11 @@ def test_decode_prints_json(given: str) -> None:
     ended = bellwether("decode", KIND, given)
     assert ended.returncode == 0, ended.stderr
     assert '"orders"' in ended.stdout
+
+
+@pytest.mark.parametrize("kind", ["subscription", KIND])
+def test_decode_takes_the_short_names_that_its_help_says(kind: str) -> None:
+    assert bellwether("decode", kind, BLOB).stdout == bellwether("decode", KIND, BLOB).stdout
 
 
 def test_decode_reads_standard_input() -> None:

@@ -1,8 +1,6 @@
 """The control topic and its controller, with real clients on the embedded brokers; and the commands that order."""
 
 import asyncio
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -78,14 +76,22 @@ class Group:
         self.membership = GroupMembership(MembershipConfig("orders", instance_id="bellwether", standby=standby))
         self.posted: list[Event] = []
         self.rules: tuple[Rule, ...] = ()
+        self.ordered: list[str] = []
         self.fatal: Fatal | None = None
 
     def post(self, event: Event) -> None:
         self.posted.append(event)
         self.membership.handle(event, 0.0)
 
-    def rule(self, rules: tuple[Rule, ...]) -> None:
+    policy = "rack-first"
+    rules_refused = ""
+
+    def rule(self, rules: tuple[Rule, ...], order: str) -> None:
         self.rules = rules
+        self.ordered.append(order)
+
+    def begin_round(self, order: str) -> None:
+        self.ordered.append(order)
 
     def lead(self) -> None:
         """As if the broker had said so."""
@@ -270,36 +276,3 @@ def test_a_topic_with_two_partitions_is_refused(brokers: EmbeddedCluster) -> Non
     brokers.create_topic("control-wide", 2)
     with pytest.raises(ControlTopicError, match="has 2 partitions, but order matters"):
         ensure_topic(kafka(brokers), "control-wide")
-
-
-def bellwether(brokers: EmbeddedCluster, topic: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bellwether_kafka", *arguments, "--bootstrap", brokers.bootstrap, "--topic", topic]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-def test_the_command_line_orders_lists_and_withdraws(brokers: EmbeddedCluster, topic: str) -> None:
-    ended = bellwether(brokers, topic, "leave", "orders", "--for", "30m", "--reason", "reset")
-    assert ended.returncode == 0, ended.stderr
-    assert "stays out for 30m" in ended.stdout
-    assert "no sidecar that looks after orders has been heard" in ended.stderr
-    found = read_all(kafka(brokers), topic, LIMIT_S)["leave/orders"]
-    assert isinstance(found, Order)
-    assert found.expires_ms - found.at_ms == 30 * 60_000
-    assert found.reason == "reset"
-    assert "ordered leave of 'orders' (reset), until " in bellwether(brokers, topic, "orders").stdout
-    assert bellwether(brokers, topic, "resume", "orders").returncode == 0
-    assert read_all(kafka(brokers), topic, LIMIT_S) == {}
-
-
-def test_an_order_that_nobody_carries_out_is_said_to_be_so(brokers: EmbeddedCluster, topic: str) -> None:
-    ended = bellwether(brokers, topic, "rebalance", "orders", "--wait", "1")
-    assert ended.returncode == 2
-    assert "No sidecar has taken the order within 1 s" in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
-@pytest.mark.parametrize("text", ["soon", "0m", "10", "-1h"])
-def test_a_duration_that_is_none_is_a_sentence(brokers: EmbeddedCluster, topic: str, text: str) -> None:
-    ended = bellwether(brokers, topic, "pause", "orders", f"--for={text}")
-    assert ended.returncode == 2
-    assert f"--for is '{text}'" in ended.stderr

@@ -7,13 +7,13 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.rules import (
     NOT_TO_BE_CONVERTED,
     empty_assignment,
+    is_sidecar,
     subscription,
     with_own,
-    without_sidecars,
 )
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
 from tests.unit.coordinator.membership.playbook import ME
 
 
@@ -38,5 +38,19 @@ def test_a_sidecar_is_no_thread_of_an_application_and_what_cannot_be_read_may_be
         e.DescribedMember("thread", None, ConsumerProtocolSubscription(3, ("t",), thread).encode()),
         e.DescribedMember("odd", None, b"\x00"),
     )
-    left = without_sidecars(e.DescribeAnswer(1, 0, "Stable", members=people)).members
+    left = [m for m in people if not is_sidecar(m, MembershipConfig("shop"))]
     assert [m.member_id for m in left] == ["thread", "odd"]
+
+
+def test_among_consumers_a_sidecar_is_known_by_its_instance_id_and_by_having_no_work() -> None:
+    config = MembershipConfig("orders", instance_id="bellwether")
+    work = ConsumerProtocolAssignment(partitions=(TopicPartition("t", 0),)).encode()
+    theirs = ConsumerProtocolSubscription(3, ("t",)).encode()
+    people = (
+        e.DescribedMember("led", "bellwether", subscription(("t",)), ConsumerProtocolAssignment().encode()),
+        e.DescribedMember("rebalancing", "bellwether", b""),
+        e.DescribedMember("other", "payments-1", subscription(("t",))),
+        e.DescribedMember("idle", None, subscription(("t",))),
+        e.DescribedMember("stranger", "bellwether", theirs, work),
+    )
+    assert [m.member_id for m in people if is_sidecar(m, config)] == ["led", "rebalancing"]

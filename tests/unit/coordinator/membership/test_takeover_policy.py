@@ -32,7 +32,12 @@ from tests.unit.coordinator.membership.takeover_scenes import (
 
 
 def test_nothing_is_joined_when_empty_is_waited_for() -> None:
-    assert stable(Play().found()).kinds() == []
+    assert stable(Play(adopt="when-empty").found()).kinds() == []
+
+
+def test_a_group_that_a_member_leads_is_taken_over_unless_told_otherwise() -> None:
+    """After an absence that was longer than our session, the lead comes back without anybody's doing."""
+    assert stable(Play(instance_id="bellwether").found()).kinds() == ["Decide"]
 
 
 def test_a_guard_keeps_it_away_and_says_so_once() -> None:
@@ -46,7 +51,8 @@ def test_a_guard_keeps_it_away_and_says_so_once() -> None:
 def test_brokers_that_were_never_tried_are_only_succeeded(version: tuple[int, ...], allowed: bool) -> None:
     config = MembershipConfig("orders", adopt="take-over")
     assert (proven(config, version).takeover_guard is None) == allowed
-    assert proven(MembershipConfig("orders"), version) == MembershipConfig("orders")
+    waiting = MembershipConfig("orders", adopt="when-empty")
+    assert proven(waiting, version) == waiting
 
 
 def test_an_unknown_order_keeps_it_away() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict, examine, worst
-from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import Thread, group, led
@@ -88,3 +88,24 @@ def test_the_arithmetic_of_our_own_session_is_checked() -> None:
     found = check(late, "session timeout")
     assert (found.verdict, "decision_deadline_ms" in found.said) == (Verdict.FAIL, True)
     assert worst(examine(late)) is Verdict.FAIL
+
+
+def test_where_no_client_can_lead_what_only_a_leader_needs_is_not_applicable() -> None:
+    facts = consumers(3)
+    seen = replace(facts.seen, kind="consumer", obstacle="its broker assigns (KIP-848), so no client can lead it")
+    checks = examine(replace(facts, seen=seen))
+    assert {c.name for c in checks if c.verdict is Verdict.FAIL} == {"group"}
+    meaningless = {c.name for c in checks if c.verdict is Verdict.NOT_APPLICABLE}
+    assert meaningless >= {"group ACL", "protocols", "instance id", "group size", "versions", "plan"}
+    assert {c.name for c in checks} - meaningless == {"group", "members", "topic ACLs", "racks"}
+
+
+def test_our_own_process_is_no_stranger_under_our_instance_id() -> None:
+    facts = consumers(3)
+    ours = ObservedMember("bellwether-1", "bellwether", "c", "/h", topics=("orders",))
+    config = replace(facts.config, instance_id="bellwether")
+    led = replace(facts, config=config, seen=replace(facts.seen, sidecars=(ours,)))
+    assert check(led, "instance id").said == "'bellwether' is used by a process of ours."
+    assert check(led, "group").said == "A classic group, Stable, with 0 members, led by Bellwether."
+    stranger = replace(facts, config=config, seen=replace(facts.seen, members=(ours,)))
+    assert check(stranger, "instance id").verdict is Verdict.FAIL

@@ -20,9 +20,9 @@ from bellwether_kafka.coordinator.cli.groups import as_document
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, BrokerSubtopology
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.membership.rules import subscription, without_sidecars
+from bellwether_kafka.coordinator.membership.rules import subscription
 from bellwether_kafka.coordinator.observation.broker_assigned import classic_view, topology_of
-from bellwether_kafka.coordinator.observation.observation import Shadow, observation, shadow_of
+from bellwether_kafka.coordinator.observation.observation import Observation, Shadow, observation, shadow_of
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -142,13 +142,23 @@ def test_its_topology_is_what_it_told_its_broker() -> None:
     assert topology.changelogs == ("app-store-changelog",)
 
 
-def test_a_sidecar_that_leads_an_application_is_no_process_of_it() -> None:
-    """A plan made from outside gave tasks to it."""
-    threads = [DescribedMember(m.member_id, None, m.metadata, b"") for m in (Thread("a", 1).raw, Thread("b", 2).raw)]
-    sidecar = DescribedMember("bellwether-1", "bellwether", subscription(("t",), streams=True), b"")
-    unread = DescribedMember("c", None, b"\x00\x03", b"")
-    seen = without_sidecars(answer(threads[0], sidecar, threads[1], unread, protocol="stream"))
-    assert seen.members == (*threads, unread)
+def test_our_own_member_is_none_of_theirs() -> None:
+    sidecar = DescribedMember("bellwether-1", "bellwether", subscription(("t",)), b"")
+    seen = observation("g", "classic", answer(classic("a", "t-0"), sidecar), 7, sidecars={"bellwether-1"})
+    assert ([m.member_id for m in seen.members], [m.member_id for m in seen.sidecars]) == (["a"], ["bellwether-1"])
+    document = as_document(seen)
+    assert (len(document["members"]), document["sidecars"]) == (1, ["bellwether-1"])
+
+
+def test_a_group_that_does_not_exist_cannot_be_led() -> None:
+    assert not Observation("nosuch", "missing", "Dead", "", 0).can_be_led
+
+
+def test_while_a_group_rebalances_newer_brokers_show_former_assignments_and_no_subscriptions() -> None:
+    given = ConsumerProtocolAssignment(0, tp("t-0")).encode()
+    described = replace(answer(DescribedMember("a", None, b"", given)), state="PreparingRebalance")
+    (member,) = observation("g", "classic", described, 7).members
+    assert (member.owned, member.trouble) == ((), "")
 
 
 def test_metrics_are_a_projection() -> None:
@@ -195,3 +205,7 @@ def test_an_application_runs_what_the_broker_shows_and_not_what_threads_said_whe
     seen = asyncio.run(shadow())
     assert seen.current.unowned == seen.planned.unowned == 0
     assert (seen.moves.new, seen.moves.lost) == (0, 0)
+    assert seen.decision.moves == seen.moves, "plan and explain say what describe says"
+    plan = seen.decision.plan
+    assert plan.cost(plan.before) == seen.current
+    assert seen.decision.warnings == ()

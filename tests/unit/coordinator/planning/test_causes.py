@@ -99,3 +99,10 @@ def test_members_are_called_by_their_names_and_many_are_counted() -> None:
     many: Members = {f"m{i}": ("orders",) for i in range(9)}
     found = cause(decided(A, TWO), decided(A | many, TWO), name=str.upper)
     assert found.sentence == "M0, M1, M2, M3 and 5 more joined"
+
+
+def test_an_order_is_the_cause_and_what_else_has_changed_is_said_too() -> None:
+    found = cause(decided(A, TWO), decided(A | B, TWO), ordered=("eve has ordered pin of orders-0",))
+    assert found.kind is CauseKind.ORDERED
+    assert found.sentence == "eve has ordered pin of orders-0; b joined"
+    assert cause(None, decided(A, TWO), ordered=("eve",)).kind is CauseKind.FIRST

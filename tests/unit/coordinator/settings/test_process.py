@@ -108,6 +108,10 @@ def test_a_mistake_elsewhere_does_not_print_the_password(tmp_path: Path) -> None
     [
         ("x = [", "is not valid TOML"),
         ("groups = 3", "The setting groups cannot be used: it must be a list of tables"),
+        (
+            '[kafka]\nstandby = true\n"bootstrap.servers" = "b:9092"',
+            "standby is a setting of the process and not of a client; move it above [kafka]",
+        ),
         ("kafka = 3", "The setting kafka cannot be used: it must be a table of librdkafka properties"),
         ('log_level = "loud"', "The setting log_level cannot be used"),
         ("log_lvel = 1", "The setting log_lvel does not exist; perhaps log_level is meant"),

@@ -59,6 +59,18 @@ def test_kafkas_names_may_have_quotes_or_not(tmp_path: Path) -> None:
     assert streams.configs == AssignmentConfigs(5, 3, 1, 60_000, ("zone", "cluster"), 7, 2, "min_traffic")
 
 
+def test_what_the_application_sets_for_internal_topics_is_said_by_kafkas_names(tmp_path: Path) -> None:
+    text = 'replication.factor = 3\n"topic.segment.bytes" = 1048576\ntopic.min.insync.replicas = "2"\n'
+    streams = group(tmp_path, HEAD + text + "topic.preallocate = true").streams
+    assert streams is not None
+    assert streams.replication_factor == 3
+    configs = {"segment.bytes": "1048576", "min.insync.replicas": "2", "preallocate": "true"}
+    assert dict(streams.topic_configs) == configs
+    streams = group(tmp_path, HEAD).streams
+    assert streams is not None
+    assert (streams.replication_factor, streams.topic_configs) == (-1, ())
+
+
 def test_stages_of_streams_ha_are_off_unless_set(tmp_path: Path) -> None:
     streams = group(tmp_path, HA).streams
     assert streams is not None
@@ -83,6 +95,8 @@ def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:
         (HEAD + "num.standby.replica = 1", "perhaps num.standby.replicas is meant"),
         (HEAD + "probing.rebalance.interval.ms = 1", "probing.rebalance.interval.ms must be at least 60000"),
         (HEAD + 'rack.aware.assignment.strategy = "fast"', "must be one of none, min_traffic, balance_subtopology"),
+        (HEAD + "replication.factor = 0", "replication.factor must be at least 1, or -1"),
+        ('[[groups]]\nname = "a"\ntopic.segment.bytes = 1', "topic is for Streams applications only"),
         (HEAD + "session_timeout_ms = 45000", "session_timeout_ms must be 6000 to 10000 for a Streams application"),
         (HEAD + 'protocols = ["range"]', 'protocols must be ["stream"]'),
         (HEAD + 'processing.guarantee = "exactly_once"', "processing.guarantee cannot be used"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.shared.group import AssignedMember
@@ -25,6 +26,11 @@ from tests.unit.assignors.streams.application.test_topology import SHOP_TEXT
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
 
 REPARTITION, CHANGELOG = "shop-by-user-repartition", "shop-totals-changelog"
+WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
+WINDOWED_LINE = (
+    f'{{Name: {CHANGELOG}, TopicConfigs: {{cleanup.policy: "compact,delete",'
+    " retention.ms: <milliseconds: retention of the store + 86400000>}}"
+)
 
 FULL = Topology(
     "shop",
@@ -256,22 +262,48 @@ def test_old_directories_do_not_make_a_subtopology_stateful() -> None:
 
 
 def test_missing_topics_are_planned_with_the_configs_of_streams() -> None:
-    described = replace(
-        SHOP, internal_topics=(InternalTopic(CHANGELOG, None, 2, (("cleanup.policy", "compact,delete"),)),)
-    )
+    described = replace(SHOP, internal_topics=(InternalTopic(CHANGELOG, None, 2, WINDOWED),))
     plan = plan_internal_topics(described, {"orders": 4})
     assert plan.reasons == ()
     assert plan.topics == (
         TopicPlan(REPARTITION, 4, -1, dict(REPARTITION_CONFIGS)),
-        TopicPlan(CHANGELOG, 4, 2, {**CHANGELOG_CONFIGS, "cleanup.policy": "compact,delete"}),
+        TopicPlan(CHANGELOG, 4, 2, {**CHANGELOG_CONFIGS, **dict(WINDOWED)}),
     )
     assert REPARTITION_CONFIGS["segment.bytes"] == "52428800"
 
 
-def test_what_is_not_described_is_left_to_a_java_leader() -> None:
-    plan = plan_internal_topics(SHOP, {"orders": 4})
+@pytest.mark.parametrize(
+    ("topics", "said", "remedy"),
+    [
+        ((), "does not say how its store is kept", WINDOWED_LINE),
+        (
+            (InternalTopic(CHANGELOG),),
+            "does not say how its store is kept",
+            'TopicConfigs: {cleanup.policy: "compact"}}',
+        ),
+        ((InternalTopic(CHANGELOG, configs=WINDOWED[:1]),), "without retention.ms brokers would", WINDOWED_LINE),
+    ],
+    ids=["not named", "named only", "windowed without retention"],
+)
+def test_a_changelog_that_is_not_described_is_left_to_a_java_leader(
+    topics: tuple[InternalTopic, ...], said: str, remedy: str
+) -> None:
+    """A windowed one was made with plain compact, and would have grown for ever."""
+    plan = plan_internal_topics(replace(SHOP, internal_topics=topics), {"orders": 4})
     assert [t.name for t in plan.topics] == [REPARTITION]
-    assert plan.reasons == (f"changelog {CHANGELOG}: the topology does not describe it (Name and TopicConfigs)",)
+    (reason,) = plan.reasons
+    assert reason.startswith(f"changelog {CHANGELOG}: ")
+    assert said in reason
+    assert remedy in reason
+
+
+def test_the_line_that_is_to_be_added_can_be_read() -> None:
+    line = WINDOWED_LINE.replace("<milliseconds: retention of the store + 86400000>", "86400000")
+    file = {"ApplicationId": "shop", "Subtopologies": [{"SubtopologyId": 0, "SourceTopics": ["orders"]}]}
+    text = yaml.safe_dump(file) + f"    StateChangelogTopics: [{line}]".replace("    ", "  ")
+    assert read_topology(text).internal(CHANGELOG) == InternalTopic(
+        CHANGELOG, configs=(("cleanup.policy", "compact,delete"), ("retention.ms", "86400000"))
+    )
 
 
 def test_nothing_is_planned_without_the_source_topics() -> None:

@@ -5,9 +5,12 @@ from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.model import Subtopology
@@ -16,7 +19,8 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.planning.applications import ApplicationError, load_application
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.topology.file import write_topology
-from bellwether_kafka.coordinator.topology.learn import Learned, learn
+from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG, TopicCreationError, TopicDefaults
+from bellwether_kafka.coordinator.topology.learn import NOTHING, Learned, learn
 from bellwether_kafka.coordinator.topology.source import RETRY_S, TopologyKeeper, contradiction
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.planning.applications import Cluster
@@ -26,17 +30,43 @@ CHANGELOG = "shop-totals-changelog"
 
 
 class Admin:
-    """Creates whatever it is asked for, and remembers the configs."""
+    """Creates whatever it is asked for, and remembers how. `replicas` are those of topics that exist, `default` is the
+    brokers' default, None: we may not read it."""
 
-    def __init__(self) -> None:
+    def __init__(self, replicas: Mapping[str, int] = NOTHING, default: int | None = 1) -> None:
         self.created: dict[str, Mapping[str, str]] = {}
+        self.factors: dict[str, int] = {}
+        self.replicas = dict(replicas)
+        self.default = default
+
+    def list_topics(self, timeout: float) -> Any:
+        partitions = {t: {0: SimpleNamespace(replicas=[*range(n)])} for t, n in self.replicas.items()}
+        return SimpleNamespace(topics={t: SimpleNamespace(partitions=of) for t, of in partitions.items()})
+
+    def describe_cluster(self, **_: float) -> "Future[Any]":
+        return answered(SimpleNamespace(nodes=[SimpleNamespace(id=1)]))
+
+    def describe_configs(self, resources: Any, **_: float) -> dict[Any, "Future[Any]"]:
+        denied = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+        found = denied if self.default is None else {DEFAULT_CONFIG: SimpleNamespace(value=str(self.default))}
+        return {one: answered(found) for one in resources}
 
     def create_topics(self, topics: Any, **_: float) -> dict[str, "Future[None]"]:
         self.created = {topic.topic: topic.config for topic in topics}
+        self.factors = {topic.topic: topic.replication_factor for topic in topics}
         answers: dict[str, Future[None]] = {name: Future() for name in self.created}
         for answer in answers.values():
             answer.set_result(None)
         return answers
+
+
+def answered(value: object) -> "Future[Any]":
+    answer: Future[Any] = Future()
+    if isinstance(value, Exception):
+        answer.set_exception(value)
+    else:
+        answer.set_result(value)
+    return answer
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -55,7 +85,7 @@ def keeper(given: Topology | None = None, admin: Any = None, **more: Any) -> Top
     async def learner(application_id: str, members: Any, _admin: object, _offsets: object, _limit_s: float) -> Learned:
         return learn(application_id, members, SHOP_COUNTS)
 
-    return TopologyKeeper("shop", given, admin, None, learner, **more)  # type: ignore[arg-type]  # nothing else is asked here
+    return TopologyKeeper("shop", given, admin, None, learn=learner, **more)  # type: ignore[arg-type]  # nothing else is asked here
 
 
 def test_a_topology_is_learned_from_a_settled_group() -> None:
@@ -85,7 +115,7 @@ def test_what_is_open_is_looked_at_again_after_a_while_and_may_be_settled() -> N
         learned.append(now[0])
         return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
 
-    found = TopologyKeeper("shop", None, None, None, learner, clock=lambda: now[0])  # type: ignore[arg-type]  # not asked
+    found = TopologyKeeper("shop", None, None, None, learn=learner, clock=lambda: now[0])  # type: ignore[arg-type]  # not asked
     members = shown()
     for at_s in (0.0, RETRY_S / 2, RETRY_S, RETRY_S * 1.5):
         now[0] = at_s
@@ -106,7 +136,7 @@ def test_other_members_are_learned_from_at_once() -> None:
         learned.append({m.member_id for m in members})
         return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
 
-    found = TopologyKeeper("shop", None, None, None, learner, clock=lambda: 0.0)  # type: ignore[arg-type]  # not asked
+    found = TopologyKeeper("shop", None, None, None, learn=learner, clock=lambda: 0.0)  # type: ignore[arg-type]  # not asked
     (first, second) = shown()
     run(found.observe((first, second)))
     found.settle(replace(SHOP, source="learned"))
@@ -129,8 +159,10 @@ def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
 
 def test_a_file_wins_and_a_live_group_that_contradicts_it_is_told() -> None:
     fitting = keeper(SHOP)
-    run(fitting.observe(shown()))
+    with capture_logs() as logs:
+        run(fitting.observe(shown()))
     assert (fitting.topology, fitting.mismatch) == (SHOP, "")
+    assert [entry["event"] for entry in logs] == ["topology_confirmed"], "there is nothing to learn and nothing to do"
     zero, one = SHOP.subtopologies
     other = Topology("shop", (zero, replace(one, changelogs=("shop-sums-changelog",))), "file")
     told = keeper(other)
@@ -147,15 +179,69 @@ def test_contradictions_name_the_subtopology_and_the_topic() -> None:
     assert contradiction(replace(SHOP, patterns=((0, "cl.*"),)), more) == ""
 
 
-DESCRIBED = replace(SHOP, internal_topics=(InternalTopic(CHANGELOG),))
+DESCRIBED = replace(SHOP, internal_topics=(InternalTopic(CHANGELOG, configs=(("cleanup.policy", "compact"),)),))
+INTERNAL = (CHANGELOG, "shop-by-user-repartition")
+
+
+def completed(found: TopologyKeeper) -> frozenset[str] | None:
+    """What it creates where only the source topic exists."""
+    asked = found.topology
+    assert asked is not None
+    created: frozenset[str] | None = run(
+        found.complete(asked, run(Cluster({"orders": 4}).snapshot(asked.topics, 0)), 1.0)
+    )
+    return created
 
 
 def test_missing_internal_topics_are_created_with_streams_configs() -> None:
     admin = Admin()
     found = keeper(DESCRIBED, admin)
-    created = run(found.complete(DESCRIBED, run(Cluster({"orders": 4}).snapshot(DESCRIBED.topics, 0)), 1.0))
-    assert created == {CHANGELOG, "shop-by-user-repartition"}
+    assert completed(found) == {CHANGELOG, "shop-by-user-repartition"}
     assert admin.created[CHANGELOG]["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("asked", "orders", "default", "made"),
+    [(-1, 1, 1, 1), (-1, 2, 3, 3), (3, 3, 1, 3), (3, 3, None, 3), (-1, 1, None, -1)],
+    ids=["the default", "a higher default", "as set", "as set, the default hidden", "nothing to fall short of"],
+)
+def test_internal_topics_have_the_replicas_that_are_set_or_the_brokers_default(
+    asked: int, orders: int, default: int | None, made: int
+) -> None:
+    admin = Admin({"orders": orders}, default)
+    completed(keeper(DESCRIBED, admin, defaults=TopicDefaults(asked)))
+    assert admin.factors == dict.fromkeys(INTERNAL, made)
+
+
+@pytest.mark.parametrize(
+    ("asked", "orders", "default", "said"),
+    [
+        (-1, 3, 1, 'it would have 1 replica, and topic orders of the application has 3; set "replication.factor"'),
+        (2, 3, 1, "it would have 2 replicas, and topic orders of the application has 3; set"),
+        (1, 1, 3, "it would have 1 replica, and the brokers' default.replication.factor is 3; set"),
+        (-1, 3, None, "cannot be read; set .* or grant our principal the ACL DESCRIBE_CONFIGS on Cluster"),
+    ],
+    ids=["the default is too low", "the setting is too low", "lower than the default", "nobody knows the default"],
+)
+def test_topics_with_fewer_replicas_than_the_application_has_are_not_created(
+    asked: int, orders: int, default: int | None, said: str
+) -> None:
+    """Thirteen were made with one replica; when a broker went down, the application stood still."""
+    admin = Admin({"orders": orders, "somebody-elses": 5}, default)
+    with pytest.raises(TopicCreationError, match=said):
+        completed(keeper(DESCRIBED, admin, defaults=TopicDefaults(asked)))
+    assert admin.created == {}
+
+
+def test_what_a_file_says_of_a_topic_wins_over_what_is_set_for_all() -> None:
+    topic = InternalTopic(CHANGELOG, None, 3, (("cleanup.policy", "compact"), ("segment.bytes", "5")))
+    admin = Admin()
+    defaults = TopicDefaults(2, {"segment.bytes": "7", "min.insync.replicas": "2"})
+    completed(keeper(replace(SHOP, internal_topics=(topic,)), admin, defaults=defaults))
+    assert admin.factors == {CHANGELOG: 3, "shop-by-user-repartition": 2}
+    assert admin.created[CHANGELOG]["segment.bytes"] == "5"
+    assert admin.created["shop-by-user-repartition"]["segment.bytes"] == "7"
+    assert {configs["min.insync.replicas"] for configs in admin.created.values()} == {"2"}
 
 
 @pytest.mark.parametrize(

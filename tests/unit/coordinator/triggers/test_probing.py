@@ -195,3 +195,22 @@ def test_facts_come_from_a_decision() -> None:
     assert (known.position, known.end, known.reported_at_ms, known.warmup) == (400, 1000, NOW_MS, False)
     nothing = copies[P2, TaskId(1, 2)]
     assert (nothing.position, nothing.reported_at_ms) == (0, None)
+
+
+def test_an_order_waits_for_its_warm_ups_and_for_no_tick_whatever_rates_say() -> None:
+    """Live, five of six tasks were handed over in 0.5 s and the last, a second's work, waited for the tick."""
+    probe = prober(lag=100)
+    copy = warmup(0, 9_600, None)
+    probe.planned(replace(facts(T0, copy), ordered=True))
+    assert probe.next_at_ms == T0 + QUIET_MS
+    at_ms, waits = T0, []
+    for number in range(6):
+        due_ms = probe.next_at_ms
+        assert due_ms is not None
+        waits.append(due_ms - at_ms)
+        assert (probe.due(due_ms) or "").startswith("early probe")
+        at_ms = due_ms
+        # the end grows faster than the copy
+        grown = replace(copy, position=10 * (number + 1), end=9_600 + 100_000 * (number + 1), reported_at_ms=at_ms)
+        probe.planned(replace(facts(at_ms, grown), ordered=True))
+    assert waits == [QUIET_MS * 2**n for n in range(6)], "each after twice the time, and not only EARLY_MAX of them"

@@ -130,3 +130,8 @@ def test_rounds_remember_the_newest_in_full_and_the_others_in_a_line() -> None:
     for _ in range(LINES_MAX):
         rounds.on_decision(planned(first))
     assert len(rounds.lines()) == LINES_MAX
+
+
+def test_a_dry_run_has_no_generation_and_is_nobodys_first_plan() -> None:
+    found = picture.picture_of(decided(member("a", "az1"), generation=2**31 - 1))
+    assert (found.generation, found.source, found.cause) == (None, "dry run", "if a rebalance began now")

@@ -10,9 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli.main import app
 from bellwether_kafka.coordinator.cli.output import Exit
@@ -42,6 +44,25 @@ def recorded(sizes: list[int], policy: str, protocol: str = "cooperative-sticky"
         head = {"group": "group", "generation": n + 1, "decided_at_ms": 1_000 * n, "part": 0}
         yield SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision.plan))})
         yield SCHEMAS.encode("snapshot", snapshot_record(decision))
+
+
+def test_a_round_under_orders_is_replayed_under_them(tmp_path: Path) -> None:
+    rule = Rule("ban", "*", "rack:az1", "eve has ordered evacuate of rack:az1 in 'g'")
+    policy = Policy("kafka", stages=(OperatorRules((rule,)),))
+    members = [LiveMember(f"m{i}", ("t",), RACKS[i]) for i in range(3)]
+    raw, cluster = live_group(members, 1, "range"), ClusterView.of({"t": [[RACKS[p // 4]] for p in range(12)]})
+    decision = decide(raw, cluster, Memory.empty(), policy, now_ms=0, seed=0)
+    head = {"group": "group", "generation": 1, "decided_at_ms": 0, "part": 0}
+    plan = SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision.plan))})
+    with_rules = SCHEMAS.encode("snapshot", snapshot_record(decision, (rule,)))
+    write_history(tmp_path / "h", [plan, with_rules])
+    (found,) = replay_rounds(rounds(tmp_path / "h"), {}, Weights())
+    assert found.same
+    old = SCHEMAS.versions("snapshot")[0]
+    record = {name: value for name, value in snapshot_record(decision).items() if name != "rules"}
+    write_history(tmp_path / "old", [plan, old.header + old.body(record)])
+    (found,) = replay_rounds(rounds(tmp_path / "old"), {}, Weights())
+    assert (found.failed, found.differs > 0) == ("", True), "an older record is replayed as it was recorded"
 
 
 def rounds(path: Path) -> list[Round]:

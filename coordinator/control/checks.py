@@ -1,0 +1,64 @@
+"""Whether anybody can obey an order, as far as the control topic tells: who has been heard lately, and what they look
+after. Pure: records are the topic's by key, `now_ms` is the wall clock."""
+
+from collections.abc import Iterable, Mapping
+
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator.control.records import EVERYBODY, Beat, Order, OrderKind, PlacementOrder, Record
+
+HEARD_MS = 10_000
+NEEDS_A_LEADER = (OrderKind.REBALANCE,)
+HEARD = f"within {HEARD_MS // 1000} s"
+
+
+def heard(records: Mapping[str, Record], now_ms: int) -> list[Beat]:
+    """The beats of processes that live."""
+    return [beat for beat in records.values() if isinstance(beat, Beat) and beat.at_ms >= now_ms - HEARD_MS]
+
+
+def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | None:
+    """The policy by which the group is planned, None where nobody says."""
+    return next((beat.policies[group] for beat in heard(records, now_ms) if group in beat.policies), None)
+
+
+def objection(order: Order | PlacementOrder, records: Mapping[str, Record], now_ms: int) -> str:
+    """Why the order would change nothing, as sentences with the remedy; "" if somebody can obey it."""
+    living = heard(records, now_ms)
+    if order.kind is OrderKind.DRAIN:
+        return _nobody_to_drain(order.target, living)
+    keepers = [beat for beat in living if order.target in beat.groups]
+    if not keepers:
+        known = _listed({group for beat in living for group in beat.groups}, "groups that are looked after")
+        return f"No Bellwether that looks after '{order.target}' has been heard in the control topic {HEARD}; {known}."
+    leads = any(order.target in beat.leads for beat in keepers)
+    placement = isinstance(order, PlacementOrder)
+    deaf = [beat for beat in keepers if beat.policies and order.target not in beat.heeds]
+    if placement and deaf:
+        policy = deaf[0].policies.get(order.target, "another")
+        heeds = f'which heeds no pins, bans and evacuations; set policy = "{STREAMS_HA}"'
+        return f"'{order.target}' is planned by the policy {policy}, {heeds}."
+    if not leads and (placement or order.kind in NEEDS_A_LEADER):
+        return f"Bellwether does not lead '{order.target}' now; see why with 'bellwether top', and order when it does."
+    return ""
+
+
+def _nobody_to_drain(target: str, living: list[Beat]) -> str:
+    named = [beat for beat in living if target in (beat.sidecar, EVERYBODY)]
+    if not named:
+        known = _listed({beat.sidecar for beat in living}, "sidecars that have been")
+        return f"No sidecar '{target}' has been heard in the control topic {HEARD}; {known}."
+    led = {group: beat for beat in named for group in beat.leads}
+    if not led:
+        return "It leads no group now, so there is nothing to hand over; see 'bellwether orders'."
+    alone = [g for g, by in led.items() if not any(g in b.stands_by for b in living if b.sidecar != by.sidecar)]
+    if alone:
+        groups = _listed(alone, "groups that nobody could take")
+        remedy = "start another sidecar with standby = true, or use 'bellwether leave'"
+        return f"No standby has been heard {HEARD} to take them over; {groups}; {remedy}."
+    return ""
+
+
+def _listed(names: Iterable[str], what: str) -> str:
+    found = sorted(names)
+    shown = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    return f"{what}: {shown or 'none'}"

@@ -1,0 +1,74 @@
+"""A plan for an application at rest, from what the broker shows: what threads said when they joined is older than what
+they have."""
+
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.assignors.shared.decision import Decision, Moves
+from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.members.memory import recall_streams
+from bellwether_kafka.assignors.streams.plan import TaskPlan
+from tests.unit.assignors.streams.fleet import ENDS, PARTITIONS, PLACED, TOPOLOGY, Fleet
+from tests.unit.assignors.streams.world import OWN, led
+
+NEWEST = 2**31 - 1
+
+
+def looked_at(fleet: Fleet, *, resting: bool = True) -> Decision[TaskPlan]:
+    """A plan for the application as DescribeGroups shows it after the last round."""
+    last = fleet.decision
+    assert last is not None
+    given, cluster = dict(last.assignments), ClusterView.of(PLACED)
+    shown = [m for m in last.raw.members if m.member_id != OWN]
+    described = [AssignedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in shown]
+    return led(
+        RawGroup("shop", NEWEST, "stream", tuple(shown), resting=resting),
+        topology=TOPOLOGY,
+        cluster=cluster,
+        ends=EndOffsets({t: [end] * PARTITIONS for t, end in ENDS.items()}, fleet.now_ms),
+        memory=recall_streams(NEWEST, "stream", cluster, described),
+        configs=fleet.configs,
+        assignors=fleet.assignors,
+        policy=fleet.policy,
+        now_ms=fleet.now_ms,
+    )
+
+
+def grown(policy: str) -> Fleet:
+    """An instance was away and has come back; the last round has handed out what others gave up for it."""
+    fleet = Fleet(policy, "none")
+    fleet.stop(2)
+    fleet.rest()
+    fleet.start(2)
+    fleet.rest()
+    return fleet
+
+
+@pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
+def test_an_application_at_rest_has_all_its_tasks_and_keeps_them(policy: str) -> None:
+    fleet = grown(policy)
+    plan = looked_at(fleet)
+    assert plan.moves == Moves(kept=3 * PARTITIONS, moved=0, new=0, lost=0)
+    assert plan.warnings == ()
+    owners = {str(plan.plan.name(t)): int(plan.plan.owner[t]) for t in range(3 * PARTITIONS)}
+    assert owners == fleet.owners()
+
+
+def test_what_the_last_follow_up_handed_out_had_no_owner_by_what_threads_said() -> None:
+    assert looked_at(grown("kafka"), resting=False).moves.new > 0
+
+
+def test_what_is_held_is_withheld_from_others_and_not_given_away_at_once() -> None:
+    """Nobody joins again for a dry plan, so what the last round gave is held by those who got it."""
+    fleet = grown("kafka")
+    last = fleet.decision
+    assert last is not None
+    gone = fleet.threads.pop(next(iter(fleet.threads)))
+    left = replace(last.raw, members=tuple(m for m in last.raw.members if m.member_id != gone.member_id))
+    fleet.decision = replace(last, raw=left)
+    plan = looked_at(fleet)
+    assert plan.moves.new > 0
+    assert (plan.plan.before[plan.plan.withheld] >= 0).all()

@@ -1,0 +1,175 @@
+"""The commands that order: what is written, what is refused and leaves no trace, and what is said."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from bellwether_kafka.coordinator.cli import orders
+from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.control.records import Beat, Order, PlacementKind, PlacementOrder, Record, encode
+from bellwether_kafka.coordinator.control.topic import read_all, write_now
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli import in_process
+
+pytestmark = pytest.mark.embedded
+
+LIMIT_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster() as cluster:
+        yield cluster
+
+
+class Desk:
+    """A control topic and the commands that use it."""
+
+    def __init__(self, brokers: EmbeddedCluster, topic: str) -> None:
+        self.kafka = {"bootstrap.servers": brokers.bootstrap}
+        self.topic = topic
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return in_process.bellwether(*arguments, "--bootstrap", self.kafka["bootstrap.servers"], "--topic", self.topic)
+
+    def refused(self, *arguments: str) -> str:
+        """The sentence of a command that is refused, and writes nothing."""
+        before = self.read()
+        ended = self.run(*arguments)
+        assert ended.returncode == Exit.INPUT, ended.stdout + ended.stderr
+        assert self.read() == before
+        return ended.stderr
+
+    def ordered(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        ended = self.run(*arguments)
+        assert ended.returncode == Exit.DONE, ended.stderr
+        return ended
+
+    def read(self) -> dict[str, Record]:
+        return read_all(self.kafka, self.topic, LIMIT_S)
+
+    def write(self, record: Record) -> None:
+        write_now(self.kafka, self.topic, *encode(record))
+
+    def beat(self, **fields: object) -> None:
+        self.write(Beat(**{"sidecar": "pod-1", "leads": ("orders",), "at_ms": int(time.time() * 1000), **fields}))  # type: ignore[arg-type]  # by name
+
+
+@pytest.fixture
+def desk(brokers: EmbeddedCluster, request: pytest.FixtureRequest) -> Desk:
+    topic = f"desk-{abs(hash(request.node.name))}"
+    brokers.create_topic(topic, 1)
+    return Desk(brokers, topic)
+
+
+def test_orders_are_written_listed_and_withdrawn(desk: Desk) -> None:
+    desk.beat()
+    ended = desk.ordered("leave", "orders", "--for", "30m", "--reason", "reset")
+    assert "stays out for 30m" in ended.stdout
+    assert ended.stderr == ""
+    found = desk.read()["leave/orders"]
+    assert isinstance(found, Order)
+    assert found.expires_ms - found.at_ms == 30 * 60_000
+    assert found.reason == "reset"
+    assert "ordered leave of 'orders' (reset), until " in desk.ordered("orders").stdout
+    desk.ordered("resume", "orders")
+    assert list(desk.read()) == ["beat/pod-1"]
+    assert "no order to leave or pause" in desk.refused("resume", "orders")
+
+
+def test_no_command_makes_the_control_topic(brokers: EmbeddedCluster) -> None:
+    ended = Desk(brokers, "control-typo").run("leave", "orders")
+    assert ended.returncode == Exit.INPUT
+    assert "There is no control topic 'control-typo' on this cluster" in ended.stderr
+    assert "check --topic" in ended.stderr
+    again = Desk(brokers, "control-typo").run("leave", "orders", "--force")
+    assert "There is no control topic" in again.stderr, "and force does not make it either"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("leave", "orders"),
+        ("pause", "orders"),
+        ("rebalance", "orders"),
+        ("evacuate", "orders", "rack:az1"),
+        ("pin", "orders", "orders-1", "rack:az1"),
+    ],
+    ids=lambda a: a[0],
+)
+def test_an_order_that_nobody_hears_is_refused_and_not_written(desk: Desk, arguments: tuple[str, ...]) -> None:
+    assert "No Bellwether that looks after 'orders' has been heard" in desk.refused(*arguments)
+    desk.beat(at_ms=1)
+    assert "Nothing was ordered; --force orders it all the same." in desk.refused(*arguments)
+
+
+def test_what_is_forced_is_written_and_the_doubt_is_said_behind_it(desk: Desk) -> None:
+    ended = desk.ordered("leave", "orders", "--force")
+    assert "leave/orders" in desk.read()
+    assert "stays out" in ended.stdout
+    assert ended.stderr.startswith("But: No Bellwether that looks after 'orders'")
+    document = json.loads(desk.ordered("leave", "orders", "--force", "-o", "json").stdout)
+    assert document["warning"].startswith("No Bellwether")
+    assert document["order"]["kind"] == "leave"
+
+
+def test_placement_under_a_policy_that_heeds_none_is_refused(desk: Desk) -> None:
+    desk.beat(policies={"orders": "kafka"}, heeds=())
+    assert 'set policy = "streams-ha"' in desk.refused("evacuate", "orders", "rack:az1")
+
+
+def test_a_drain_without_a_standby_is_refused(desk: Desk) -> None:
+    desk.beat()
+    assert "No standby has been heard" in desk.refused("drain")
+
+
+def test_an_order_that_is_not_carried_out_in_time_is_said_to_be_so(desk: Desk) -> None:
+    desk.beat()
+    ended = desk.run("rebalance", "orders", "--wait", "0.1")
+    assert ended.returncode == Exit.UNEXPECTED
+    assert "It is not in effect within 0.1 s: no sidecar has taken the order" in ended.stderr
+
+
+def test_waiting_ends_when_the_group_is_not_led_any_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.beat()
+    monkeypatch.setattr(orders.time, "sleep", lambda _: desk.beat(leads=(), claims=("orders",)))
+    ended = desk.ordered("leave", "orders", "--wait", "30")
+    assert "It is in effect." in ended.stderr
+
+
+def placed(kind: PlacementKind, item: str, where: str = "rack:az1", group: str = "orders") -> PlacementOrder:
+    now_ms = int(time.time() * 1000)
+    return PlacementOrder(kind, group, item, where, "eve", now_ms, now_ms + 600_000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left"),
+    [
+        (("orders-1",), 3),
+        (("rack:az1",), 3),
+        (("--all",), 1),
+        (("*",), 1),
+    ],
+    ids=str,
+)
+def test_placement_ends_by_item_by_place_and_altogether(desk: Desk, arguments: tuple[str, ...], left: int) -> None:
+    pin, ban = placed(PlacementKind.PIN, "orders-1"), placed(PlacementKind.BAN, "orders-2")
+    for order in (pin, ban, placed(PlacementKind.EVACUATE, "*"), placed(PlacementKind.PIN, "x-1", group="other")):
+        desk.write(order)
+    desk.ordered("unpin", "orders", *arguments)
+    assert len(desk.read()) == left
+    assert "There is no pin" in desk.refused("unpin", "orders", *arguments)
+
+
+def test_hints_are_commands_that_a_shell_takes() -> None:
+    assert orders._ends(placed(PlacementKind.EVACUATE, "*")) == "'bellwether unpin orders rack:az1'"
+    assert orders._ends(placed(PlacementKind.PIN, "orders-1")) == "'bellwether unpin orders orders-1'"
+    assert orders._ends(placed(PlacementKind.BAN, "*")) == "'bellwether unpin orders --all'"
+
+
+@pytest.mark.parametrize("text", ["soon", "0m", "10", "-1h"])
+def test_a_duration_that_is_none_is_a_sentence(desk: Desk, text: str) -> None:
+    assert f"--for is '{text}'" in desk.refused("pause", "orders", f"--for={text}")

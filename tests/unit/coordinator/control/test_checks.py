@@ -1,0 +1,76 @@
+"""Who could obey an order, as far as beats tell."""
+
+import pytest
+
+from bellwether_kafka.coordinator.control.checks import HEARD_MS, objection, policy_of
+from bellwether_kafka.coordinator.control.records import (
+    Beat,
+    Order,
+    OrderKind,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+    decode,
+    encode,
+)
+
+NOW_MS = 1_000_000
+LEADER = Beat("a", leads=("orders", "wordcount"), policies={"orders": "kafka", "wordcount": "kafka"}, heeds=("orders",))
+
+
+def topic(*beats: Beat, age_ms: int = 0) -> dict[str, Record]:
+    found: dict[str, Record] = {}
+    for beat in beats:
+        key, value = encode(beat)
+        fresh = decode(key, value)
+        assert isinstance(fresh, Beat)
+        found[beat.key] = Beat(**{f: getattr(fresh, f) for f in Beat.__slots__} | {"at_ms": NOW_MS - age_ms})
+    return found
+
+
+def order(kind: OrderKind, target: str = "orders") -> Order:
+    return Order(kind, target, "eve", NOW_MS, NOW_MS + 1_000)
+
+
+def evacuation(group: str) -> PlacementOrder:
+    return PlacementOrder(PlacementKind.EVACUATE, group, "*", "rack:az1", "eve", NOW_MS, NOW_MS + 1_000)
+
+
+@pytest.mark.parametrize("kind", [OrderKind.LEAVE, OrderKind.PAUSE, OrderKind.REBALANCE])
+def test_a_group_that_a_living_process_leads_can_be_given_orders(kind: OrderKind) -> None:
+    assert objection(order(kind), topic(LEADER), NOW_MS) == ""
+    assert "No Bellwether that looks after 'orders'" in objection(order(kind), {}, NOW_MS)
+    silent = objection(order(kind), topic(LEADER, age_ms=HEARD_MS + 1), NOW_MS)
+    assert "has been heard in the control topic within 10 s" in silent
+
+
+def test_a_typo_is_answered_with_the_groups_that_there_are() -> None:
+    said = objection(order(OrderKind.LEAVE, "ordres"), topic(LEADER), NOW_MS)
+    assert said.endswith("groups that are looked after: orders, wordcount.")
+
+
+def test_placement_needs_a_leader_whose_policy_heeds_it() -> None:
+    assert objection(evacuation("orders"), topic(LEADER), NOW_MS) == ""
+    said = objection(evacuation("wordcount"), topic(LEADER), NOW_MS)
+    assert said == (
+        "'wordcount' is planned by the policy kafka, which heeds no pins, bans and evacuations; set policy = "
+        '"streams-ha".'
+    )
+    assert "does not lead" in objection(evacuation("orders"), topic(Beat("a", claims=("orders",))), NOW_MS)
+
+
+def test_a_version_that_says_nothing_of_policies_is_believed_to_heed_orders() -> None:
+    assert objection(evacuation("wordcount"), topic(Beat("a", leads=("wordcount",))), NOW_MS) == ""
+    assert policy_of(topic(Beat("a", leads=("wordcount",))), "wordcount", NOW_MS) is None
+    assert policy_of(topic(LEADER), "wordcount", NOW_MS) == "kafka"
+
+
+def test_a_drain_needs_somebody_to_hand_over_to() -> None:
+    standby = Beat("b", stands_by=("orders", "wordcount"))
+    assert objection(order(OrderKind.DRAIN, "*"), topic(LEADER, standby), NOW_MS) == ""
+    assert objection(order(OrderKind.DRAIN, "a"), topic(LEADER, standby), NOW_MS) == ""
+    alone = objection(order(OrderKind.DRAIN, "*"), topic(LEADER), NOW_MS)
+    assert "No standby has been heard" in alone
+    assert "standby = true" in alone
+    assert "leads no group" in objection(order(OrderKind.DRAIN, "b"), topic(LEADER, standby), NOW_MS)
+    assert "No sidecar 'c'" in objection(order(OrderKind.DRAIN, "c"), topic(LEADER, standby), NOW_MS)

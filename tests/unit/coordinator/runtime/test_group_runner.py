@@ -1,0 +1,108 @@
+"""Orders on placement reach a group at rest: a round is begun for them, and is said to be, if it changes anything."""
+
+import asyncio
+import time
+from typing import Any
+
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.coordinator.membership.commands import Decide
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.events import Event, JoinedMember, RoundOrdered
+from bellwether_kafka.coordinator.planning.causes import CauseKind
+from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
+from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.coordinator.membership.playbook import ME, Play
+from tests.unit.coordinator.planning.test_consumer_kind import Reader
+
+CLUSTER = ClusterView.of({"t": [["az1"], ["az2"]] * 2})
+ORDER = "eve has ordered evacuate of rack:az1 in 'orders' (new disks)"
+EVERYTHING_OFF_AZ1 = Rule("ban", "*", "rack:az1", ORDER)
+
+
+def joined(name: str, rack: str) -> JoinedMember:
+    return JoinedMember(name, None, ConsumerProtocolSubscription(3, ("t",), generation_id=-1, rack_id=rack).encode())
+
+
+MEMBERS = (JoinedMember(ME, None, ConsumerProtocolSubscription(1, ()).encode()), joined("a", "az1"), joined("b", "az2"))
+
+
+class Resting:
+    """A group that is led and at rest."""
+
+    def __init__(self) -> None:
+        nothing: Any = None
+        planner = Planner("orders", ConsumerKind(Reader(CLUSTER), Policy()))
+        self.runner = GroupRunner(MembershipConfig("orders"), nothing, planner, nothing, (), (), (), nothing)
+        self.planner = planner
+
+    async def begin(self) -> None:
+        play = Play().joining().joined(*MEMBERS, protocol="range").planned().synced()
+        self.runner.membership = play.machine
+        await self.round(play.machine.generation)
+
+    async def round(self, generation: int) -> Any:
+        await self.planner.plan(Decide(generation, "range", MEMBERS, ME, time.monotonic() + 5))
+        return self.planner.delivered(generation)
+
+    async def told(self, rule: Rule, order: str = ORDER) -> list[Event]:
+        self.runner.rule((rule,), order)
+        assert self.runner._obeying is not None
+        await self.runner._obeying
+        events = self.runner._events
+        return [events.get_nowait() for _ in range(events.qsize())]
+
+
+def test_an_order_that_moves_something_begins_a_round_and_is_its_cause() -> None:
+    async def story() -> None:
+        group = Resting()
+        await group.begin()
+        assert await group.told(EVERYTHING_OFF_AZ1) == [RoundOrdered(ORDER)]
+        planned = await group.round(2)
+        assert (planned.cause.kind, planned.cause.sentence) == (CauseKind.ORDERED, ORDER)
+        assert planned.rules == (EVERYTHING_OFF_AZ1,)
+        assert planned.chosen.decision.moves.moved == 2
+        assert (await group.round(3)).cause.kind is CauseKind.AGAIN, "once, and not for ever"
+
+    asyncio.run(story())
+
+
+def test_an_order_that_moves_nothing_stops_nobody() -> None:
+    """`evacuate shipping rack:az9`: in an eager group a round without a move still stops every member."""
+
+    async def story() -> None:
+        group = Resting()
+        await group.begin()
+        assert await group.told(Rule("ban", "*", "rack:az9", "eve")) == []
+        group.runner.rule((), "eve: withdrawn")
+        assert group.runner._obeying is not None
+        await group.runner._obeying
+        assert group.runner._events.empty()
+        assert (await group.round(2)).cause.kind is CauseKind.AGAIN, "whoever began this round, it was not the order"
+
+    asyncio.run(story())
+
+
+def test_a_round_that_an_operator_wants_has_the_order_as_its_cause_whatever_it_moves() -> None:
+    async def story() -> None:
+        group = Resting()
+        await group.begin()
+        group.runner.begin_round("eve has ordered rebalance of 'orders'")
+        assert group.runner._events.get_nowait() == RoundOrdered("eve has ordered rebalance of 'orders'")
+        assert (await group.round(2)).cause.sentence == "eve has ordered rebalance of 'orders'"
+
+    asyncio.run(story())
+
+
+def test_an_order_waits_until_the_group_is_at_rest() -> None:
+    async def story() -> None:
+        group = Resting()
+        group.runner.rule((EVERYTHING_OFF_AZ1,), ORDER)
+        assert group.runner._obeying is None
+        await group.begin()
+        assert group.planner.kind.rules == (EVERYTHING_OFF_AZ1,), "the plan of the round under way heeds it"
+
+    asyncio.run(story())
