@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bellwether_kafka.assignors.streams.application import Topology, required_counts
+from bellwether_kafka.assignors.streams.application import Topology, required_counts, to_describe
 from bellwether_kafka.coordinator.kafka import with_remedy
 
 BROKER_DEFAULT = -1
@@ -72,7 +72,7 @@ def plan_internal_topics(
         if size is None:
             reasons.append(f"repartition topic {topic}: who writes it, and so its size, is not known")
         elif topic not in sources and described is None:
-            reasons.append(f"changelog {topic}: the topology does not describe it (Name and TopicConfigs)")
+            reasons.append(f"changelog {topic}: the topology does not describe it; {to_describe(topic)}")
         else:
             defaults = REPARTITION_CONFIGS if topic in sources else CHANGELOG_CONFIGS
             factor = described.replication_factor if described else BROKER_DEFAULT

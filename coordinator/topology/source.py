@@ -111,7 +111,7 @@ class TopologyKeeper:
         existing = {t: n for t, n in counts if n} | dict.fromkeys(cluster.unreadable, 1)
         plan = plan_internal_topics(topology, existing)
         if plan.reasons:
-            log.info("internal_topics_missing", application=self._application_id, reasons=list(plan.reasons))
+            log.warning("internal_topics_missing", application=self._application_id, reasons=list(plan.reasons))
         # All or nothing: with one missing the group is not led, and a Java leader makes them its own way.
         if plan.reasons or not plan.topics:
             return None

@@ -271,7 +271,19 @@ def test_missing_topics_are_planned_with_the_configs_of_streams() -> None:
 def test_what_is_not_described_is_left_to_a_java_leader() -> None:
     plan = plan_internal_topics(SHOP, {"orders": 4})
     assert [t.name for t in plan.topics] == [REPARTITION]
-    assert plan.reasons == (f"changelog {CHANGELOG}: the topology does not describe it (Name and TopicConfigs)",)
+    (reason,) = plan.reasons
+    assert reason.startswith(f"changelog {CHANGELOG}: the topology does not describe it")
+
+
+def test_the_line_that_is_shown_makes_the_first_start_possible() -> None:
+    """A new application was refused without a word on what to write (D23)."""
+    (reason,) = plan_internal_topics(SHOP, {"orders": 4}).reasons
+    line = reason.split("`")[1]
+    text = write_topology(SHOP)
+    assert text.count(f"- {CHANGELOG}\n") == 1
+    described = read_topology(text.replace(f"- {CHANGELOG}\n", f"{line}\n"))
+    plan = plan_internal_topics(described, {"orders": 4})
+    assert (plan.reasons, {t.name for t in plan.topics}) == ((), {REPARTITION, CHANGELOG})
 
 
 def test_nothing_is_planned_without_the_source_topics() -> None:
