@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
@@ -45,9 +46,8 @@ class Stage:
 
     @classmethod
     def prepare(cls, kafka: KafkaCluster, flock: Flock, group: str, bellwether: Bellwether) -> "Stage":
-        """Bellwether first, the application after it."""
+        """Bellwether, which runs already, comes first, and the application after it."""
         kafka.create_topic(group, PARTITIONS)
-        bellwether.start()
         stage = cls(kafka, group, [], bellwether)
         stage.members = consumers(flock, group)
         stage.settle()
@@ -77,16 +77,17 @@ class Stage:
         return Cost(*losses(self.members, began_ms), last - before, led_after_s)
 
     def _return(self) -> float | None:
-        began = time.monotonic()
+        began, said = time.monotonic(), len(self._led())
         self.bellwether.start(wait=False)
         try:
-            wait_until(self._leading, LEAD_LIMIT_S, self.bellwether.tail)
+            wait_until(lambda: len(self._led()) > said and self.leads(), LEAD_LIMIT_S, self.bellwether.tail)
         except AssertionError:
             return None
         return time.monotonic() - began
 
-    def _leading(self) -> bool:
-        return self.bellwether.is_member(self.group) and self.leads()
+    def _led(self) -> list[dict[str, Any]]:
+        """What our processes have said of leading: the seat alone may be that of the one before."""
+        return self.bellwether.log("membership", what="LEADING")
 
 
 def consumers(flock: Flock, group: str, count: int = MEMBERS) -> list[Member]:
