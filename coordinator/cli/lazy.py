@@ -1,13 +1,63 @@
-"""Commands that are imported when somebody uses them, so that `--help` and a light command start at once."""
+"""How commands start and end: each is imported when somebody uses it, so that `--help` and a light command start at
+once, and each ends with one of `EXIT_CODES`.
+"""
 
-from collections.abc import Sequence
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
+
+
+class Exit(IntEnum):
+    """How a command ends; `EXIT_CODES` says what each one means."""
+
+    DONE = 0
+    UNEXPECTED = 1
+    INPUT = 2
+    FENCED = 3
+    DIFFERS = 4
+    INTERRUPTED = 130
+    UNREAD = 141
+
+
+EXIT_CODES: Mapping[Exit, str] = {
+    Exit.DONE: "ended as asked; so do `run`, `observe` and `top` after Ctrl-C",
+    Exit.UNEXPECTED: "something unexpected, a defect of ours; of `doctor`: a check has failed",
+    Exit.INPUT: "bad input or configuration: options, settings, an unknown group, topic or order, silent brokers,"
+    " missing ACLs, bytes that do not decode",
+    Exit.FENCED: "fenced, another instance runs with our group.instance.id; do not restart this one while it does",
+    Exit.DIFFERS: "of `plan --detailed-exitcode`: it would move something; of `replay`: a plan is another one today",
+    Exit.INTERRUPTED: "ended by Ctrl-C",
+    Exit.UNREAD: "nobody reads our output any more, as behind `| head`",
+}
+EPILOG = "Exit codes: " + "; ".join(f"{int(code)} {said}" for code, said in EXIT_CODES.items()) + "."
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command, which Ctrl-C and a reader that has gone end with a code and without a traceback."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The interpreter flushes once more when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(Exit.UNREAD) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(Exit.INTERRUPTED) from None
+
+    return run
 
 
 class LazyCommand(TyperCommand):
@@ -25,7 +75,7 @@ class LazyCommand(TyperCommand):
         """The command itself, with its arguments and options."""
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         function = getattr(import_module(f"{__package__}.{self._module}"), str(self.name))
-        app.command(self.name, help=self.help, epilog=self.epilog)(function)
+        app.command(self.name, help=self.help, epilog=self.epilog)(with_exit_codes(function))
         command = typer.main.get_command(app)
         assert isinstance(command, TyperCommand)  # noqa: S101 - one function without sub-commands
         return command
@@ -35,26 +85,58 @@ class LazyCommand(TyperCommand):
         return self.loaded.make_context(*args, **kwargs)
 
 
-def lazy_app(name: str, help_text: str, epilog: str, commands: Sequence[LazyCommand | TyperGroup]) -> typer.Typer:
-    """The command line that has these commands, in this order."""
+def lazy_app(name: str, help_text: str, sections: Mapping[str, Sequence[LazyCommand | TyperGroup]]) -> typer.Typer:
+    """The command line that has these commands, listed in these sections and in this order."""
 
     class Commands(TyperGroup):
         def __init__(self, **settings: Any) -> None:
+            commands = [command for section in sections.values() for command in section]
             super().__init__(**{**settings, "commands": commands})
+
+        def format_commands(self, _ctx: Any, formatter: Any) -> None:
+            for title, commands in sections.items():
+                with formatter.section(title):
+                    formatter.write_dl([(one.name, _first_sentence(one.help or "")) for one in commands])
+
+        def format_epilog(self, _ctx: Any, formatter: Any) -> None:
+            with formatter.section("Exit codes"):
+                formatter.write_dl([(str(int(code)), said) for code, said in EXIT_CODES.items()])
 
     app = typer.Typer(
         name=name,
         cls=Commands,
         help=help_text,
-        epilog=epilog,
+        context_settings=HELP_OPTIONS,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(lambda: None)  # the command line as a whole has no options of its own
+    app.callback()(_whole)
     return app
 
 
 def lazy_group(name: str, help_text: str, commands: list[LazyCommand]) -> TyperGroup:
     """A command with sub-commands."""
     return TyperGroup(name=name, help=help_text, commands=commands, no_args_is_help=True, rich_markup_mode=None)
+
+
+def _whole(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=lambda given: _version(asked=given)
+        ),
+    ] = False,
+) -> None:
+    """The options of the command line as a whole."""
+
+
+def _version(*, asked: bool) -> None:
+    if asked:
+        import_module(f"{__package__}.offline").version()
+        raise typer.Exit
+
+
+def _first_sentence(text: str) -> str:
+    found = text.split("\n", maxsplit=1)[0]
+    return found if ". " not in found else f"{found.split('. ')[0]}."

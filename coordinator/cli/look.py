@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import typer
+from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator import kafka
@@ -15,7 +15,6 @@ from bellwether_kafka.coordinator.cli.output import fail
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources
 from bellwether_kafka.coordinator.planning import ApplicationError
 from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.telemetry import configure_logs
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
@@ -23,11 +22,10 @@ CONNECT_TIMEOUT_MS = 10_000
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """The result of the work; what a setting or a broker spoils ends the process with a sentence."""
-    configure_logs("error", "auto")  # standard output is for what was asked
     try:
         return asyncio.run(work)
-    except KeyboardInterrupt:
-        raise typer.Exit(0) from None
+    except KafkaException as error:
+        fail(f"The brokers did not answer: {error.args[0].str()}; check bootstrap.servers and the ACLs.")
     except (
         ApplicationError,
         UnknownNameError,
@@ -73,9 +71,16 @@ def look(settings: Settings, group: str) -> Observation:
 
     async def once() -> Observation:
         async with observer_of(settings, group) as observer:
-            return await observer.look()
+            return of_a_group(await observer.look())
 
     return run_to_end(once())
+
+
+def of_a_group(seen: Observation) -> Observation:
+    """The same, or the end with a sentence where no such group is, or none that we may see."""
+    if seen.kind == "missing":
+        fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. See 'bellwether groups'.")
+    return seen
 
 
 def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]:

@@ -1,13 +1,13 @@
-"""The command `bellwether`: its commands in the order of `--help`, each with the function that runs it and its help.
+"""The command `bellwether`: its commands in the sections and the order of `--help`, each with the function that runs it
+and its help.
 
-Every command ends with one of the codes of `output.EXIT_CODES`, which `--help` and docs/commands.md list. A mistake of
+Every command ends with one of the codes of `lazy.EXIT_CODES`, which `--help` and docs/commands.md list. A mistake of
 a user is one sentence on standard error, never a traceback.
 """
 
 from typer.core import TyperGroup
 
-from bellwether_kafka.coordinator.cli.lazy import LazyCommand, lazy_app, lazy_group
-from bellwether_kafka.coordinator.cli.output import EPILOG
+from bellwether_kafka.coordinator.cli.lazy import EPILOG, LazyCommand, lazy_app, lazy_group
 
 TOPOLOGY = [
     LazyCommand(
@@ -27,75 +27,88 @@ TOPOLOGY = [
     ),
 ]
 
-COMMANDS: list[LazyCommand | TyperGroup] = [
-    LazyCommand(
-        "history:history",
-        "Copy rounds, plans and traffic from the events topic into a file, for `simulate --history` and `replay`.",
-    ),
-    LazyCommand(
-        "weights:weights",
-        "Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused.",
-    ),
-    LazyCommand(
-        "orders:leave",
-        "Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume.",
-    ),
-    LazyCommand("orders:drain", "Have a sidecar hand its groups to a standby, without a rebalance."),
-    LazyCommand("orders:rebalance", "Have the leading sidecar begin a rebalance now."),
-    LazyCommand(
-        "orders:pause",
-        "Have Bellwether begin no rebalance of its own accord; rounds that members begin are answered as ever.",
-    ),
-    LazyCommand("orders:resume", "Withdraw what leave and pause have ordered of a group."),
-    LazyCommand("orders:pin", "Keep a partition, a topic or a task on one member or in one rack."),
-    LazyCommand("orders:ban", "Keep a partition, a topic or a task off one member or out of one rack."),
-    LazyCommand("orders:unpin", "Withdraw every pin, ban and evacuation of an item; of * those of everything."),
-    LazyCommand(
-        "orders:evacuate",
-        "Empty a member or a rack before maintenance; tasks with state move when they have caught up elsewhere.",
-    ),
-    LazyCommand("orders:orders", "List the orders that stand, and the sidecars that have been heard."),
-    LazyCommand(
-        "run:run",
-        "Observe or lead the configured groups, each as its mode says, until SIGTERM or Ctrl-C."
-        "\n\nSettings come from the file, then BELLWETHER_* variables, then these options; the last wins.",
-        EPILOG,
-    ),
-    LazyCommand("offline:decode", "Show a blob of a group (a subscription, an assignment, userData) as JSON.", EPILOG),
-    LazyCommand("offline:version", "Print the version."),
-    lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
-    LazyCommand("groups:groups", "List all groups and who assigns in them."),
-    LazyCommand(
-        "groups:describe",
-        "Show a group: members, what they have, lags, the present plan's cost, and what we would assign.",
-    ),
-    LazyCommand("groups:observe", "Show a group again and again until Ctrl-C; as JSON one line per look."),
-    LazyCommand("plan:plan", "Show what the configured policy would change in a group now. Applies nothing."),
-    LazyCommand(
-        "plan:explain",
-        "Say why something is where the plan puts it and what alternatives would cost; of every move, if none is"
-        " named.",
-    ),
-    LazyCommand(
-        "simulate:simulate",
-        "Say what a change would cause: rounds until the group is stable, moves and cost. Applies nothing.",
-    ),
-    LazyCommand(
-        "doctor:doctor",
-        "Check what leading a group needs: rights, protocols, racks, limits, topology. Exits 1 if something fails.",
-    ),
-    LazyCommand(
-        "top:top",
-        "Show groups live: who leads, generation, members, lag, cost, the last cause; as JSON a document per look.",
-    ),
-    LazyCommand(
-        "replay:replay",
-        "Decide recorded rounds again, from what their leader had, and show where plans differ; exits 4 if any does.",
-    ),
-]
+COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
+    "Look": [
+        LazyCommand("groups:groups", "List all groups and who assigns in them."),
+        LazyCommand(
+            "groups:describe",
+            "Show a group: members, what they have, lags, the present plan's cost, and what we would assign.",
+        ),
+        LazyCommand(
+            "top:top",
+            "Show groups live: who leads, generation, members, lag, cost, the last cause; as JSON a document per look.",
+        ),
+        LazyCommand(
+            "doctor:doctor",
+            "Check what leading a group needs: rights, protocols, racks, limits, topology. Exits 1 if something fails.",
+        ),
+        LazyCommand("groups:observe", "Show a group again and again until Ctrl-C; as JSON one line per look."),
+        LazyCommand(
+            "weights:weights",
+            "Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused.",
+        ),
+    ],
+    "Plan": [
+        LazyCommand("plan:plan", "Show what the configured policy would change in a group now. Applies nothing."),
+        LazyCommand(
+            "plan:explain",
+            "Say why something is where the plan puts it and what alternatives would cost; of every move, if none is"
+            " named.",
+        ),
+        LazyCommand(
+            "simulate:simulate",
+            "Say what a change would cause: rounds until the group is stable, moves and cost. Applies nothing.",
+        ),
+    ],
+    "Run": [
+        LazyCommand(
+            "run:run",
+            "Observe or lead the configured groups, each as its mode says, until SIGTERM or Ctrl-C."
+            "\n\nSettings come from the file, then BELLWETHER_* variables, then these options; the last wins.",
+            EPILOG,
+        ),
+        LazyCommand("offline:version", "Print the version."),
+    ],
+    "Orders": [
+        LazyCommand("orders:orders", "List the orders that stand, and the sidecars that have been heard."),
+        LazyCommand("orders:rebalance", "Have the leading sidecar begin a rebalance now."),
+        LazyCommand(
+            "orders:pause",
+            "Have Bellwether begin no rebalance of its own accord; rounds that members begin are answered as ever.",
+        ),
+        LazyCommand(
+            "orders:leave",
+            "Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume.",
+        ),
+        LazyCommand("orders:resume", "Withdraw what leave and pause have ordered of a group."),
+        LazyCommand("orders:drain", "Have a sidecar hand its groups to a standby, without a rebalance."),
+        LazyCommand("orders:pin", "Keep a partition, a topic or a task on one member or in one rack."),
+        LazyCommand("orders:ban", "Keep a partition, a topic or a task off one member or out of one rack."),
+        LazyCommand(
+            "orders:evacuate",
+            "Empty a member or a rack before maintenance; tasks with state move when they have caught up elsewhere.",
+        ),
+        LazyCommand("orders:unpin", "Withdraw every pin, ban and evacuation of an item; of * those of everything."),
+    ],
+    "Files": [
+        lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
+        LazyCommand(
+            "history:history",
+            "Copy rounds, plans and traffic from the events topic into a file, for `simulate --history` and `replay`.",
+        ),
+        LazyCommand(
+            "replay:replay",
+            "Decide recorded rounds again, from what their leader had, and show where plans differ; exits 4 if any"
+            " does.",
+        ),
+        LazyCommand(
+            "offline:decode", "Show a blob of a group (a subscription, an assignment, userData) as JSON.", EPILOG
+        ),
+    ],
+}
 
 app = lazy_app(
-    "bellwether", "Leads classic Kafka consumer groups and decides the assignment of every member.", EPILOG, COMMANDS
+    "bellwether", "Leads classic Kafka consumer groups and decides the assignment of every member.", COMMANDS
 )
 
 

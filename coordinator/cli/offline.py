@@ -1,14 +1,24 @@
 """The commands `bellwether decode` and `version`, which need neither settings nor brokers."""
 
+import importlib.metadata
 import sys
 from typing import Annotated
 
 import typer
 import yaml
 
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, installed_version, tell
+from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, tell
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
+
+DISTRIBUTION = "bellwether-kafka"
+
+
+def installed_version() -> str:
+    try:
+        return importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (not installed)"
 
 
 def version(output: As = Output.TABLE) -> None:

@@ -11,6 +11,7 @@ import typer
 from bellwether_kafka.coordinator.cli.output import fail
 from bellwether_kafka.coordinator.kafka import ClientConfigError, check_kerberos, client_config
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings, SettingsError, load
+from bellwether_kafka.coordinator.telemetry import configure_logs
 
 Group = Annotated[str, typer.Argument(help="The group id, of an application its application id.")]
 Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
@@ -19,7 +20,10 @@ ANY_GROUP = "any"  # settings want a group, and most commands lead none
 
 
 def load_settings(bootstrap: str | None, config: Path | None, given: Mapping[str, object]) -> Settings:
-    """The file, the environment and the command line; `given` is what it says beside --bootstrap."""
+    """The file, the environment and the command line; `given` is what it says beside --bootstrap. From here on logs go
+    to standard error: standard output is for what was asked.
+    """
+    configure_logs("error")
     kafka = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap is not None else {}
     try:
         return load(config, {**kafka, **given})

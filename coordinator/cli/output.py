@@ -1,35 +1,22 @@
-"""What commands share: how they print, how they end, and how they end when a user is mistaken."""
+"""What commands share: how they print, and how they end when a user is mistaken.
 
-import importlib.metadata
+Standard output is for what was asked, and with `--output json` for JSON only; everything else goes to standard error.
+"""
+
 import json
-from collections.abc import Mapping
-from enum import IntEnum, StrEnum
+import sys
+from enum import StrEnum
 from itertools import groupby
 from typing import Annotated, Any, NoReturn
 
+import rich.console
+import rich.table
 import typer
+from rich.table import Column
 
-DISTRIBUTION = "bellwether-kafka"
+from bellwether_kafka.coordinator.cli.lazy import Exit
 
-
-class Exit(IntEnum):
-    """How a command ends; `EXIT_CODES` says what each one means."""
-
-    DONE = 0
-    UNEXPECTED = 1
-    INPUT = 2
-    FENCED = 3
-    DIFFERS = 4
-
-
-EXIT_CODES: Mapping[Exit, str] = {
-    Exit.DONE: "ended as asked",
-    Exit.UNEXPECTED: "something unexpected, a defect of ours; of `doctor`: a check has failed",
-    Exit.INPUT: "bad input or configuration: settings, silent brokers, missing ACLs, bytes that do not decode",
-    Exit.FENCED: "fenced, another instance runs with our group.instance.id; do not restart this one while it does",
-    Exit.DIFFERS: "of `plan --detailed-exitcode`: it would move something; of `replay`: a plan is another one today",
-}
-EPILOG = "Exit codes: " + "; ".join(f"{int(code)} {said}" for code, said in EXIT_CODES.items()) + "."
+UNCUT = 10_000  # columns where no terminal is: a file and a pipe have no edge
 
 
 class Output(StrEnum):
@@ -51,6 +38,27 @@ def as_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=2))
 
 
+class Console(rich.console.Console):
+    """Draws on standard output; as wide as it takes where that is no terminal."""
+
+    def __init__(self, *, soft_wrap: bool = False) -> None:
+        super().__init__(soft_wrap=soft_wrap)
+        if not self.is_terminal:
+            self.width = UNCUT
+
+    def on_broken_pipe(self) -> None:
+        """As anybody who prints: the command ends with its code for that."""
+        raise BrokenPipeError
+
+
+class Table(rich.table.Table):
+    """Continues a long word in the next line, where the terminal is narrow, and does not cut it."""
+
+    def __init__(self, *columns: str, title: str | None = None, expand: bool = False) -> None:
+        found = (Column(name, overflow="fold") for name in columns)
+        super().__init__(*found, title=title, expand=expand and sys.stdout.isatty())
+
+
 def tell(output: Output, sentence: str, **facts: Any) -> None:
     """A sentence for people, or the same as JSON with the facts behind it."""
     if output is Output.JSON:
@@ -66,10 +74,3 @@ def ranges(numbers: list[int]) -> str:
         found = [number for _, number in run]
         parts.append(str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}")
     return ",".join(parts)
-
-
-def installed_version() -> str:
-    try:
-        return importlib.metadata.version(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown (not installed)"

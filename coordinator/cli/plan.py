@@ -5,8 +5,6 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from bellwether_kafka.assignors.explain import Explanation
@@ -15,7 +13,7 @@ from bellwether_kafka.assignors.shared import Decision, GroupPlan, UnknownItemEr
 from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
 from bellwether_kafka.coordinator.cli.look import look_with_plan
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, Table, as_json, fail
 from bellwether_kafka.coordinator.web import Picture, picture_of
 
 

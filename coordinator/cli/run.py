@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from bellwether_kafka.coordinator.cli.offline import installed_version
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, load_settings
-from bellwether_kafka.coordinator.cli.output import installed_version
 from bellwether_kafka.coordinator.runtime import serve
 from bellwether_kafka.coordinator.telemetry import configure_logs
 

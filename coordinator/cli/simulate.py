@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from bellwether_kafka.assignors.consumer import ROUNDS_MAX, PartitionPlan, changed, rounds
@@ -19,7 +17,7 @@ from bellwether_kafka.coordinator.cli.history import replay_history
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led
 from bellwether_kafka.coordinator.cli.look import connected, look_with_plan, run_to_end
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, fail
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.observation import NEWEST, Observation
 from bellwether_kafka.coordinator.planning import ApplicationError
@@ -44,7 +42,7 @@ def simulate(
     output: As = Output.TABLE,
 ) -> None:
     if history is not None:
-        replay_history(history, policy or (), as_json=output is Output.JSON)
+        replay_history(history, policy or (), output)
         return
     if group is None:
         fail("Name a group, or give a history with --history.")

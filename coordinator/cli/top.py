@@ -8,20 +8,18 @@ import json
 import time
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.look import all_groups, connected, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Output, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, fail
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 
@@ -87,7 +85,8 @@ def top(
     for address in url or []:
         if not address.startswith(("http://", "https://")):
             fail(f"--url {address} cannot be used; write http://host:port.")
-    run_to_end(_top(group or [], bootstrap, config, url or [], None if once else interval, output))
+    with suppress(KeyboardInterrupt):
+        run_to_end(_top(group or [], bootstrap, config, url or [], None if once else interval, output))
 
 
 async def _top(
@@ -111,6 +110,8 @@ async def _top(
                         found, _ = settings_for(bootstrap, config, name)
                         observers[name] = observer_for(found, name, sources)
                 rows = await _look(list(observers.values()), urls, instance_ids)
+                if names and all(row.kind == "missing" for row in rows):
+                    fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
                 if output is Output.JSON:
                     typer.echo(json.dumps([asdict(row) for row in rows], indent=2 if interval_s is None else None))
                 elif screen is not None:

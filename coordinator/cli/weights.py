@@ -8,14 +8,18 @@ import typer
 
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json
+from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
 from bellwether_kafka.coordinator.settings import Settings, WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader
 
 Found = TypeVar("Found")
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 15.0  # longer than the reader waits for brokers that do not answer
 IDLE_S = 2.0
+
+
+class WeightsUnreadError(Exception):
+    """The topic cannot be read; the text says why."""
 
 
 def weights(
@@ -26,7 +30,10 @@ def weights(
 ) -> None:
     asked = WeightSettings.model_construct(topic=topic, create_topic=False)  # brokers judge the name
     properties = settings_without_group(bootstrap, config).properties
-    found = _settled(properties, asked, lambda reader: reader.describe())
+    try:
+        found = _settled(properties, asked, lambda reader: reader.describe())
+    except WeightsUnreadError as error:
+        fail(f"The topic {topic} cannot be read: {error}; check --topic and bootstrap.servers.")
     if output is Output.JSON:
         as_json(found)
         return
@@ -38,26 +45,33 @@ def weights(
 
 def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str, Any], Weights] | None:
     """For `describe` and `plan`: what is known of the weights of a group's partitions, and those that may be used; None
-    where no topic of weights is named."""
+    where no topic of weights is named, or it cannot be read, which is said on standard error."""
     if settings.weights is None:
         return None
     config = settings.weights.model_copy(update={"create_topic": False})
-    return _settled(settings.properties, config, lambda reader: (reader.describe(topics=topics), reader.usable()))
+    try:
+        return _settled(settings.properties, config, lambda reader: (reader.describe(topics=topics), reader.usable()))
+    except WeightsUnreadError as error:
+        typer.echo(f"Weights are left out: the topic {config.topic} cannot be read: {error}.", err=True)
+        return None
 
 
 def _settled(properties: Mapping[str, str], config: WeightSettings, look: Callable[[WeightReader], Found]) -> Found:
-    """What a reader that begins now knows once nothing new comes for a while."""
+    """What a reader that begins now knows once nothing new comes for a while. Raises WeightsUnreadError."""
     reader = WeightReader(properties, config)
     reader.start()
     deadline, known, since = time.monotonic() + TIMEOUT_S, -1, time.monotonic()
-    while time.monotonic() < deadline and (known <= 0 or time.monotonic() - since < IDLE_S):
-        now = reader.describe(0)["known"]
-        if now != known:
-            known, since = now, time.monotonic()
-        time.sleep(0.1)
-    found = look(reader)
-    reader.close()
-    return found
+    try:
+        while time.monotonic() < deadline and (known <= 0 or time.monotonic() - since < IDLE_S):
+            if reader.trouble:
+                raise WeightsUnreadError(reader.trouble)
+            now = reader.describe(0)["known"]
+            if now != known:
+                known, since = now, time.monotonic()
+            time.sleep(0.1)
+        return look(reader)
+    finally:
+        reader.close()
 
 
 def weights_in_words(found: Mapping[str, Any]) -> list[str]:

@@ -56,6 +56,7 @@ from bellwether_kafka.coordinator.membership.events import (
     Wake,
 )
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.rules import assigned_by_broker, unfit, without_sidecars
 from bellwether_kafka.coordinator.membership.takeover_policy import PROVEN_FROM, proven
 from bellwether_kafka.coordinator.membership.transitions import State

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from bellwether_kafka.coordinator.membership import events, rules
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, Action, action_for
-from bellwether_kafka.coordinator.membership.joining import Joining
+from bellwether_kafka.coordinator.membership.errors import Action, action_for
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.leading import Leading
-from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.takeover import Failed, Led, Outcome, Takeover
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt, offered
 from bellwether_kafka.coordinator.membership.transitions import State
@@ -66,7 +66,7 @@ class Approach:
         if failed.code and action_for(failed.code) is Action.FATAL:
             self.leaving.fail_code(failed.code)
         elif takeover.joined:
-            self.leaving.leave(failed.reason, setback=True)
+            self.leaving.leave(failed.reason, setback=NotLeading.SET_BACK)
         else:
             self.leaving.lost(failed.reason)
 
@@ -118,9 +118,11 @@ class Adoption:
             return
         core, config = self.core, self.core.config
         core.trouble_is_over()
+        state = "Dead" if rules.is_missing(answer) else answer.state
+        core.sighting.seen(state, others=any(not rules.is_ours(m, config) for m in answer.members))
         obstacle = rules.unfit(answer, config)
-        if obstacle:
-            self.leaving.fail(obstacle, EXIT_CONFIG)
+        if obstacle is not None:
+            self.leaving.fail(obstacle)
             return
         if answer.protocol:  # remembered when the group is empty: first in with a wrong list would lock its members out
             core.requests.protocols = offered(config.protocols, answer.protocol)
@@ -145,7 +147,8 @@ class Adoption:
 
     def _consider(self, answer: events.DescribeAnswer) -> None:
         attempt = self.core.takeovers.attempt(answer, self.core.now)
-        self._report(self.core.takeovers.obstacle)
+        obstacle = self.core.takeovers.obstacle
+        self._report(obstacle.sentence if obstacle is not None else "")
         if attempt is None or self.core.policy.may_try_in(self.core.now):
             return
         if attempt.evictions:
@@ -176,5 +179,5 @@ class Adoption:
         if isinstance(event, events.ComparisonReady):
             self.approach.begin(attempt)
         else:
-            self.core.policy.set_back(self.core.now)
+            self.core.policy.set_back(self.core.now, Obstacle(NotLeading.NO_PLAN, event.reason))
             self._report(event.reason)

@@ -4,6 +4,8 @@ longer than our own session timeout (docs/reference/reliability.md#promises)."""
 from dataclasses import dataclass
 from typing import Literal
 
+from bellwether_kafka.coordinator.membership.role import Obstacle
+
 # Every name that members may use must be on our list: a name missing here locks those members out of the group, while
 # a name too many costs nothing. The order is our vote (docs/reference/broker-behaviour.md#protocol-choice).
 STREAMS_PROTOCOL = "stream"
@@ -26,13 +28,13 @@ class MembershipConfig:
 
     group_id: str
     mode: Mode = "lead"  # a membership is for leading; the settings that people write begin with "observe"
-    adopt: Adopt = "when-empty"
+    adopt: Adopt = "take-over"
     instance_id: str | None = None
     client_id: str | None = None  # ours, by which members under our instance id are told from the application's
     standby: bool = False  # other sidecars share our instance id: join only with the active role
     protocols: tuple[str, ...] = STOCK_PROTOCOLS
     topics: tuple[str, ...] = ()
-    leave_on_stop: bool = True
+    leave_on_stop: bool = False
     # Whether a member with group.protocol=consumer may make the broker convert the group to KIP-848, away from us.
     online_conversion: Literal["allow", "block"] = "allow"
     adopt_empty: bool = True  # join a group that has no members; otherwise somebody else has to begin
@@ -55,7 +57,7 @@ class MembershipConfig:
     coalesce_ms_max: int = 10_000
     # In a running group the other members take up to a heartbeat interval to come back anyway: nothing to gain.
     coalesce_running_ms: int = 0
-    linger_ms: int | None = 300_000
+    linger_ms: int | None = None
     followup_ms: int = 3_000
     # While partitions are withheld nobody has them until the next round is complete, and members start it as soon as
     # they have let go. At our usual heartbeat we would be the last to hear of it.
@@ -71,10 +73,10 @@ class MembershipConfig:
     readopt_ms: int = 5_000
     readopt_ms_max: int = 300_000
     leave_ms_max: int = 2_000
-    # Taking over: `takeover_guard` says why this group may only be succeeded, "" for nothing. In the first round
+    # Taking over: `takeover_guard` says why this group may only be succeeded, None for nothing. In the first round
     # members that are ready wait while we look for a member id; in the second while the others come (again at most
     # roll_ms_max), and while the removed leader comes back.
-    takeover_guard: str = ""
+    takeover_guard: Obstacle | None = None
     takeover_attempts_max: int = 3  # within an hour
     evictions_max: int = 1
     roll_ms_max: int = 2_000

@@ -2,13 +2,13 @@
 
 The parts, each above those that it uses:
 
-joining     JoinGroup and SyncGroup of ours
-leaving     every way out: LeaveGroup, being expelled, the end
-recovery    errors, lost nodes, and coming back for the next generation
-leading     from the answer that names us to the delivered plan, and the rounds that we begin
-next_round  heartbeats' answers, and holding the round open that they call us into
-adoption    watching a group, and the way into it
-machine     which event goes to which part
+joining_leaving  JoinGroup and SyncGroup of ours, and every way out: LeaveGroup, being expelled, the end
+recovery         errors, lost nodes, and coming back for the next generation
+leading          from the answer that names us to the delivered plan, and the rounds that we begin
+next_round       heartbeats' answers, and holding the round open that they call us into
+adoption         watching a group, and the way into it
+current_role     whether we lead and, where we do not, why
+machine          which event goes to which part
 """
 
 from dataclasses import dataclass
@@ -38,12 +38,29 @@ class Leadership:
 
 
 @dataclass(slots=True)
+class Sighting:
+    """What descriptions of the group have shown."""
+
+    state: str = ""  # the broker's word, "" before the first
+    others: bool = False  # somebody but us is in it
+    known: bool = False  # somebody but us is or was in it
+
+    def seen(self, state: str, *, others: bool) -> None:
+        self.state = state
+        self.others = others
+        self.known = self.known or others or state == "Empty"
+
+
+@dataclass(slots=True)
 class Session:
     """When the broker has last heard of us, as far as its answers say."""
 
     alive_at: float = 0.0
     heartbeat_sent_at: float = 0.0
     heartbeat_generation: int = NO_GENERATION
+
+
+UNREACHABLE_AFTER = 2  # attempts that failed in a row: one is an ordinary change of the coordinator node
 
 
 class Core:
@@ -61,6 +78,7 @@ class Core:
         self.position = Position[State](MEMBERSHIP, State.WATCHING, on_edge)
         self.leadership = Leadership()
         self.session = Session()
+        self.sighting = Sighting()
         self.reason = ""
         self.attempts = 0  # that failed in a row, for the back-off
         self.doubt_since: float | None = None
@@ -83,6 +101,10 @@ class Core:
     def session_expired(self) -> bool:
         """The broker may have expelled us: it has not heard of us for a session timeout (pauses, sleeping machines)."""
         return self.is_member and self.now - self.session.alive_at > self.config.session_timeout_ms / 1000
+
+    @property
+    def unreachable(self) -> bool:
+        return self.requests.node is None and self.attempts >= UNREACHABLE_AFTER
 
     def go(self, to: State) -> None:
         self.position.go(to)

@@ -3,6 +3,7 @@
 from enum import Enum, IntEnum, auto
 
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.role import NotLeading
 
 EXIT_CONFIG = 2
 EXIT_FENCED = 3
@@ -69,6 +70,14 @@ _SENTENCES: dict[int, str] = {
     " newer, or unset instance_id.",
     Code.GROUP_MAX_SIZE_REACHED: "Group '{group}': it has reached the broker's group.max.size, which counts us as well;"
     " raise group.max.size by one.",
+}
+
+
+# What a fatal code says of our role; the others mean that the group is unfit.
+NOT_LEADING: dict[int, NotLeading] = {
+    Code.FENCED_INSTANCE_ID: NotLeading.FENCED,
+    Code.GROUP_AUTHORIZATION_FAILED: NotLeading.DENIED,
+    Code.CLUSTER_AUTHORIZATION_FAILED: NotLeading.DENIED,
 }
 
 

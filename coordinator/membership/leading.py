@@ -10,10 +10,10 @@ from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.commands import Decide, Delivered, NoteKind, RebuildMemory
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Action, action_for
-from bellwether_kafka.coordinator.membership.joining import Joining
-from bellwether_kafka.coordinator.membership.leaving import Leaving
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.rules import backed_off_ms, empty_assignment, was_ours
 from bellwether_kafka.coordinator.membership.transitions import State
 
@@ -100,7 +100,7 @@ class Leading:
         self._admitted(answer)
         if answer.leader == "":
             self.core.alert("the group has been converted to the KIP-848 protocol: its broker assigns now")
-            self.leaving.leave("the group has been converted to the KIP-848 protocol", setback=True)
+            self.leaving.leave("the group has been converted to the KIP-848 protocol", setback=NotLeading.CONVERTED)
         elif answer.skip_assignment:
             self._returned_as_leader()
         elif answer.leader == answer.member_id:
@@ -110,12 +110,13 @@ class Leading:
             self.core.leadership.must_lead = True
             self._sync_nothing()
         else:
-            self.leaving.leave(f"{answer.leader} leads the group", setback=True)
+            self.leaving.leave(f"{answer.leader} leads the group", setback=NotLeading.SET_BACK)
 
     def _admitted(self, answer: events.JoinAnswer) -> None:
         core = self.core
         core.requests.admitted(answer)
         core.leadership.members = answer.members
+        core.sighting.known = core.sighting.known or not core.alone
         core.leadership.returned = core.leadership.must_lead = False
         core.attempts = 0
         core.session.alive_at = core.now
@@ -179,7 +180,7 @@ class Leading:
 
     def _refuse(self, reason: str) -> None:
         self.core.note(NoteKind.REFUSED, reason)
-        self.leaving.leave(reason, setback=True)
+        self.leaving.leave(reason, setback=NotLeading.NO_PLAN)
 
     def compared(self, event: events.ComparisonReady) -> None:
         if event.generation != self.core.requests.generation:

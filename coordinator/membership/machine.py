@@ -15,12 +15,13 @@ from bellwether_kafka.coordinator.membership.adoption import Adoption, Approach
 from bellwether_kafka.coordinator.membership.commands import Command, Leave
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.joining import Joining
+from bellwether_kafka.coordinator.membership.current_role import CurrentRole
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.leading import Leading, Rebalances
-from bellwether_kafka.coordinator.membership.leaving import Leaving
 from bellwether_kafka.coordinator.membership.next_round import NextRound
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.role import Role
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
     OnEdge,
@@ -54,6 +55,7 @@ class GroupMembership:
         self._next_round = NextRound(core, joining, self._leaving, self._recovery)
         self._approach = Approach(core, joining, self._leaving, self._leading)
         self._adoption = Adoption(core, joining, self._leaving, self._recovery, self._approach)
+        self._role = CurrentRole(core, self._leaving)
         self._by_event = self._event_handlers()
         self._by_answer = self._answer_handlers()
         self._by_timer = self._timer_handlers()
@@ -126,6 +128,11 @@ class GroupMembership:
         return self._core.permission.ours
 
     @property
+    def role(self) -> Role:
+        """Whether we lead, as the last event left it."""
+        return self._role.role
+
+    @property
     def alone(self) -> bool:
         """Nobody but us was in the last generation that we led."""
         return self._core.alone
@@ -142,6 +149,7 @@ class GroupMembership:
     def start(self, now: float) -> tuple[Command, ...]:
         self._core.now = now
         self._recovery.proceed()
+        self._role.look()
         return self._core.requests.drain()
 
     def handle(self, event: events.Event, now: float) -> tuple[Command, ...]:
@@ -151,6 +159,7 @@ class GroupMembership:
                 self._dispatch(event)
             except UndeclaredEdgeError as error:
                 self._broken(str(error))
+            self._role.look()
         return self._core.requests.drain()
 
     def deadline(self) -> float | None:

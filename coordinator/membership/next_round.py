@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, HeartbeatAnswer
-from bellwether_kafka.coordinator.membership.joining import Joining
-from bellwether_kafka.coordinator.membership.leaving import Leaving
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.rules import is_missing

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, Action, Code, action_for, name_of
+from bellwether_kafka.coordinator.membership.errors import Action, Code, action_for, name_of
 from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, LeaveAnswer, RequestFailed
-from bellwether_kafka.coordinator.membership.joining import Joining
-from bellwether_kafka.coordinator.membership.leaving import Leaving
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.transitions import State
 
 
@@ -99,11 +99,11 @@ class Recovery:
         if event.failure is Failure.UNSUPPORTED:
             self.leaving.fail_code(Code.UNSUPPORTED_VERSION)
         elif event.failure is Failure.AUTHENTICATION and not self._answered:
-            self.leaving.fail(
+            sentence = (
                 f"Group '{self.core.config.group_id}': the broker refused our credentials ({event.reason}); check"
-                " security.protocol and the sasl.* or ssl.* properties.",
-                EXIT_CONFIG,
+                " security.protocol and the sasl.* or ssl.* properties."
             )
+            self.leaving.fail(Obstacle(NotLeading.DENIED, sentence))
         elif event.failure is Failure.MALFORMED and kind is Kind.JOIN:
             self.leaving.give_up(f"the answer to our JoinGroup cannot be read: {event.reason}")
         else:

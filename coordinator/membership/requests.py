@@ -58,6 +58,9 @@ class Timers:
     def set(self, timer: Timer, at: float) -> None:
         self._at[timer] = at
 
+    def at(self, timer: Timer) -> float | None:
+        return self._at.get(timer)
+
     def clear(self, *timers: Timer) -> None:
         for timer in timers:
             self._at.pop(timer, None)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.errors import Code
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from bellwether_kafka.protocol.messages import (
     AssignmentInfo,
@@ -67,14 +68,20 @@ def assigned_by_broker(answer: DescribeAnswer) -> bool:
     return "not a classic group" in answer.message
 
 
-def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
-    """Why we can never lead this group, as a sentence with the remedy; "" if we can."""
-    group = config.group_id
+def unfit(answer: DescribeAnswer, config: MembershipConfig) -> Obstacle | None:
+    """Why we can never lead this group, as a sentence with the remedy; None if we can."""
     if assigned_by_broker(answer):
-        return (
-            f"Group '{group}' is not a classic consumer group: its broker assigns by itself (KIP-848 or another new"
-            " protocol); remove it from our groups, or set group.protocol=classic in its members."
+        return Obstacle(
+            NotLeading.CONVERTED,
+            f"Group '{config.group_id}' is not a classic consumer group: its broker assigns by itself (KIP-848 or"
+            " another new protocol); remove it from our groups, or set group.protocol=classic in its members.",
         )
+    sentence = _another_kind(answer, config) or _taken(answer, config)
+    return Obstacle(NotLeading.UNFIT, sentence) if sentence else None
+
+
+def _another_kind(answer: DescribeAnswer, config: MembershipConfig) -> str:
+    group = config.group_id
     if answer.protocol_type not in ("", PROTOCOL_TYPE):
         return (
             f"Group '{group}' is of type '{answer.protocol_type}', not '{PROTOCOL_TYPE}': it does not belong to"
@@ -97,7 +104,7 @@ def unfit(answer: DescribeAnswer, config: MembershipConfig) -> str:
             f"Group '{group}' uses the protocol '{answer.protocol}', which is not among ours"
             f" ({', '.join(config.protocols)}); add it to protocols."
         )
-    return _taken(answer, config)
+    return ""
 
 
 def _taken(answer: DescribeAnswer, config: MembershipConfig) -> str:
@@ -144,7 +151,12 @@ def is_missing(answer: DescribeAnswer) -> bool:
 
 def holds_instance(answer: DescribeAnswer, config: MembershipConfig) -> bool:
     """Our instance id is a member already: an earlier process of ours, or another one."""
-    return config.instance_id is not None and any(m.instance_id == config.instance_id for m in answer.members)
+    return any(is_ours(m, config) for m in answer.members)
+
+
+def is_ours(member: DescribedMember, config: MembershipConfig) -> bool:
+    """It has our instance id."""
+    return config.instance_id is not None and member.instance_id == config.instance_id
 
 
 def was_ours(leader: str, config: MembershipConfig) -> bool:
@@ -179,8 +191,10 @@ class JoinPolicy:
         self._failures = 0
         # After a leave because nobody came, an empty group is joined again only when somebody has been there.
         self.seen_members = True
+        self.setback: Obstacle | None = None  # what the last one was, until we have led again
 
-    def set_back(self, now: float) -> None:
+    def set_back(self, now: float, why: Obstacle) -> None:
+        self.setback = why
         self._after = now + _readopt_s(self._config, self._failures)
         self._failures += 1
 
@@ -193,6 +207,7 @@ class JoinPolicy:
 
     def succeeded(self) -> None:
         self._failures = 0
+        self.setback = None
 
     def may_join(self, answer: DescribeAnswer, now: float) -> str:
         """The reason to join, "" to go on watching."""

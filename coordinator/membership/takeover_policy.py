@@ -3,7 +3,8 @@
 when-empty   never: it is joined when nobody is in it
 succeed      come into a round that waits for a member that does not return; if that was the leader, we lead, and if
              the answer names another we leave at once
-take-over    come into a group at rest, remove its leader once, and lead; where that is not allowed: succeed
+take-over    come into a group at rest, remove its leader once, and lead; where that is not allowed: succeed. The
+             default: without it the lead is lost for good by any absence that outlasts our session
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from bellwether_kafka.coordinator.membership.broker_order import Table, grown, tables, unavoidable
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription
 
 PROVEN_FROM = (3, 9)  # see tests/measure/succession
@@ -40,7 +42,7 @@ class TakeoverPolicy:
         self._waiting_since: float | None = None
         self._waiting_for: frozenset[str] = frozenset()
         self.leader = ""  # the member that the last answer named
-        self.obstacle = ""  # why there is no take-over now, "" for nothing
+        self.obstacle: Obstacle | None = None  # why there is no take-over now
 
     @property
     def eager(self) -> bool:
@@ -50,7 +52,7 @@ class TakeoverPolicy:
     def attempt(self, answer: DescribeAnswer, now: float) -> TakeoverAttempt | None:
         """The attempt to make now, None for none."""
         waited_s = self._waited(answer, now)
-        self.obstacle = ""
+        self.obstacle = None
         if not answer.members or holds_instance(answer, self._config) or not self.eager:
             return None
         known = tables([m.member_id for m in answer.members])
@@ -74,10 +76,14 @@ class TakeoverPolicy:
     def succeeded(self) -> None:
         self.leader = ""
 
-    def _obstacle(self, answer: DescribeAnswer, known: tuple[Table, ...], now: float) -> str:
+    def _obstacle(self, answer: DescribeAnswer, known: tuple[Table, ...], now: float) -> Obstacle | None:
+        if self._config.takeover_guard is not None:
+            return self._config.takeover_guard
+        sentence = self._blocked(answer, known, now)
+        return Obstacle(NotLeading.BLOCKED, sentence) if sentence else None
+
+    def _blocked(self, answer: DescribeAnswer, known: tuple[Table, ...], now: float) -> str:
         config = self._config
-        if config.takeover_guard:
-            return config.takeover_guard
         if not known:
             return "the broker lists members in an order that we do not know, so nobody knows who would lead next"
         self._tried_at = [at for at in self._tried_at if now - at < ATTEMPTS_WITHIN_S]
@@ -113,10 +119,11 @@ def _sidecar_among(members: tuple[DescribedMember, ...], config: MembershipConfi
 
 def proven(config: MembershipConfig, broker_version: tuple[int, ...]) -> MembershipConfig:
     """The same group; without take-over where nobody has tried in which order the brokers choose leaders."""
-    if config.adopt != "take-over" or config.takeover_guard or broker_version >= PROVEN_FROM:
+    if config.adopt != "take-over" or config.takeover_guard is not None or broker_version >= PROVEN_FROM:
         return config
     version = ".".join(map(str, broker_version)) or "an unknown version"
-    return replace(config, takeover_guard=f"who leads next has not been tried on brokers like these (Kafka {version})")
+    sentence = f"who leads next has not been tried on brokers like these (Kafka {version})"
+    return replace(config, takeover_guard=Obstacle(NotLeading.BLOCKED, sentence))
 
 
 def offered(protocols: tuple[str, ...], observed: str) -> tuple[str, ...]:

@@ -149,7 +149,8 @@ class GroupObserver:
             config = replace(config, protocols=(STREAMS_PROTOCOL,))
         elif config.streams and answer.protocol:
             config = replace(config, protocols=MembershipConfig("").protocols)
-        return membership.unfit(answer, config)
+        obstacle = membership.unfit(answer, config)
+        return obstacle.sentence if obstacle is not None else ""
 
     async def _with_lags(self, seen: Observation) -> Observation:
         """Lags are worth having and nothing depends on them."""

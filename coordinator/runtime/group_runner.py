@@ -17,6 +17,7 @@ EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
 
 NoteObserver = Callable[[str, membership.Note], None]
+RoleObserver = Callable[[str, membership.Role], None]
 Relieve = Callable[[str, str], Awaitable[bool]]  # hands a group over for a reason; whether a standby has taken it
 
 P = TypeVar("P", bound=GroupPlan)
@@ -45,6 +46,7 @@ class GroupRunner(Generic[P]):
         watch: MetadataWatch,
         on_decision: Sequence[Callable[[PlannedRound[P]], None]],
         on_note: Sequence[NoteObserver],
+        on_role: Sequence[RoleObserver],
         relieve: Relieve,
     ) -> None:
         self.group_id = config.group_id
@@ -56,6 +58,9 @@ class GroupRunner(Generic[P]):
         self._watch = watch
         self._on_decision = on_decision
         self._on_note = on_note
+        self._on_role = on_role
+        self._role_told: tuple[membership.NotLeading | None, str] | None = None
+        self._crashed_at: float | None = None
         self._relieve = relieve
         self._events: asyncio.Queue[membership.Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -71,6 +76,13 @@ class GroupRunner(Generic[P]):
     def post(self, event: membership.Event) -> None:
         self._events.put_nowait(event)
 
+    @property
+    def role(self) -> membership.Role:
+        """Whether we lead. After an error of ours nobody asks the membership any more."""
+        if self._crashed_at is None or self.fatal is None:
+            return self.membership.role
+        return membership.Role(membership.NotLeading.FAILED, self.fatal.message, self._crashed_at)
+
     def rule(self, rules: tuple[Rule, ...]) -> None:
         """The operator's word on placement, for every plan from now on."""
         self._planner.rule(rules)
@@ -79,16 +91,20 @@ class GroupRunner(Generic[P]):
         """Returns the exit code: 0, or the one of the fatal command."""
         try:
             self._execute(self.membership.start(time.monotonic()))
+            self._tell_role()
             while not self._stopped:
                 event = await self._next_event()
                 if isinstance(event, membership.DescribeAnswer) and self.membership.state is membership.State.WATCHING:
                     self._observing = self._start(self._observe(event))
                 self._execute(self.membership.handle(event, time.monotonic()))
                 self._unfollow_unless_leading()
+                self._tell_role()
         except Exception:
             log.exception("group_crashed", group=self.group_id)
             await self._hand_over("an error of ours")
             self.fatal = membership.Fatal(f"Group '{self.group_id}': an error of ours ended it; see the log.", EXIT_BUG)
+            self._crashed_at = time.monotonic()
+            self._tell_role()
         finally:
             self._cleanup()
         return self.fatal.exit_code if self.fatal is not None else 0
@@ -229,6 +245,13 @@ class GroupRunner(Generic[P]):
         if state is membership.State.WATCHING and self._takes_part:
             self._planner.forget()
         self._takes_part = state is not membership.State.WATCHING
+
+    def _tell_role(self) -> None:
+        role = self.role
+        if (role.reason, role.detail) != self._role_told:
+            self._role_told = (role.reason, role.detail)
+            for observer in self._on_role:
+                _told(observer, self.group_id, role)
 
     def _noted(self, note: membership.Note) -> None:
         level = log.warning if note.kind in (membership.NoteKind.ALERT, membership.NoteKind.REFUSED) else log.info

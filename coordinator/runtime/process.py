@@ -8,9 +8,10 @@ from dataclasses import replace
 from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
 from bellwether_kafka.assignors.shared import UnknownNameError, load_plugins
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
-from bellwether_kafka.coordinator.membership import EXIT_CONFIG, State
+from bellwether_kafka.coordinator.membership import EXIT_CONFIG
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
+from bellwether_kafka.coordinator.runtime.role_reports import log_role
 from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings
 from bellwether_kafka.coordinator.telemetry import (
@@ -22,7 +23,15 @@ from bellwether_kafka.coordinator.telemetry import (
     log_decision,
 )
 from bellwether_kafka.coordinator.triggers import LoadWatch
-from bellwether_kafka.coordinator.web import GroupStatus, HttpAddressError, HttpServer, LagWatch, Rounds, Web
+from bellwether_kafka.coordinator.web import (
+    GroupStatus,
+    HttpAddressError,
+    HttpServer,
+    LagWatch,
+    Rounds,
+    Web,
+    role_status,
+)
 
 
 async def serve(settings: Settings, version: str) -> Outcome:
@@ -93,6 +102,7 @@ def _observers(
         on_decision=(metrics.on_decision, log_decision, rounds.on_decision, *events.on_decision, costs.on_decision),
         on_consumer_decision=tuple(w.on_decision for w in watches),
         on_streams_decision=(StreamsMetrics(metrics, by_task=by_task).on_decision,),
+        on_role=(log_role, metrics.on_role),
         on_note=(metrics.on_note, *events.on_note, *(w.on_note for w in watches), costs.on_note),
         on_ghost=(metrics.on_ghost,),
         beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),
@@ -128,18 +138,21 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
     """A configured group, as the page lists it."""
     runner = service.runners.get(group.name)
     if runner is not None:
-        member = runner.membership
-        leading, others = member.state is not State.WATCHING and member.generation >= 0, max(0, len(member.members) - 1)
-        return GroupStatus(group.name, group.mode, member.state.name.lower(), leading, member.generation, others)
+        member, role = runner.membership, runner.role
+        state, others = member.state.name.lower(), max(0, len(member.members) - 1)
+        status = role_status(role, time.time() - time.monotonic())
+        return GroupStatus(group.name, group.mode, state, role.leading, status, member.generation, others)
     observer = service.observed.get(group.name)
     seen = observer.last if observer else None
     state = "not seen yet" if seen is None else seen.state.lower() or "does not exist"
-    return GroupStatus(group.name, group.mode, state, False, -1, len(seen.members) if seen else 0)
+    return GroupStatus(group.name, group.mode, state, False, None, -1, len(seen.members) if seen else 0)
 
 
 def not_ready(service: Service) -> str | None:
-    """Why the service is not ready: it has no groups yet, or one of them has been given up."""
+    """Why the service is not ready: it has no groups yet, or has given up all of them. One group of several does not
+    make the process unready: the others are served."""
     if not (service.runners or service.observed):
         return "not connected yet"
     given_up = sorted(group for group, runner in service.runners.items() if runner.fatal is not None)
-    return f"given up: {', '.join(given_up)}" if given_up else None
+    all_given_up = len(given_up) == len(service.runners) and not service.observed
+    return f"given up: {', '.join(given_up)}" if given_up and all_given_up else None

@@ -4,6 +4,7 @@ stops them.
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,8 @@ from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.control import Controller, ControlSettings, ControlTopic, OnControl
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, Sources
-from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver
+from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
+from bellwether_kafka.coordinator.runtime.role_reports import remind
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 
 CONNECT_TIMEOUT_MS = 10_000
@@ -36,6 +38,7 @@ class Observers:
 
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
+    on_role: Sequence[RoleObserver] = ()
     on_consumer_decision: Sequence[Callable[[planning.PlannedRound[PartitionPlan]], None]] = ()
     on_streams_decision: Sequence[Callable[[planning.PlannedRound[TaskPlan]], None]] = ()
     on_ghost: Sequence[RemovalObserver] = ()
@@ -157,6 +160,7 @@ class Service:
             hear_control = self._observers.on_control
             self._controller = Controller(topic, self._control, self.runners, on_control=hear_control)
             watching.append(asyncio.create_task(self._controller.run()))
+        watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         if handle_signals:
             self._listen()
         try:
@@ -181,7 +185,8 @@ class Service:
         kind = planning.ConsumerKind(sources.reader, policy, weights=self._weights)
         planner = planning.Planner(config.group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
         told = (*self._observers.on_decision, *self._observers.on_consumer_decision)
-        runner = GroupRunner(config, sources.transport, planner, watch, told, self._hear_notes, self._relieve)
+        hear = told, self._hear_notes, self._observers.on_role
+        runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[config.group_id] = runner
 
     def _add_application(
@@ -193,7 +198,8 @@ class Service:
         planner, kind = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
         between, config = StreamsWatch(kind, offsets), application.membership(config)
         told = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
-        runner = GroupRunner(config, sources.transport, planner, watch, told, self._hear_notes, self._relieve)
+        hear = told, self._hear_notes, self._observers.on_role
+        runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[config.group_id] = runner
         return asyncio.create_task(between.run(runner.membership, runner.post))
 
@@ -205,6 +211,10 @@ class Service:
 
     async def _relieve(self, group_id: str, reason: str) -> bool:
         return self._controller is not None and await self._controller.relieve(group_id, reason)
+
+    def roles(self) -> dict[str, membership.Role]:
+        """Of every group that is to be led; `since` and `next_attempt` by the monotonic clock."""
+        return {group: runner.role for group, runner in self.runners.items()}
 
     def rebalance_wanted(self, group_id: str, reason: str) -> None:
         """A group has reason to plan anew; whether it does is its membership's decision."""

@@ -10,7 +10,7 @@
     [[groups]]
     name = "orders"
     mode = "lead"                              # or "observe" (the default), or "assist"
-    adopt = "when-empty"                       # or "succeed", or "take-over"
+    adopt = "take-over"                        # the default; or "succeed", or "when-empty"
     policy = "rack-first"
 
 In the environment: BELLWETHER_LOG_LEVEL, BELLWETHER_GROUPS (names with commas between, or a JSON list of tables) and
@@ -99,6 +99,7 @@ class Settings(BaseSettings):
         if not self.kafka.get("bootstrap.servers", SecretStr("")).get_secret_value().strip():
             raise ValueError(
                 'bootstrap.servers is not set; put "bootstrap.servers" = "host:port" under [kafka],'
+                " name a file that has it by --config or BELLWETHER_CONFIG,"
                 " or use --bootstrap or BELLWETHER_KAFKA_BOOTSTRAP_SERVERS"
             )
         if not self.groups:

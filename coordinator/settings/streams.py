@@ -39,7 +39,7 @@ from bellwether_kafka.assignors.stateful import CAPACITY_TAG
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, NotLeading, Obstacle
 from bellwether_kafka.coordinator.planning import TASK_STALL_MS, StreamsConfig
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
@@ -136,18 +136,21 @@ class StreamsSettings(BaseModel):
         """Raises AssignmentConfigError."""
         return AssignmentConfigs(**{name: getattr(self, name) for name in CONFIG_FIELDS})
 
-    def takeover_guard(self) -> str:
-        """Why no leader of this application may be removed, "" if one may
+    def takeover_guard(self) -> Obstacle | None:
+        """Why no leader of this application may be removed, None if one may
         (docs/reference/reliability.md#ways-to-become-leader)."""
         if self.kind != "streams" or self.takeover_forced:
-            return ""
+            return None
         if "processing_guarantee" not in self.model_fields_set:
-            return "processing.guarantee is not declared; declare it, or set adopt to succeed"
+            sentence = "processing.guarantee is not declared; declare it, or set adopt to succeed"
+            return Obstacle(NotLeading.UNDECLARED, sentence)
         if self.processing_guarantee == "exactly_once_v2":
-            return "under exactly_once_v2 the removed leader would lose the local state of its tasks"
+            sentence = "under exactly_once_v2 the removed leader would lose the local state of its tasks"
+            return Obstacle(NotLeading.BLOCKED, sentence)
         if self.stores != "persistent":
-            return 'stores = "persistent" is not declared, and in-memory stores would have to be restored'
-        return ""
+            sentence = 'stores = "persistent" is not declared, and in-memory stores would have to be restored'
+            return Obstacle(NotLeading.UNDECLARED, sentence)
+        return None
 
     def stage_configs(self) -> StageConfigs:
         """Raises AssignmentConfigError."""

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan
 from bellwether_kafka.coordinator.ghosts import Conversion, Proof
-from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.membership import Note, NoteKind, Role
 from bellwether_kafka.coordinator.planning import Cause, PlannedRound, Source, record_bytes
 
 REASONS_MAX = 30
@@ -52,6 +52,7 @@ class Metrics:
         self._reason = Labels()
         self._stage = Labels()
         self._led: set[str] = set()
+        self._reasons: dict[str, str] = {}  # by group: why it is not led
         self._clients: dict[str, Labels] = {}
         self.info = Info("bellwether", "This process.", registry=self.registry)
         self._counters()
@@ -91,8 +92,11 @@ class Metrics:
 
     def _gauges(self) -> None:
         gauge = self.gauge
-        self.wanted = gauge("lead_wanted", "1 where the settings want this process to lead the group.")
-        self.leading = gauge("leading", "1 while this process leads the group.")
+        self.leading = gauge(
+            "group_leading", "1 while this process leads the group, 0 while it is to lead it and does not."
+        )
+        text = "1 for the reason why this process does not lead a group that it is to lead."
+        self.not_leading = gauge("group_not_leading", text, "reason")
         self.led_at = gauge("led_timestamp_seconds", "When this process last decided for the group or gave it up.")
         self.generation = gauge("generation", "Generation of the latest plan.")
         self.members = gauge("members", "Members in the latest plan, ourselves not counted.")
@@ -118,8 +122,8 @@ class Metrics:
 
     def expect(self, group: str, *, lead: bool, ghosts: bool) -> None:
         """Counters that have counted nothing yet are 0: an increase from nothing to 1 is invisible to Prometheus."""
-        self.wanted.labels(group).set(lead)
-        self.leading.labels(group).set(0)
+        if lead:
+            self.on_role(group, Role())
         self.alerts.labels(group)
         for source in (Source.CHEAP, Source.PREVIOUS) if lead else ():
             self.fallbacks.labels(group, source.value)
@@ -159,7 +163,6 @@ class Metrics:
     def on_note(self, group: str, note: Note) -> None:
         """Takes what a membership says of itself: the runtime's observer of notes."""
         if note.kind is NoteKind.LEADING:
-            self.leading.labels(group).set(1)
             self.led_at.labels(group).set(time.time())
             self._led.add(group)
         elif note.kind is NoteKind.REFUSED:
@@ -172,7 +175,16 @@ class Metrics:
             if group in self._led:
                 self.led_at.labels(group).set(time.time())
             self._led.discard(group)
-            self.leading.labels(group).set(0)
+
+    def on_role(self, group: str, role: Role) -> None:
+        """Takes whether we lead: the runtime's observer of roles. One reason at a time has a series."""
+        self.leading.labels(group).set(role.leading)
+        shown = self._reasons.pop(group, None)
+        if shown is not None:
+            self.not_leading.remove(group, shown)
+        if role.reason is not None:
+            self._reasons[group] = role.reason.value
+            self.not_leading.labels(group, role.reason.value).set(1)
 
     def changed(self, group: str, why: Cause) -> None:
         """Takes who came and went: the alert on a rebalance storm names whom to look at."""

@@ -39,6 +39,7 @@ class WeightReader:
     ) -> None:
         self.config = config
         self.refused: Counter[str] = Counter()
+        self.trouble = ""  # why the topic could not be read the last time
         self._properties = kafka.librdkafka_properties(properties)
         self._wall_clock = wall_clock
         self._schemas = SchemaSet.load()
@@ -127,11 +128,8 @@ class WeightReader:
             try:
                 self._consume()
             except KafkaException as error:
-                log.warning(
-                    "weights_unread",
-                    topic=self.config.topic,
-                    reason=kafka.with_remedy(error.args[0], "READ", self.config.topic),
-                )
+                self.trouble = kafka.with_remedy(error.args[0], "READ", self.config.topic)
+                log.warning("weights_unread", topic=self.config.topic, reason=self.trouble)
             self._closing.wait(RETRY_S)
 
     def _consume(self) -> None:
@@ -143,6 +141,7 @@ class WeightReader:
             if found.error is not None:
                 raise KafkaException(found.error)
             consumer.assign([TopicPartition(self.config.topic, p, OFFSET_BEGINNING) for p in found.partitions])
+            self.trouble = ""
             while not self._closing.is_set() and not files.changed():
                 for message in consumer.consume(BATCH, timeout=POLL_S):
                     self._take(message)

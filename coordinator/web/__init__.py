@@ -1,6 +1,6 @@
 """The read-only page and its HTTP server."""
 
-from bellwether_kafka.coordinator.web.app import GroupStatus, Web
+from bellwether_kafka.coordinator.web.app import GroupStatus, RoleStatus, Web, role_status
 from bellwether_kafka.coordinator.web.lags import LagWatch
 from bellwether_kafka.coordinator.web.picture import Picture, picture_of
 from bellwether_kafka.coordinator.web.rounds import Rounds

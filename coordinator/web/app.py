@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from bellwether_kafka.coordinator.membership import Role
 from bellwether_kafka.coordinator.web.picture import Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
 
@@ -38,13 +39,38 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
+class RoleStatus:
+    """Why this process does not lead a group that it is to lead; the texts are empty while it leads. `since_ms` is when
+    that began, in milliseconds since 1970; `next_attempt_ms` is None where no attempt is due."""
+
+    reason: str
+    detail: str
+    remedy: str
+    since_ms: int
+    next_attempt_ms: int | None
+
+
+def role_status(role: Role, epoch_s: float) -> RoleStatus:
+    """`epoch_s` is when the role's clock stood at 0, in seconds since 1970."""
+    due = role.next_attempt
+    return RoleStatus(
+        role.reason.value if role.reason is not None else "",
+        role.detail,
+        role.remedy,
+        int((role.since + epoch_s) * 1000),
+        int((due + epoch_s) * 1000) if due is not None else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One configured group, as the page lists it."""
+    """One configured group, as the page lists it. `role` is None for groups that are only observed."""
 
     group: str
     mode: str
     state: str
     leading: bool
+    role: RoleStatus | None
     generation: int
     members: int
 

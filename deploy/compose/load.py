@@ -12,7 +12,7 @@ PAUSE_S = 0.01
 
 def main() -> None:
     producer = Producer({"bootstrap.servers": os.environ["BOOTSTRAP_SERVERS"], "linger.ms": 50})
-    for number in itertools.count(1):
+    for number in itertools.count():
         for topic in ("orders", "clicks"):
             producer.produce(topic, key=f"key-{number % KEYS}", value=str(number // KEYS + 1))
         producer.poll(0)

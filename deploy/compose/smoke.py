@@ -1,6 +1,6 @@
 """Asserts that the running composition does what it should; exits 0 or names what is missing. Standard library only.
 
-python3 deploy/compose/smoke.py [--limit-s 180]
+python3 deploy/compose/smoke.py [--limit-s 180] [--without-grafana], and where they are, such as --bellwether URL
 """
 
 import argparse
@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable
 
 BELLWETHER, PROMETHEUS, GRAFANA = "http://127.0.0.1:9790", "http://127.0.0.1:9090", "http://127.0.0.1:3000"
+MEMBERS = {"orders-view": 4, "counts": 6}  # consumers; threads of three instances
 DASHBOARDS = {"bellwether-fleet", "bellwether-group", "bellwether-rebalances", "bellwether-cost"}
 
 
@@ -24,8 +25,19 @@ def query(expression: str) -> list[dict[str, object]]:
     return list(found["data"]["result"])
 
 
-def leads_the_consumers() -> bool:
-    return 'bellwether_leading{group="orders-view"} 1.0' in get(f"{BELLWETHER}/metrics")
+def leads_both_groups() -> bool:
+    return all(sample("bellwether_leading", group) == 1 for group in MEMBERS)
+
+
+def every_member_has_joined() -> bool:
+    return all(sample("bellwether_members", group) == members for group, members in MEMBERS.items())
+
+
+def sample(metric: str, group: str) -> float:
+    """The value that Bellwether exposes; -1 without one."""
+    name = f'{metric}{{group="{group}"}} '
+    told = [line for line in get(f"{BELLWETHER}/metrics").splitlines() if line.startswith(name)]
+    return float(told[0].removeprefix(name)) if told else -1.0
 
 
 def ready() -> bool:
@@ -46,18 +58,31 @@ def dashboards_provisioned() -> bool:
     return {dashboard["uid"] for dashboard in found} >= DASHBOARDS
 
 
-CHECKS: tuple[Callable[[], bool], ...] = (ready, leads_the_consumers, targets_up, rules_loaded, dashboards_provisioned)
+CHECKS: tuple[Callable[[], bool], ...] = (
+    ready,
+    leads_both_groups,
+    every_member_has_joined,
+    targets_up,
+    rules_loaded,
+    dashboards_provisioned,
+)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit-s", type=float, default=180.0)
-    deadline = time.monotonic() + parser.parse_args().limit_s
-    missing = list(CHECKS)
+    parser.add_argument("--without-grafana", action="store_true")
+    for name in ("bellwether", "prometheus", "grafana"):
+        parser.add_argument(f"--{name}", default=globals()[name.upper()])
+    asked = parser.parse_args()
+    globals().update(BELLWETHER=asked.bellwether, PROMETHEUS=asked.prometheus, GRAFANA=asked.grafana)
+    checks = [check for check in CHECKS if check is not dashboards_provisioned or not asked.without_grafana]
+    deadline = time.monotonic() + asked.limit_s
+    missing = checks
     while missing and time.monotonic() < deadline:
         missing = [check for check in missing if not holds(check)]
         time.sleep(1)
-    for check in CHECKS:
+    for check in checks:
         sys.stdout.write(f"{'MISSING' if check in missing else 'ok':8} {check.__name__}\n")
     return 1 if missing else 0
 

@@ -26,6 +26,7 @@ NAME = re.compile(r"\bbellwether_\w+")
 BUILT_IN = {"__rate_interval", "__interval", "__range"}
 PANELS = {"timeseries", "stat", "bargauge", "state-timeline"}
 UNITS = {"short", "s", "percentunit", "dateTimeFromNow", "bytes", "Bps", "currencyUSD", "currencyEUR", "none"}
+RUNBOOKS = "https://runbooks.example.com/bellwether/runbooks.md"
 RECORDED = re.compile(r"\bgroup:bellwether_\w+:\w+")
 
 
@@ -116,7 +117,7 @@ def test_every_alert_has_a_runbook_that_exists() -> None:
     alerts = {rule["alert"]: rule for rule in rules() if "alert" in rule}
     assert set(alerts) == headings
     for name, rule in alerts.items():
-        assert rule["annotations"]["runbook_url"].endswith(f"docs/runbooks.md#{name.lower()}")
+        assert rule["annotations"]["runbook_url"] == f"{RUNBOOKS}#{name.lower()}", "absolute: a pager opens it"
         assert rule["labels"]["severity"] in ("page", "ticket")
 
 

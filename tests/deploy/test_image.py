@@ -1,5 +1,6 @@
 """No container engine needed: the image's install steps run in a clean folder, and what they installed runs there."""
 
+import base64
 import os
 import re
 import shutil
@@ -17,19 +18,44 @@ pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may b
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
-def test_the_install_steps_make_a_service_that_starts(tmp_path: Path) -> None:
-    target = tmp_path / "bellwether"
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the image's install steps make."""
+    target = tmp_path_factory.mktemp("image") / "bellwether"
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     install = ["sh", "deploy/image/install.sh", str(target)]
     done = subprocess.run(install, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr
-    # Isolated from this environment: only what was installed can be imported.
-    code = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + [{str(target)!r}]\n"
-    code += "from bellwether_kafka.coordinator.cli import main; sys.argv = ['bellwether', *sys.argv[1:]]; main()"
-    run = [sys.executable, "-I", "-c", code, "version"]
-    told = subprocess.run(run, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=500)
-    assert (told.returncode, told.stdout.split()[0]) == (0, "bellwether"), told.stderr
-    assert not list(target.glob("pyspark")), "the pipeline's packages do not belong into the service"
+    return target
+
+
+def alone(installed: Path, code: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
+    """What `code` prints where only what was installed can be imported."""
+    found = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + [{str(installed)!r}]\n"
+    run = [sys.executable, "-I", "-c", found + code, *arguments]
+    told = subprocess.run(
+        run, check=False, cwd=installed.parent, env=environment, capture_output=True, text=True, timeout=500
+    )
+    assert told.returncode == 0, told.stderr
+    return told.stdout
+
+
+def test_the_install_steps_make_a_service_that_starts(installed: Path) -> None:
+    code = "from bellwether_kafka.coordinator.cli import main; sys.argv = ['bellwether', *sys.argv[1:]]; main()"
+    assert alone(installed, code, "version").split()[0] == "bellwether"
+    assert not list(installed.glob("pyspark")), "the pipeline's packages do not belong into the service"
+
+
+def test_the_image_can_log_in_to_msk(installed: Path) -> None:
+    """Nobody can install an extra into an image without a shell."""
+    code = """
+from bellwether_kafka.coordinator.kafka.tokens import aws_login, msk_token
+print(msk_token(*aws_login()).value)
+"""
+    keys = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "eu-west-1"}
+    token = alone(installed, code, environment=keys).strip()
+    url = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+    assert url.startswith("https://kafka.eu-west-1.amazonaws.com/?Action=kafka-cluster%3AConnect")
 
 
 def test_the_last_stage_runs_as_a_number_and_installs_nothing() -> None:

@@ -22,6 +22,7 @@ VERSION = ("--kube-version", "1.31.0")
 FOREIGN = {"ServiceMonitor", "PrometheusRule"}  # of the Prometheus operator: Kubernetes has no schema for them
 
 Manifest = dict[str, Any]
+Values = dict[str, Any]
 
 
 def run(tool: str, *arguments: str, standard_input: str = "") -> str:
@@ -74,8 +75,8 @@ def of_kind(manifests: list[Manifest], kind: str) -> Manifest:
     return found
 
 
-def container(workload: Manifest) -> Manifest:
-    (found,) = [c for c in workload["spec"]["template"]["spec"]["containers"] if c["name"] == "bellwether"]
+def container(manifest: Manifest) -> Manifest:
+    (found,) = [c for c in manifest["spec"]["template"]["spec"]["containers"] if c["name"] == "bellwether"]
     return dict(found)
 
 
@@ -88,28 +89,158 @@ def assert_locked_down(manifest: Manifest) -> None:
     assert manifest["livenessProbe"]["httpGet"]["path"] == "/livez"
 
 
+LEADS_ALONE = """
+[kafka]
+"bootstrap.servers" = "kafka:9092"
+[[groups]]
+name = "orders"
+mode = "lead"
+"""
+STANDS_BY = f"control_topic = 'bellwether-control'\nstandby = true\n{LEADS_ALONE}"
+BESIDE = {"shape": "sidecar", "application": {"podSpec": {"containers": [{"name": "app", "image": "app:1"}]}}}
+
+
+def templated(values: Values) -> subprocess.CompletedProcess[str]:
+    """What the chart makes of `values`, or why it refuses."""
+    executable = shutil.which("helm", path=TOOLS)
+    if executable is None:
+        pytest.skip("helm is not installed; make check-deploy does that")
+    command = [executable, "template", "x", str(CHART), *VERSION, "--values", "-"]
+    return subprocess.run(command, check=False, input=json.dumps(values), capture_output=True, text=True, timeout=500)
+
+
+def workload(values: Values) -> Manifest:
+    """The Deployment or StatefulSet of `values`."""
+    done = templated(values)
+    assert done.returncode == 0, done.stderr
+    return next(m for m in yaml.safe_load_all(done.stdout) if m and m["kind"] in ("Deployment", "StatefulSet"))
+
+
+def application(**changed: Any) -> Values:
+    """Values of a sidecar beside an application that is described by `changed`."""
+    return BESIDE | {"application": BESIDE["application"] | changed}
+
+
 def test_the_chart_makes_a_deployment(schemas: Path) -> None:
     run("helm", "lint", str(CHART))
     values = str(CHART / "ci" / "deployment-values.yaml")
     made = checked(run("helm", "template", "fleet", str(CHART), *VERSION, "--values", values), schemas)
     kinds = sorted(manifest["kind"] for manifest in made)
-    assert kinds == ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service"]
+    assert kinds == ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"]
     assert of_kind(made, "Deployment")["spec"]["replicas"] == 2
     assert of_kind(made, "Deployment")["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
     assert_locked_down(container(of_kind(made, "Deployment")))
     assert set(of_kind(made, "ConfigMap")["data"]) == {"bellwether.toml", "counts.yaml"}
 
 
+def test_a_pod_can_be_given_what_a_login_of_aws_needs(schemas: Path) -> None:
+    values = str(CHART / "ci" / "deployment-values.yaml")
+    made = checked(run("helm", "template", "fleet", str(CHART), *VERSION, "--values", values), schemas)
+    account = of_kind(made, "ServiceAccount")
+    assert account["metadata"]["annotations"] == {
+        "eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/bellwether"
+    }
+    pod = of_kind(made, "Deployment")["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == account["metadata"]["name"] == "fleet"
+    ours = container(of_kind(made, "Deployment"))
+    assert {"name": "AWS_DEFAULT_REGION", "value": "eu-central-1"} in ours["env"]
+    assert {"name": "ca", "mountPath": "/etc/bellwether/ca", "readOnly": True} in ours["volumeMounts"]
+    assert {"name": "ca", "configMap": {"name": "brokers"}} in pod["volumes"]
+    assert ours["image"] == f"registry.example/bellwether@sha256:{'0123456789abcdef' * 4}"
+    ports = [port["port"] for port in of_kind(made, "NetworkPolicy")["spec"]["egress"][1]["ports"]]
+    assert ports == [9098, 443], "the brokers, and AWS' token service"
+
+
+def test_an_account_that_exists_is_taken_by_name() -> None:
+    assert workload({"serviceAccount": {"name": "ours"}})["spec"]["template"]["spec"]["serviceAccountName"] == "ours"
+    assert "serviceAccountName" not in workload({})["spec"]["template"]["spec"]
+    beside = workload(BESIDE | {"serviceAccount": {"name": "ours"}})
+    assert beside["spec"]["template"]["spec"]["serviceAccountName"] == "ours"
+
+
+def test_a_secret_can_be_read_by_the_user_that_runs() -> None:
+    """Its files belong to root, and no fsGroup hands them to anybody."""
+    for values in ({"secretName": "password"}, BESIDE | {"secretName": "password"}):
+        pod = workload(values)["spec"]["template"]["spec"]
+        (secret,) = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+        assert secret["defaultMode"] & 0o004
+
+
+@pytest.mark.parametrize(
+    ("values", "strategy"),
+    [
+        ({"config": LEADS_ALONE}, {"type": "Recreate"}),
+        ({"config": STANDS_BY}, None),
+        (
+            {"config": STANDS_BY, "replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": 0}}},
+            {"rollingUpdate": {"maxSurge": 0}},
+        ),
+        ({"config": LEADS_ALONE} | application(replicas=1, strategy={"type": "Recreate"}), {"type": "Recreate"}),
+        ({"config": STANDS_BY} | BESIDE, None),
+    ],
+)
+def test_an_upgrade_never_runs_two_pods_under_one_instance_id(values: Values, strategy: object) -> None:
+    assert workload(values)["spec"].get("strategy") == strategy
+
+
+def test_a_pod_of_a_stateful_set_is_gone_before_its_successor_starts() -> None:
+    alone = workload({"config": LEADS_ALONE} | application(kind="StatefulSet", replicas=1))
+    assert alone["kind"] == "StatefulSet"
+    update = {"type": "OnDelete"}
+    asked = workload({"config": STANDS_BY} | application(kind="StatefulSet", strategy=update))
+    assert asked["spec"]["updateStrategy"] == update
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"shape": "both"}, "deployment or sidecar"),
+        ({"shape": "sidecar"}, "containers"),
+        ({"config": LEADS_ALONE, "replicas": 2}, "2 pods would lead under one instance id"),
+        ({"config": LEADS_ALONE, "strategy": {"type": "RollingUpdate"}}, "or strategy.type to Recreate"),
+        ({"config": LEADS_ALONE} | BESIDE, "3 pods would lead under one instance id"),
+        ({"config": LEADS_ALONE} | application(replicas=1), "or application.strategy.type to Recreate"),
+        ({"config": LEADS_ALONE} | application(kind="StatefulSet"), "3 pods would lead under one instance id"),
+        (
+            {"serviceAccount": {"create": True}}
+            | application(podSpec=BESIDE["application"]["podSpec"] | {"serviceAccountName": "theirs"}),
+            "the pod has one service account",
+        ),
+    ],
+)
+def test_values_that_cannot_work_are_refused_with_a_sentence(values: Values, sentence: str) -> None:
+    done = templated(values)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+
+
+def test_the_helper_of_an_application_does_not_take_it_out_of_its_service() -> None:
+    assert "readinessProbe" in container(workload({}))
+    assert "readinessProbe" not in container(workload(BESIDE))
+
+
+def test_every_alert_links_to_where_the_runbooks_are_served() -> None:
+    for told, expected in (("", set()), ("https://wiki.example/runbooks.md", {"https://wiki.example/runbooks.md"})):
+        done = templated({"prometheusRule": {"enabled": True, "runbooksUrl": told}})
+        assert done.returncode == 0, done.stderr
+        spec = of_kind([m for m in yaml.safe_load_all(done.stdout) if m], "PrometheusRule")["spec"]
+        alerts = [rule["annotations"] for group in spec["groups"] for rule in group["rules"] if "alert" in rule]
+        assert alerts
+        assert {alert["runbook_url"].split("#")[0] for alert in alerts if "runbook_url" in alert} == expected
+        assert all(("runbook_url" in alert) == bool(told) for alert in alerts)
+
+
 def test_the_chart_puts_a_container_beside_an_application(schemas: Path) -> None:
     values = str(CHART / "ci" / "sidecar-values.yaml")
     made = checked(run("helm", "template", "counts", str(CHART), *VERSION, "--values", values), schemas)
-    workload = of_kind(made, "StatefulSet")
-    pod = workload["spec"]["template"]["spec"]
+    stateful = of_kind(made, "StatefulSet")
+    pod = stateful["spec"]["template"]["spec"]
     assert [c["name"] for c in pod["containers"]] == ["counts", "bellwether"]
     assert {v["name"] for v in pod["volumes"]} == {"state", "bellwether-config", "bellwether-secrets"}
-    assert_locked_down(container(workload))
-    rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "rules.yml").read_text())
-    assert of_kind(made, "PrometheusRule")["spec"] == rules
+    assert_locked_down(container(stateful))
+    rules = (ROOT / "deploy" / "prometheus" / "rules.yml").read_text()
+    served = rules.replace("https://runbooks.example.com/bellwether/runbooks.md", "https://wiki.example/runbooks.md")
+    assert of_kind(made, "PrometheusRule")["spec"] == yaml.safe_load(served)
     dashboards = next(m for m in made if m["metadata"]["name"] == "counts-dashboards")
     assert len(dashboards["data"]) == len(list((ROOT / "deploy" / "grafana" / "dashboards").glob("*.json")))
 
@@ -124,26 +255,15 @@ def test_what_is_wrong_in_a_manifest_is_found(schemas: Path) -> None:
             checked(made.replace(right, wrong), schemas)
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"), [("shape=both", "deployment or sidecar"), ("shape=sidecar", "containers")]
-)
-def test_wrong_values_are_a_sentence(values: str, sentence: str) -> None:
-    executable = shutil.which("helm", path=TOOLS)
-    if executable is None:
-        pytest.skip("helm is not installed; make check-deploy does that")
-    command = [executable, "template", "x", str(CHART), *VERSION, "--set", values]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500)
-    assert done.returncode != 0
-    assert sentence in done.stderr
-
-
 def test_the_kustomize_base_and_the_sidecar(schemas: Path) -> None:
     base = checked(run("kustomize", "build", "deploy/kustomize/base"), schemas)
     assert_locked_down(container(of_kind(base, "Deployment")))
+    assert of_kind(base, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
     labels = {"app.kubernetes.io/name": "bellwether"}
     assert of_kind(base, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
     example = checked(run("kustomize", "build", "deploy/kustomize/example"), schemas)
-    workload = of_kind(example, "StatefulSet")
-    assert [c["name"] for c in workload["spec"]["template"]["spec"]["containers"]] == ["counts", "bellwether"]
-    (volume,) = workload["spec"]["template"]["spec"]["volumes"]
-    assert volume["configMap"]["name"] == of_kind(example, "ConfigMap")["metadata"]["name"]
+    stateful = of_kind(example, "StatefulSet")
+    assert [c["name"] for c in stateful["spec"]["template"]["spec"]["containers"]] == ["counts", "bellwether"]
+    volumes = {volume["name"]: volume for volume in stateful["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["state"] == {"name": "state", "emptyDir": {}}, "the application keeps its volumes"
+    assert volumes["bellwether-config"]["configMap"]["name"] == of_kind(example, "ConfigMap")["metadata"]["name"]

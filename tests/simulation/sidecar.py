@@ -97,7 +97,8 @@ class Sidecar:
     @property
     def obstacle(self) -> str:
         """Why it takes the group over from nobody."""
-        return self.machine._takeovers.obstacle if self.machine is not None else ""
+        found = self.machine._takeovers.obstacle if self.machine is not None else None
+        return found.sentence if found is not None else ""
 
     @property
     def holds_open(self) -> bool:

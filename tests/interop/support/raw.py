@@ -227,6 +227,7 @@ class RawMember:
         *,
         protocol_type: str = "consumer",
         session_ms: int = 10_000,
+        rebalance_ms: int = 30_000,
     ) -> None:
         self.group_id = group_id
         self.member_id = ""
@@ -235,6 +236,7 @@ class RawMember:
         self._protocols = protocols
         self._protocol_type = protocol_type
         self._session_ms = session_ms
+        self._rebalance_ms = rebalance_ms
         self._connection = connect_to_coordinator(bootstrap, group_id)
 
     def __enter__(self) -> Self:
@@ -286,7 +288,8 @@ class RawMember:
 
     def _join(self) -> None:
         while True:
-            body = _text(self.group_id) + struct.pack(">ii", self._session_ms, 30_000) + _text(self.member_id)
+            times = struct.pack(">ii", self._session_ms, self._rebalance_ms)
+            body = _text(self.group_id) + times + _text(self.member_id)
             body += _text(None) + _text(self._protocol_type) + struct.pack(">i", len(self._protocols))
             body += b"".join(_text(name) + _blob(metadata) for name, metadata in self._protocols)
             answer = self._connection.ask(JOIN, body)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, crossing
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, Decision
-from bellwether_kafka.coordinator.cli import ranges
+from bellwether_kafka.coordinator.cli.output import ranges
 from bellwether_kafka.coordinator.planning import cause
 
 Flats = npt.NDArray[np.integer[Any]]

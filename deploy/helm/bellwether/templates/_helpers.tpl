@@ -14,10 +14,30 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
+{{- /* Empty where the pods take the namespace's default account. */ -}}
+{{- define "bellwether.serviceAccount" -}}
+{{- with .Values.serviceAccount -}}
+{{- .name | default (ternary (include "bellwether.name" $) "" .create) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* A process leads alone unless it knows how to stand by; the groups of other modes are joined by nobody. */ -}}
+{{- define "bellwether.leadsAlone" -}}
+{{- $lead := regexMatch `(?m)^\s*"?mode"?\s*=\s*["']lead["']` .Values.config -}}
+{{- $standby := regexMatch `(?m)^\s*"?standby"?\s*=\s*true` .Values.config -}}
+{{- if and $lead (not $standby) }}true{{ end -}}
+{{- end -}}
+
+{{- define "bellwether.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* The container, the same in both shapes. It listens on the pod's address only. */ -}}
 {{- define "bellwether.container" -}}
 name: bellwether
-image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+image: {{ include "bellwether.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 args: ["run", "--config", "/etc/bellwether/config/bellwether.toml"]
 env:
@@ -27,18 +47,22 @@ env:
     value: "$(POD_IP):9790"
   - name: BELLWETHER_LOG_FORMAT
     value: json
+  {{- with .Values.extraEnv }}{{- toYaml . | nindent 2 }}{{- end }}
 ports:
   - { name: metrics, containerPort: 9790 }
-{{- /* Alive is that the event loop turns: a leader that waits in JoinGroup is alive. Ready never restarts anything. */}}
+{{- /* Alive is that the event loop turns: a leader that waits in JoinGroup is alive. */}}
 livenessProbe:
   httpGet: { path: /livez, port: metrics }
   periodSeconds: 10
   timeoutSeconds: 3
   failureThreshold: 6
+{{- /* A sidecar has none: the application is ready, and stays behind its own Service, whatever becomes of its helper. */}}
+{{- if eq .Values.shape "deployment" }}
 readinessProbe:
   httpGet: { path: /readyz, port: metrics }
   periodSeconds: 10
   timeoutSeconds: 3
+{{- end }}
 resources: {{- toYaml .Values.resources | nindent 2 }}
 securityContext:
   runAsNonRoot: true
@@ -53,6 +77,7 @@ volumeMounts:
 {{- if .Values.secretName }}
   - { name: bellwether-secrets, mountPath: /etc/bellwether/secrets, readOnly: true }
 {{- end }}
+{{- with .Values.extraVolumeMounts }}{{- toYaml . | nindent 2 }}{{- end }}
 {{- end -}}
 
 {{- define "bellwether.volumes" -}}
@@ -60,6 +85,10 @@ volumeMounts:
   configMap: { name: {{ include "bellwether.name" . }} }
 {{- if .Values.secretName }}
 - name: bellwether-secrets
-  secret: { secretName: {{ .Values.secretName }}, defaultMode: 0440 }
+  {{- /* Files of a Secret belong to root, and we run as 65532. Nobody else mounts the volume; an fsGroup would be the whole pod's. */}}
+  secret: { secretName: {{ .Values.secretName }}, defaultMode: 0444 }
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}

@@ -1,43 +1,21 @@
 """What holds of every command: an exit code that is documented, --output, a completion, a help text, a page."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
+from bellwether_kafka.coordinator.cli.lazy import EPILOG, EXIT_CODES, Exit
 from bellwether_kafka.coordinator.cli.main import app
-from bellwether_kafka.coordinator.cli.output import EPILOG, EXIT_CODES, Exit, Output
+from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.paths import DOCS
+from tests.unit.coordinator.cli.every_command import ALL, NOT_PRINTING, TOPOLOGY
 from tests.unit.coordinator.cli.in_process import bellwether
 
 RUNNER = CliRunner()
-NOT_PRINTING = {"run"}  # a service: what it writes are logs, as JSON with log_format
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
-TOPOLOGY = """Topologies:
-   Sub-topology: 0
-    Source: in (topics: [orders])
-      --> out
-    Sink: out (topic: done)
-      <-- in
-"""
-
-
-def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Every command that can be run, by its words."""
-    command = command or typer.main.get_command(app)
-    for name, one in sorted(getattr(command, "commands", {}).items()):
-        if getattr(one, "commands", None):
-            yield from commands(one, (*path, name))
-        else:
-            yield " ".join((*path, name)), one.loaded
-
-
-ALL = dict(commands())
 
 
 @pytest.mark.parametrize("name", sorted(ALL))

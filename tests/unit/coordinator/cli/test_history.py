@@ -22,7 +22,7 @@ def test_simulate_recommends_a_policy(tmp_path: Path) -> None:
     assert done.stdout.startswith("Recommended: load-aware.")
     assert "1 records were left out: not an event." in done.stderr
     as_json = RUNNER.invoke(app, ["simulate", "--history", str(path), "--policy", "kafka", "--output", "json"])
-    (row,) = [json.loads(line) for line in as_json.stdout.splitlines()]
+    (row,) = json.loads(as_json.stdout)
     assert (row["policy"], row["snapshots"], row["failed"]) == ("kafka", 2, 0)
 
 

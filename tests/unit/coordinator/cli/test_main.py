@@ -48,7 +48,7 @@ def complaint(ended: subprocess.CompletedProcess[str]) -> str:
 def test_help_lists_commands_and_exit_codes() -> None:
     ended = bellwether("--help", COLUMNS="200")
     assert ended.returncode == 0
-    for word in ("run", "decode", "version", "Exit codes: 0 ended as asked", "3 fenced"):
+    for word in ("run", "decode", "version", "Exit codes:", "3    fenced"):
         assert word in ended.stdout
 
 

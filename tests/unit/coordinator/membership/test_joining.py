@@ -87,7 +87,7 @@ def test_it_heartbeats_while_it_decides_and_in_stable() -> None:
 
 
 def test_it_watches_a_group_that_a_member_leads_and_joins_when_it_is_empty() -> None:
-    play = Play().found().described("Stable", seen("a"), protocol="range")
+    play = Play(adopt="when-empty").found().described("Stable", seen("a"), protocol="range")
     assert (play.kinds(), play.state) == ([], State.WATCHING)
     assert play.wake().kinds() == ["Describe"]
     assert play.described("PreparingRebalance", seen("a"), seen("b")).kinds() == []

@@ -50,7 +50,7 @@ def test_where_groups_cannot_be_described_it_holds_on_for_the_quiet_time() -> No
 
 
 def test_alone_for_too_long_it_leaves_and_waits_until_somebody_has_been_there() -> None:
-    play = Play(linger_ms=60_000).stable_alone()
+    play = Play(adopt="when-empty", linger_ms=60_000).stable_alone()
     out = play.run(60.1)
     assert len([command for command in out if isinstance(command, Leave)]) == 1
     play.left()
@@ -64,8 +64,11 @@ def test_alone_for_too_long_it_leaves_and_waits_until_somebody_has_been_there() 
 
 
 def test_it_stays_for_ever_where_lingering_is_off() -> None:
-    play = Play(linger_ms=None).stable_alone()
+    """As it does unless told otherwise: an application that comes after hours is led from its first round."""
+    play = Play(coalesce_ms=0).stable_alone()
     assert not [command for command in play.run(7_200) if isinstance(command, Leave)]
+    play.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), member("a"), generation=2).planned(2).synced()
+    assert play.machine.role.leading
 
 
 def test_company_ends_the_lingering() -> None:
@@ -91,16 +94,17 @@ def test_stopping_while_watching_is_silent() -> None:
     assert Play().found().tell(StopRequested()).kinds() == ["Stopped"]
 
 
-def test_stopping_in_stable_leaves() -> None:
-    play = Play(instance_id="bw").stable().tell(StopRequested())
+def test_stopping_in_stable_leaves_where_it_is_told_to() -> None:
+    play = Play(instance_id="bw", leave_on_stop=True).stable().tell(StopRequested())
     assert play.kinds() == ["Leave"]
     assert play.left().kinds() == ["Stopped"]
     assert play.tell(DecisionReady(1, ())).kinds() == [], "nothing happens any more"
     assert play.machine.deadline() is None
 
 
-def test_a_static_leader_may_stop_silently() -> None:
-    assert Play(instance_id="bw", leave_on_stop=False).stable().tell(StopRequested()).kinds() == ["Stopped"]
+def test_a_static_leader_stops_silently() -> None:
+    """Its seat waits for the next process, and no member notices a restart."""
+    assert Play(instance_id="bw").stable().tell(StopRequested()).kinds() == ["Stopped"]
 
 
 def test_a_dynamic_leader_never_stops_silently() -> None:

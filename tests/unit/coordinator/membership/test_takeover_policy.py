@@ -7,6 +7,7 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import (
     subscription,
 )
@@ -31,11 +32,16 @@ from tests.unit.coordinator.membership.takeover_scenes import (
 
 
 def test_nothing_is_joined_when_empty_is_waited_for() -> None:
-    assert stable(Play().found()).kinds() == []
+    assert stable(Play(adopt="when-empty").found()).kinds() == []
+
+
+def test_a_group_that_a_member_leads_is_taken_over_unless_told_otherwise() -> None:
+    """After an absence that was longer than our session, the lead comes back without anybody's doing."""
+    assert stable(Play(instance_id="bellwether").found()).kinds() == ["Decide"]
 
 
 def test_a_guard_keeps_it_away_and_says_so_once() -> None:
-    play = seeing(takeover_guard="stores are not declared")
+    play = seeing(takeover_guard=Obstacle(NotLeading.UNDECLARED, "stores are not declared"))
     assert play.kinds() == []
     stable(play.wake())
     assert play.notes() == [(NoteKind.WATCHING, "not taken over: stores are not declared")]
@@ -44,8 +50,9 @@ def test_a_guard_keeps_it_away_and_says_so_once() -> None:
 @pytest.mark.parametrize(("version", "allowed"), [((4, 3), True), ((3, 9), True), ((3, 8), False), ((), False)])
 def test_brokers_that_were_never_tried_are_only_succeeded(version: tuple[int, ...], allowed: bool) -> None:
     config = MembershipConfig("orders", adopt="take-over")
-    assert (proven(config, version).takeover_guard == "") == allowed
-    assert proven(MembershipConfig("orders"), version) == MembershipConfig("orders")
+    assert (proven(config, version).takeover_guard is None) == allowed
+    waiting = MembershipConfig("orders", adopt="when-empty")
+    assert proven(waiting, version) == waiting
 
 
 def test_an_unknown_order_keeps_it_away() -> None:

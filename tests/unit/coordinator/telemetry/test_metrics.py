@@ -11,6 +11,7 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.coordinator.ghosts.coexistence import Conversion
 from bellwether_kafka.coordinator.ghosts.proof import Proof
+from bellwether_kafka.coordinator.membership import NotLeading, Role
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
@@ -80,17 +81,34 @@ def test_the_second_round_is_compared_with_the_first() -> None:
     assert value(metrics, "fallbacks_total", reason="cheaper plan") == 1
 
 
-def test_notes_count_refusals_step_asides_and_who_leads() -> None:
+def test_notes_count_refusals_and_step_asides() -> None:
     metrics = Metrics()
     metrics.on_note("g", Note(NoteKind.LEADING, "3 members with us"))
-    assert value(metrics, "leading") == 1
     metrics.on_note("g", Note(NoteKind.REFUSED, "no plan before the decision deadline"))
     metrics.on_note("g", Note(NoteKind.ALERT, "look"))
     metrics.on_note("g", Note(NoteKind.LEFT, "another leads the group"))
     assert value(metrics, "rebalances_total", reason="no plan before the decision deadline", outcome="refused") == 1
     assert value(metrics, "step_asides_total", reason="another leads the group") == 1
     assert value(metrics, "alerts_total") == 1
-    assert value(metrics, "leading") == 0
+
+
+def test_a_group_that_is_not_led_has_one_reason_at_a_time() -> None:
+    metrics = Metrics()
+    metrics.expect("g", lead=True, ghosts=False)
+    assert value(metrics, "group_leading") == 0
+    assert value(metrics, "group_not_leading", reason="starting") == 1
+    metrics.on_role("g", Role(NotLeading.EMPTY, ""))
+    assert value(metrics, "group_not_leading", reason="starting") is None
+    assert value(metrics, "group_not_leading", reason="empty") == 1
+    metrics.on_role("g", Role(None))
+    assert value(metrics, "group_leading") == 1
+    assert value(metrics, "group_not_leading", reason="empty") is None
+
+
+def test_a_group_that_is_only_observed_has_no_role() -> None:
+    metrics = Metrics()
+    metrics.expect("g", lead=False, ghosts=False)
+    assert value(metrics, "group_leading") is None
 
 
 def test_members_that_come_and_go_are_counted_by_client() -> None:
@@ -119,7 +137,7 @@ def test_ghosts_are_counted_by_proof_and_convertible_groups_shown() -> None:
 def test_counters_of_a_group_begin_at_zero() -> None:
     metrics = Metrics()
     metrics.expect("g", lead=True, ghosts=True)
-    assert [value(metrics, name) for name in ("lead_wanted", "leading", "alerts_total")] == [1, 0, 0]
+    assert value(metrics, "alerts_total") == 0
     assert value(metrics, "fallbacks_total", reason="cheaper plan") == 0
     assert value(metrics, "ghosts_removed_total", proof="client_id") == 0
 
@@ -131,5 +149,5 @@ def test_reasons_are_capped() -> None:
 
 def test_two_sets_of_metrics_do_not_meet() -> None:
     first, second = Metrics(), Metrics()
-    first.on_note("g", Note(NoteKind.LEADING, ""))
-    assert value(second, "leading") is None
+    first.on_role("g", Role(None))
+    assert value(second, "group_leading") is None

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bellwether_kafka.coordinator.web.app import GroupStatus, Web
+from bellwether_kafka.coordinator.web.app import GroupStatus, RoleStatus, Web
 from bellwether_kafka.coordinator.web.lags import Lags, with_lags
 from bellwether_kafka.coordinator.web.picture import Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
@@ -28,10 +28,11 @@ BEHIND = {
     "g": {("orders-0", "no"), ("orders-1", "near"), ("orders-2", "far")},
     "shop": {("0_0", "near"), ("1_1", "far")},
 }
+LEADING = RoleStatus("", "", "", 1_700_000_000_000, None)
 GROUPS = [
-    GroupStatus("g", "lead", "stable", True, 2, 3),
-    GroupStatus("shop", "lead", "stable", True, 2, 3),
-    GroupStatus("watched", "observe", "stable", False, -1, 4),
+    GroupStatus("g", "lead", "stable", True, LEADING, 2, 3),
+    GroupStatus("shop", "lead", "stable", True, LEADING, 2, 3),
+    GroupStatus("watched", "observe", "stable", False, None, -1, 4),
 ]
 
 

@@ -8,8 +8,9 @@ from typing import Protocol
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
+from bellwether_kafka.coordinator.membership import REMEDIES, NotLeading, Role
 from bellwether_kafka.coordinator.web import server as http
-from bellwether_kafka.coordinator.web.app import GroupStatus, Web
+from bellwether_kafka.coordinator.web.app import GroupStatus, Web, role_status
 from bellwether_kafka.coordinator.web.server import HttpAddressError, HttpServer
 
 
@@ -19,7 +20,8 @@ class Ask(Protocol):
     async def __call__(self, request: bytes, *, ends: bool = False) -> str: ...
 
 
-STATUS = GroupStatus("orders", "lead", "stable", True, 7, 3)
+ROLE = Role(NotLeading.EMPTY, "nobody but us is in the group", since=5.0, next_attempt=7.5)
+STATUS = GroupStatus("orders", "lead", "stable", False, role_status(ROLE, 1_700_000_000.0), 7, 1)
 
 
 def request(line: str) -> bytes:
@@ -95,7 +97,11 @@ def test_groups_are_json() -> None:
     async def talk(ask: Ask) -> None:
         (found,) = json.loads((await ask(request("GET /api/groups"))).split("\r\n\r\n", 1)[1])
         assert found == {
-            "group": "orders", "mode": "lead", "state": "stable", "leading": True, "generation": 7, "members": 3,
+            "group": "orders", "mode": "lead", "state": "stable", "leading": False, "generation": 7, "members": 1,
+            "role": {
+                "reason": "empty", "detail": "nobody but us is in the group", "remedy": REMEDIES[NotLeading.EMPTY],
+                "since_ms": 1_700_000_005_000, "next_attempt_ms": 1_700_000_007_500,
+            },
         }  # fmt: skip
 
     served(talk)

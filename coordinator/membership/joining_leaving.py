@@ -1,13 +1,72 @@
-"""Every way out of a group: LeaveGroup, being expelled or fenced, and the end."""
+"""Our JoinGroup, SyncGroup and LeaveGroup: the way in, and every way out, being expelled or fenced and the end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership.commands import Fatal, NoteKind, Stopped
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, EXIT_FENCED, Code, fatal_sentence
-from bellwether_kafka.coordinator.membership.joining import Joining
-from bellwether_kafka.coordinator.membership.requests import Timer
+from bellwether_kafka.coordinator.membership.errors import EXIT_CONFIG, EXIT_FENCED, NOT_LEADING, Code, fatal_sentence
+from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
+from bellwether_kafka.coordinator.membership.rules import subscription, with_own
 from bellwether_kafka.coordinator.membership.transitions import State
+
+JOIN_SHARE = 0.75  # of our session: so long a JoinGroup may be parked before it is sent again
+
+
+@dataclass(slots=True)
+class Joining:
+    core: Core
+    slot_taken: bool = False  # our instance id was a member before we joined
+    app_topics: tuple[str, ...] = ()
+    listed: tuple[str, ...] = field(init=False)  # by our last JoinGroup
+    _sent_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.listed = self.core.config.topics
+
+    @property
+    def parked_static(self) -> bool:
+        """A first static JoinGroup is parked: the broker has made an id that we do not know yet, but the instance id
+        removes it. A slot that was there before may belong to another process and stays alone."""
+        core = self.core
+        return core.requests.waits_for(Kind.JOIN) and core.config.instance_id is not None and not self.slot_taken
+
+    def plan_topics(self, topics: tuple[str, ...]) -> None:
+        """The application's topics, as the last plan has them."""
+        self.app_topics = topics or self.app_topics
+
+    def send(self) -> None:
+        core = self.core
+        if not core.requests.waits_for(Kind.JOIN):
+            self._sent_at = core.now
+        self.listed = self.app_topics if core.leadership.lists_app_topics else core.config.topics
+        core.requests.join(subscription(self.listed, streams=core.config.streams), core.reason)
+
+    def begin(self, reason: str) -> None:
+        self.core.go(State.JOINING)
+        self.core.reason = reason
+        self.send()
+
+    def send_overdue(self) -> None:
+        """Our JoinGroup may be lost on a connection that died in silence: our heartbeats, on another one, would keep
+        our seat, and the round would wait for us as long as its slowest member may take. So it is sent again, on a new
+        connection. If the first one has arrived, this one replaces it and changes nothing: only in Stable does it open
+        a round (docs/reference/broker-behaviour.md#joingroup-by-state)."""
+        core = self.core
+        waited_ms = (core.now - self._sent_at) * 1000
+        parked = core.is_member and core.requests.waits_for(Kind.JOIN)
+        if parked and waited_ms >= core.config.session_timeout_ms * JOIN_SHARE:
+            core.requests.abandon(Kind.JOIN)
+            self.send()
+
+    def sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
+        core = self.core
+        core.leadership.assignments = with_own(assignments, core.requests.member_id, core.config)
+        core.go(State.SYNCING)
+        self.send_sync()
+
+    def send_sync(self) -> None:
+        self.core.requests.sync(self.core.leadership.assignments)
 
 
 @dataclass(slots=True)
@@ -17,14 +76,15 @@ class Leaving:
     core: Core
     joining: Joining
     stopping: bool = False
+    ended: Obstacle | None = None  # why we can never lead this group
     _fatal: Fatal | None = None
 
-    def leave(self, reason: str, *, setback: bool = False) -> None:
+    def leave(self, reason: str, *, setback: NotLeading | None = None) -> None:
         """LeaveGroup, then watch (or stop). `setback` delays the next adoption, longer each time in a row."""
         core = self.core
         core.note(NoteKind.LEFT, reason)
-        if setback:
-            self.core.policy.set_back(core.now)
+        if setback is not None:
+            core.policy.set_back(core.now, Obstacle(setback, reason))
         core.clear()
         core.go(State.LEAVING)
         core.reason = reason
@@ -40,7 +100,7 @@ class Leaving:
 
     def lost(self, reason: str) -> None:
         """Expelled, or the broker forgot the group: leadership is lost. Joining at once would make us a worker."""
-        self.core.policy.set_back(self.core.now)
+        self.core.policy.set_back(self.core.now, Obstacle(NotLeading.SET_BACK, reason))
         self.core.note(NoteKind.WATCHING, reason)
         self.left()
 
@@ -54,7 +114,7 @@ class Leaving:
 
     def give_up(self, reason: str) -> None:
         if self.core.requests.member_id:
-            self.leave(reason, setback=True)
+            self.leave(reason, setback=NotLeading.SET_BACK)
         else:
             self.lost(reason)
 
@@ -90,14 +150,17 @@ class Leaving:
             if config.standby:
                 self._fenced()
                 return
-        self.fail(fatal_sentence(code, config), EXIT_FENCED if code == Code.FENCED_INSTANCE_ID else EXIT_CONFIG)
+        reason = NOT_LEADING.get(code, NotLeading.UNFIT)
+        exit_code = EXIT_FENCED if reason is NotLeading.FENCED else EXIT_CONFIG
+        self.fail(Obstacle(reason, fatal_sentence(code, config)), exit_code)
 
-    def fail(self, message: str, exit_code: int) -> None:
+    def fail(self, why: Obstacle, exit_code: int = EXIT_CONFIG) -> None:
         """The end for this group. A member leaves first, so that nobody waits for our session to expire."""
-        self._fatal = self._fatal or Fatal(message, exit_code)
+        self.ended = self.ended or why
+        self._fatal = self._fatal or Fatal(why.sentence, exit_code)
         self.stopping = True
         if self.core.requests.member_id and self.core.state is not State.LEAVING:
-            self.leave(message)
+            self.leave(why.sentence)
         else:
             self._finish()
 

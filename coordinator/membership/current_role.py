@@ -1,0 +1,92 @@
+"""Tells the role of a membership from its state and from what brokers have answered."""
+
+from dataclasses import dataclass, field
+
+from bellwether_kafka.coordinator.membership.core import Core
+from bellwether_kafka.coordinator.membership.joining_leaving import Leaving
+from bellwether_kafka.coordinator.membership.requests import Timer
+from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle, Role
+from bellwether_kafka.coordinator.membership.takeover_policy import PREPARING
+from bellwether_kafka.coordinator.membership.transitions import State
+
+LED = (State.JOINING, State.DECIDING, State.SYNCING, State.STABLE, State.COALESCING)  # by us, if we are a member
+WAYS_OUT = {
+    "when-empty": "until the group is empty",
+    "succeed": "until its leader goes by itself",
+    "take-over": "until the group is at rest",
+}
+
+
+@dataclass(slots=True)
+class CurrentRole:
+    """`look` after each event; `role` is then the present one."""
+
+    core: Core
+    leaving: Leaving
+    role: Role = field(default_factory=Role)
+
+    def look(self) -> None:
+        obstacle = self._obstacle()
+        reason, detail = obstacle or (None, "")
+        next_attempt = self._next_attempt() if reason is not None else None
+        self.role = self.role.followed_by(Role(reason, detail, self.core.now, next_attempt))
+
+    def _obstacle(self) -> Obstacle | None:
+        """None: we lead."""
+        core = self.core
+        if core.state is State.STOPPED:
+            return self.leaving.ended or Obstacle(NotLeading.STOPPED, "this process ends")
+        if core.state is State.LEAVING:
+            return Obstacle(NotLeading.LEAVING, core.reason)
+        if core.unreachable and not (core.is_member and not core.session_expired):
+            return Obstacle(NotLeading.UNREACHABLE, "no broker answers for this group")
+        if core.state is State.APPROACHING:
+            return Obstacle(NotLeading.TAKING_OVER, "the lead is being taken from a member")
+        if core.state is State.WATCHING:
+            return self._watching()
+        if not core.is_member:
+            return Obstacle(NotLeading.JOINING, core.reason)
+        if core.session_expired:
+            return Obstacle(NotLeading.UNREACHABLE, "no broker has answered us for a session timeout")
+        return self._alone() if core.alone and not core.leadership.must_lead else None
+
+    def _alone(self) -> Obstacle:
+        if self.core.sighting.known:
+            return Obstacle(NotLeading.EMPTY, "nobody but us is in the group")
+        return Obstacle(NotLeading.UNKNOWN_GROUP, "nobody but us has ever been seen in the group")
+
+    def _watching(self) -> Obstacle:
+        core, config, sighting = self.core, self.core.config, self.core.sighting
+        if self.core.permission.kept_out:
+            return Obstacle(NotLeading.ORDERED_OUT, self.core.permission.kept_out)
+        if not self.core.permission.ours:
+            return Obstacle(NotLeading.STANDBY, "another instance with our instance id is to lead")
+        if not sighting.state:
+            return Obstacle(NotLeading.STARTING, "the group has not been described yet")
+        set_back = self.core.policy.setback
+        if set_back is not None and self.core.policy.may_try_in(core.now):
+            return set_back
+        if not sighting.others:
+            return (
+                self._alone()
+                if config.adopt_empty
+                else Obstacle(
+                    NotLeading.EMPTY, "the group is empty, and its topology is to be learned from its first members"
+                )
+            )
+        since = f"; we gave it back: {set_back.sentence}" if set_back is not None else ""
+        if config.adopt != "take-over":
+            text = f'a member leads, and adopt = "{config.adopt}" waits {WAYS_OUT[config.adopt]}'
+            return Obstacle(NotLeading.LEADER_STAYS, text + since)
+        if self.core.takeovers.obstacle is not None:
+            return self.core.takeovers.obstacle
+        if sighting.state == PREPARING:
+            return Obstacle(NotLeading.REBALANCING, "the group rebalances, and is taken over when it is at rest")
+        return Obstacle(NotLeading.TAKING_OVER, "a plan is being rehearsed before the lead is taken" + since)
+
+    def _next_attempt(self) -> float | None:
+        core = self.core
+        if core.state is not State.WATCHING or not self.core.permission.may_lead:
+            return None
+        wait_s = self.core.policy.may_try_in(core.now)
+        return core.now + wait_s if wait_s else core.timers.at(Timer.WATCH)

@@ -1,0 +1,92 @@
+"""Whether we lead a group and, where we do not, why, since when, and when we try again.
+
+This is the one source of what `/api`, `/readyz`, metrics, page, `top` and logs say. It follows from the brokers' latest
+answers only: a leader that has heard nothing from them for a session timeout does not lead any more, because the broker
+has expelled it by then.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class NotLeading(StrEnum):
+    """Why we do not lead a group that we are to lead."""
+
+    STARTING = "starting"
+    UNREACHABLE = "unreachable"
+    EMPTY = "empty"
+    UNKNOWN_GROUP = "unknown_group"
+    JOINING = "joining"
+    TAKING_OVER = "taking_over"
+    REBALANCING = "rebalancing"
+    LEADER_STAYS = "leader_stays"
+    UNDECLARED = "undeclared"
+    BLOCKED = "blocked"
+    NO_PLAN = "no_plan"
+    SET_BACK = "set_back"
+    LEAVING = "leaving"
+    ORDERED_OUT = "ordered_out"
+    STANDBY = "standby"
+    FENCED = "fenced"
+    CONVERTED = "converted"
+    UNFIT = "unfit"
+    DENIED = "denied"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+REMEDIES: Mapping[NotLeading, str] = {
+    NotLeading.STARTING: "Wait: the group has not been described yet.",
+    NotLeading.UNREACHABLE: "Check the brokers, the network and bootstrap.servers; we go on trying.",
+    NotLeading.EMPTY: "Nothing to do: we lead as soon as a member joins.",
+    NotLeading.UNKNOWN_GROUP: "Check the name of the group; if its application is yet to start, nothing is to be done.",
+    NotLeading.JOINING: "Wait: the broker holds the round open until its members are back.",
+    NotLeading.TAKING_OVER: "Wait: this takes seconds.",
+    NotLeading.REBALANCING: "Wait: a group is taken over when it is at rest.",
+    NotLeading.LEADER_STAYS: 'Set adopt = "take-over", or stop all members for a moment.',
+    NotLeading.UNDECLARED: "Add the declaration that is named to the group's settings.",
+    NotLeading.BLOCKED: "Wait until a member restarts, or stop all members for a moment.",
+    NotLeading.NO_PLAN: "Mend what the reason names; `bellwether doctor` has the details. We go on trying.",
+    NotLeading.SET_BACK: "Wait: we try again by ourselves.",
+    NotLeading.LEAVING: "Wait: a member takes over.",
+    NotLeading.ORDERED_OUT: "End the order with `bellwether resume`.",
+    NotLeading.STANDBY: "Nothing to do: another instance leads the group, and we take over when it stops.",
+    NotLeading.FENCED: "Give each process an instance_id of its own, or set standby = true; then restart this one.",
+    NotLeading.CONVERTED: "Remove the group from the settings, or set group.protocol=classic in its members.",
+    NotLeading.UNFIT: "Correct the setting that the reason names, then restart.",
+    NotLeading.DENIED: "Grant the ACL or correct the credentials that the reason names, then restart.",
+    NotLeading.STOPPED: "Start Bellwether again.",
+    NotLeading.FAILED: "Report the error in the log, then restart.",
+}
+
+
+class Obstacle(NamedTuple):
+    """What keeps us from the lead; the sentence is for people."""
+
+    reason: NotLeading
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """`reason` is None while we lead. `since` and `next_attempt` are seconds on the machine's clock; `next_attempt` is
+    None where nothing is due: we lead, we are at it, or it takes somebody else to change something."""
+
+    reason: NotLeading | None = NotLeading.STARTING
+    detail: str = "the group has not been described yet"
+    since: float = 0.0
+    next_attempt: float | None = None
+
+    @property
+    def leading(self) -> bool:
+        return self.reason is None
+
+    @property
+    def remedy(self) -> str:
+        return REMEDIES[self.reason] if self.reason is not None else ""
+
+    def followed_by(self, now: "Role") -> "Role":
+        """`now`, with the time at which its reason began."""
+        return replace(now, since=self.since) if now.reason is self.reason else now

@@ -1,0 +1,53 @@
+"""Says in the log when the role in a group changes, and reminds while a group in lead mode is not led."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from bellwether_kafka.coordinator.membership import NotLeading, Role
+
+REMIND_S = 600.0
+# What is as it should be, or passes by itself within seconds, is not worth a warning.
+QUIET = frozenset(
+    {
+        NotLeading.STARTING,
+        NotLeading.JOINING,
+        NotLeading.TAKING_OVER,
+        NotLeading.REBALANCING,
+        NotLeading.EMPTY,
+        NotLeading.LEAVING,
+        NotLeading.ORDERED_OUT,
+        NotLeading.STANDBY,
+        NotLeading.STOPPED,
+    }
+)
+
+log = structlog.get_logger(__name__)
+
+
+def log_role(group: str, role: Role) -> None:
+    """The runtime's observer of roles."""
+    if role.reason is None:
+        log.info("role", group=group, leading=True)
+        return
+    level = log.info if role.reason in QUIET else log.warning
+    level("role", group=group, leading=False, reason=role.reason.value, detail=role.detail, remedy=role.remedy)
+
+
+async def remind(
+    roles: Callable[[], Mapping[str, Role]], now: Callable[[], float], interval_s: float = REMIND_S
+) -> None:
+    """Never returns. `now` is the clock of the roles, in seconds."""
+    while True:
+        await asyncio.sleep(interval_s)
+        for group, role in roles().items():
+            if role.reason is not None:
+                log.warning(
+                    "still_not_leading",
+                    group=group,
+                    reason=role.reason.value,
+                    detail=role.detail,
+                    remedy=role.remedy,
+                    for_s=round(now() - role.since),
+                )

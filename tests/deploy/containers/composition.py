@@ -1,0 +1,139 @@
+"""docker-compose.yml as it stands, started by the real Compose on an engine of our own. Only the ports on loopback are
+others, so that it can run beside anything, and Grafana is left out where its image is not here."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.deploy.containers.bases import provide
+from tests.deploy.containers.engine import (
+    HOME,
+    Engine,
+    EngineError,
+    MissingEngineError,
+    engine,
+    weigh_containers,
+)
+from tests.interop.support.brokers import PortLease
+from tests.paths import ROOT
+
+PROJECT = "bellwether"
+GRAFANA = "docker.io/grafana/grafana:11.4.0"
+UP_LIMIT_S = 900.0
+TOOLS = f"{ROOT / '.cache' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+PUBLISHED = {"bellwether": 9790, "prometheus": 9090, "grafana": 3000}
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """A composition on `engine`; `ports` are those on loopback, by service."""
+
+    engine: Engine
+    compose: str
+    docker_host: str
+    override: Path
+    ports: Mapping[str, int]
+    services: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, *arguments: str, limit_s: float = UP_LIMIT_S) -> str:
+        """What docker-compose prints. Raises EngineError."""
+        command = [self.compose, "-f", str(ROOT / "docker-compose.yml"), "-f", str(self.override), *arguments]
+        environment = {**self.engine.environment, "DOCKER_HOST": self.docker_host}
+        done = subprocess.run(
+            command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit_s
+        )
+        if done.returncode != 0:
+            raise EngineError(f"docker-compose {' '.join(arguments)}: {done.stderr.strip()[-2000:]}")
+        return done.stdout
+
+    def build(self) -> None:
+        """Each Dockerfile once, under the name of every service that is built from it."""
+        made: dict[tuple[str, str], str] = {}
+        for name, service in self.services.items():
+            if (build := service.get("build")) is None:
+                continue
+            tag, origin = f"docker.io/library/{PROJECT}-{name}", (build["context"], build["dockerfile"])
+            if origin in made:
+                self.engine.run("tag", made[origin], tag)
+            else:
+                self.engine.build(tag, Path(build["context"]) / build["dockerfile"], Path(build["context"]))
+                made[origin] = tag
+
+    def up(self, *services: str) -> None:
+        """Starts them, and what they depend on; waits for the latter only."""
+        weigh_containers(len(self.services))
+        self.run("up", "--detach", "--no-build", *(services or self.services))
+
+    def down(self) -> None:
+        self.run("down", "--timeout", "5", "--volumes", "--remove-orphans")
+
+    def container(self, service: str) -> str:
+        return f"{PROJECT}-{service}-1"
+
+    def get(self, service: str, path: str, *, limit_s: float = 5.0) -> str:
+        """What a published service answers. Raises OSError."""
+        url = f"http://127.0.0.1:{self.ports[service]}{path}"
+        with urllib.request.urlopen(url, timeout=limit_s) as answer:
+            return str(answer.read().decode())
+
+    def smoke(self, limit_s: float) -> subprocess.CompletedProcess[str]:
+        """deploy/compose/smoke.py against it."""
+        addresses = [f"--{name}=http://127.0.0.1:{port}" for name, port in self.ports.items()]
+        left_out = [] if "grafana" in self.services else ["--without-grafana"]
+        command = [sys.executable, "deploy/compose/smoke.py", f"--limit-s={limit_s}", *addresses, *left_out]
+        return subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=limit_s + 60)
+
+
+@contextmanager
+def composition(home: Path = HOME) -> Iterator[Composition]:
+    """One whose images are built and whose containers do not run yet; it is torn down in the end.
+
+    Raises MissingEngineError where something cannot be had here.
+    """
+    compose = shutil.which("docker-compose", path=TOOLS)
+    if compose is None:
+        raise MissingEngineError("docker-compose is missing; make check-deploy builds it, with Go")
+    ours = engine(home)
+    leases = {name: PortLease() for name in PUBLISHED}
+    with ours.served() as docker_host, ours.healthchecks_run():
+        ports = {name: lease.port for name, lease in leases.items()}
+        override = home / "ports.yaml"
+        override.write_text(_override(ports))
+        made = Composition(ours, compose, docker_host, override, ports, _services(compose, ours, override))
+        try:
+            yield made
+        finally:
+            made.down()
+            for lease in leases.values():
+                lease.release()
+
+
+def _override(ports: Mapping[str, int]) -> str:
+    lines = [f'  {name}: {{ ports: !override ["127.0.0.1:{port}:{PUBLISHED[name]}"] }}' for name, port in ports.items()]
+    return "\n".join(["services:", *lines, ""])
+
+
+def _services(compose: str, ours: Engine, override: Path) -> Mapping[str, Any]:
+    files = ["-f", "docker-compose.yml", "-f", str(override)]
+    told = subprocess.run(
+        [compose, *files, "config", "--format", "json"], check=True, cwd=ROOT, capture_output=True, text=True
+    )
+    services: dict[str, Any] = json.loads(told.stdout)["services"]
+    if not ours.has_image(GRAFANA):
+        del services["grafana"]
+    return services
+
+
+def with_images(made: Composition) -> Mapping[str, str]:
+    """Bases provided and Dockerfiles built; where each base came from."""
+    origins = provide(made.engine)
+    made.build()
+    return origins

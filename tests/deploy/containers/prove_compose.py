@@ -1,0 +1,65 @@
+"""`make prove-compose`: the composition run for real. Base images, the Dockerfiles, every service, the smoke script,
+and, with --failures, what each failure costs. Where no engine can be had it says why and ends with 0."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.deploy.containers.composition import Composition, composition, with_images
+from tests.deploy.containers.engine import HOME, EngineError, MissingEngineError
+
+SMOKE_LIMIT_S = 300.0
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """Says how long it took."""
+    began = time.monotonic()
+    sys.stdout.write(f"{name} ...\n")
+    sys.stdout.flush()
+    yield
+    sys.stdout.write(f"{name}: {time.monotonic() - began:.0f} s\n")
+    sys.stdout.flush()
+
+
+def prove(made: Composition, *, failures: bool) -> int:
+    """0 if all holds."""
+    with step("images"):
+        for name, origin in with_images(made).items():
+            sys.stdout.write(f"  {origin:8} {name}\n")
+    with step("up"):
+        made.up()
+    with step("smoke"):
+        smoked = made.smoke(SMOKE_LIMIT_S)
+        sys.stdout.write(smoked.stdout + smoked.stderr)
+    if smoked.returncode == 0 and failures:
+        from tests.deploy.containers.failures import prove_failures
+
+        return prove_failures(made)
+    return smoked.returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--failures", action="store_true", help="also kill, pause, stop, starve and cut off everything")
+    parser.add_argument("--home", type=Path, default=HOME, help="where the engine keeps its files")
+    asked = parser.parse_args()
+    sys.stdout.write(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
+    try:
+        with composition(asked.home) as made:
+            try:
+                return prove(made, failures=asked.failures)
+            except EngineError as error:
+                sys.stdout.write(f"FAILED: {error}\n{made.run('ps', '--all')}\n")
+                return 1
+    except MissingEngineError as missing:
+        sys.stdout.write(f"SKIPPED: {missing}\n")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Every command of the command table, with arguments that it can be run with, and what must hold of how it ends."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from subprocess import CompletedProcess
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer.main
+
+from bellwether_kafka.coordinator.cli import groups
+from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.pipeline.records.history import write_history
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.unit.coordinator.cli.in_process import bellwether
+from tests.unit.pipeline.records.test_replay import recorded
+
+NOT_PRINTING = {"run"}  # a service: what it writes are logs, as JSON with log_format
+WITH_A_DOCUMENT = {Exit.DONE, Exit.UNEXPECTED, Exit.DIFFERS}  # 1: a check of `doctor` has failed
+BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
+TOPOLOGY = """Topologies:
+   Sub-topology: 0
+    Source: in (topics: [orders])
+      --> out
+    Sink: out (topic: done)
+      <-- in
+"""
+# Words in braces are filled in; `brokers` and `control` are options.
+ARGUMENTS = {
+    "ban": "{group} {item} rack:az1 {control}",
+    "decode": f"ConsumerProtocolSubscription {BLOB}",
+    "describe": "{group} {brokers}",
+    "doctor": "{group} {brokers}",
+    "drain": "--wait 0.5 {control}",
+    "evacuate": "{group} rack:az1 {control}",
+    "explain": "{group} {brokers}",
+    "groups": "{brokers}",
+    "history": "--file {folder}/copied --topic bellwether.events {brokers}",
+    "leave": "{group} --for 1s {control}",
+    "observe": "{group} {brokers}",
+    "orders": "{control}",
+    "pause": "{group} --for 1s {control}",
+    "pin": "{group} {item} rack:az1 {control}",
+    "plan": "{group} {brokers} --detailed-exitcode",
+    "rebalance": "{group} --wait 0.5 {control}",
+    "replay": "{folder}/history",
+    "resume": "{group} {control}",
+    "simulate": "{group} --add 1 {brokers}",
+    "top": "{group} --once {brokers}",
+    "topology learn": "{group} {brokers}",
+    "topology parse": "{folder}/described --application-id shop",
+    "topology show": "{folder}/topology",
+    "unpin": "{group} {item} {control}",
+    "version": "",
+    "weights": "--topic bellwether.weights {brokers}",
+}
+NEEDS_THE_GROUP = {"describe", "explain", "observe", "plan", "simulate", "top", "topology learn"}
+
+
+def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command that can be run, by its words."""
+    command = command or typer.main.get_command(app)
+    for name, one in sorted(getattr(command, "commands", {}).items()):
+        if getattr(one, "commands", None):
+            yield from commands(one, (*path, name))
+        else:
+            yield " ".join((*path, name)), one.loaded
+
+
+ALL = dict(commands())
+PRINTING = sorted(ALL.keys() - NOT_PRINTING)
+
+
+def write_files(folder: Path) -> None:
+    """What commands read that need no broker."""
+    (folder / "described").write_text(TOPOLOGY)
+    write_history(folder / "history", recorded([3, 4], "kafka"))
+    parsed = bellwether("topology", "parse", str(folder / "described"), "--application-id", "shop")
+    (folder / "topology").write_text(parsed.stdout)
+
+
+def as_json(name: str, group: str, topic: str, bootstrap: str, folder: Path) -> CompletedProcess[str]:
+    """The command on this group, which reads this topic; `observe` until its second look."""
+
+    async def interrupted(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    brokers = f"--bootstrap {bootstrap}"
+    control = f"{brokers} --topic bellwether-control"
+    filled = ARGUMENTS[name].format(group=group, item=f"{topic}-0", brokers=brokers, control=control, folder=folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "asyncio", SimpleNamespace(sleep=interrupted))
+        return bellwether(*name.split(), *filled.split(), "--output", "json")
+
+
+def judge(name: str, ended: CompletedProcess[str], *, missing: bool) -> None:
+    """A document and nothing else, or a sentence of people and nothing else."""
+    assert ended.returncode in WITH_A_DOCUMENT | {Exit.INPUT}, ended
+    assert "Traceback" not in ended.stderr, ended.stderr
+    if missing and name in NEEDS_THE_GROUP:
+        assert ended.returncode == Exit.INPUT, ended
+    if ended.returncode in WITH_A_DOCUMENT:
+        json.loads(ended.stdout)
+    else:
+        assert ended.stdout == "", ended
+        assert ended.stderr.strip(), ended
+    for line in ended.stderr.splitlines():
+        with suppress(ValueError):
+            assert not isinstance(json.loads(line), dict), "a log line that nobody asked for"

@@ -1,0 +1,156 @@
+"""What scripts rely on: standard output is for what was asked, and every end has its code and no traceback."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import typer
+
+from bellwether_kafka.coordinator.cli import groups, top
+from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES, Exit, with_exit_codes
+from bellwether_kafka.coordinator.cli.main import COMMANDS
+from bellwether_kafka.coordinator.cli.output import Console, Table
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.in_process import bellwether
+
+BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
+HELP_CPU_S = 0.3  # the machine may be busy, so what counts is the time that the process computes
+NOBODY = "127.0.0.1:1"
+
+
+def test_help_lists_sections_in_order_and_every_exit_code() -> None:
+    told = bellwether("-h", COLUMNS="250").stdout
+    titles = [told.index(f"\n{title}:\n") for title in ("Look", "Plan", "Run", "Orders", "Files", "Exit codes")]
+    assert titles == sorted(titles)
+    assert told == bellwether("--help", COLUMNS="250").stdout
+    for code, said in EXIT_CODES.items():
+        assert f" {int(code)} {said}" in " ".join(told.split())
+    for commands in COMMANDS.values():
+        for command in commands:
+            assert f"\n  {command.name} " in told
+    assert "..." not in bellwether("--help", COLUMNS="60").stdout.split("Look:")[1], "nothing is cut"
+    assert bellwether("plan", "-h").stdout == bellwether("plan", "--help").stdout != ""
+
+
+def test_version_is_an_option_too() -> None:
+    ended = bellwether("--version")
+    assert (ended.returncode, ended.stdout) == (0, bellwether("version").stdout)
+
+
+@pytest.mark.slow
+def test_help_computes_for_less_than_a_third_of_a_second() -> None:
+    """The best of three: a cold cache is no fault of the command's."""
+    timed = (
+        "import resource, subprocess, sys; subprocess.run([sys.executable, '-m', 'bellwether_kafka', '--help'],"
+        " stdout=subprocess.DEVNULL, check=True); used = resource.getrusage(resource.RUSAGE_CHILDREN);"
+        " print(used.ru_utime + used.ru_stime)"
+    )
+    took_s = [float(subprocess.check_output([sys.executable, "-c", timed])) for _ in range(3)]
+    assert min(took_s) < HELP_CPU_S, took_s
+
+
+def test_help_imports_nothing_that_only_commands_need() -> None:
+    looks = (
+        "import sys, bellwether_kafka.coordinator.cli as cli\ntry:\n    cli.main()\nfinally:\n"
+        "    heavy = {'rich', 'numpy', 'confluent_kafka', 'pydantic', 'structlog', 'asyncio'} & set(sys.modules)\n"
+        "    assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", looks, "--help"], stdout=subprocess.DEVNULL, check=True)
+
+
+def test_a_reader_that_has_gone_ends_the_command_quietly() -> None:
+    """As `bellwether decode ... | head -0` does."""
+    words = [sys.executable, "-m", "bellwether_kafka", "decode", "ConsumerProtocolSubscription", BLOB]
+    reads, writes = os.pipe()
+    os.close(reads)
+    ended = subprocess.run(words, stdout=writes, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    os.close(writes)
+    assert (ended.returncode, ended.stderr) == (Exit.UNREAD, "")
+
+
+def drawn() -> None:
+    table = Table("group")
+    table.add_row("orders")
+    Console().print(table)
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+def unread() -> None:
+    raise BrokenPipeError
+
+
+def test_ctrl_c_is_no_success() -> None:
+    with pytest.raises(typer.Exit) as ended:
+        with_exit_codes(interrupted)()
+    assert ended.value.exit_code == Exit.INTERRUPTED
+
+
+def test_who_draws_says_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Console, "_write_buffer", lambda _: unread())
+    with pytest.raises(BrokenPipeError):
+        drawn()
+
+
+@pytest.mark.parametrize("command", [groups.observe, top.top], ids=lambda c: c.__name__)
+def test_ctrl_c_is_how_to_end_what_runs_until_then(
+    command: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (groups, top):
+        monkeypatch.setattr(module, "run_to_end", lambda work: (work.close(), interrupted()))
+    with_exit_codes(command)(["orders"] if command is top.top else "orders", bootstrap=NOBODY)
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_a_table_is_not_cut_where_no_terminal_is(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    table = Table("group", "member", expand=True, title="1 group")
+    table.add_row("orders", "m" * 200)
+    Console().print(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert any("orders" in line and "m" * 200 in line for line in lines)
+    assert max(map(len, lines)) < 230, "as wide as it takes and no wider"
+
+
+def test_a_narrow_terminal_folds_long_words() -> None:
+    console = Console()
+    console.width = 20
+    table = Table("member")
+    table.add_row("m" * 50)
+    with console.capture() as shown:
+        console.print(table)
+    assert shown.get().count("m") == 50 + "member".count("m")
+
+
+def test_logs_of_a_command_go_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
+    ended = bellwether("plan", "orders", "--bootstrap", NOBODY, "-o", "json")
+    assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
+    assert NOBODY in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.embedded
+def test_weights_that_cannot_be_read_are_a_mistake_and_not_an_empty_answer() -> None:
+    with EmbeddedCluster(brokers=1) as brokers:
+        words = ["weights", "--topic", "no-such-topic", "--bootstrap", brokers.bootstrap, "-o", "json"]
+        ended = subprocess.run(
+            [sys.executable, "-m", "bellwether_kafka", *words], capture_output=True, text=True, check=False, timeout=100
+        )
+    assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
+    assert "The topic no-such-topic cannot be read: " in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+
+
+def test_silent_brokers_are_a_mistake_for_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bellwether_kafka.coordinator.telemetry.weights.METADATA_TIMEOUT_S", 0.5)
+    ended = bellwether("weights", "--bootstrap", NOBODY, "-o", "json")
+    assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
+    assert "check --topic and bootstrap.servers" in ended.stderr

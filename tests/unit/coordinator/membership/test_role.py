@@ -1,0 +1,124 @@
+"""What a membership says of its lead is what the brokers' latest answers say."""
+
+import pytest
+
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
+from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle
+from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+from tests.unit.coordinator.membership.takeover_scenes import GROUP, rehearsed, seeing, stable
+
+DENIED, UNKNOWN, FENCED = 30, 25, 82
+R = NotLeading
+NOT_CLASSIC = "Group orders is not a classic group."
+
+
+def reason(play: Play) -> NotLeading | None:
+    return play.machine.role.reason
+
+
+def beat(play: Play, error: int) -> Play:
+    while not any(isinstance(command, c.Heartbeat) for command in play.last):
+        play.wake()
+    return play.heartbeat(error)
+
+
+def given_back() -> Play:
+    play = Play(adopt="when-empty").deciding().tell(e.DecisionFailed(1, "no topology")).left()
+    return play.wake().described("Stable", seen("a"))
+
+
+@pytest.mark.parametrize(
+    ("play", "expected"),
+    [
+        (Play(), R.STARTING),
+        (Play().found(), R.STARTING),
+        (Play().joining(), R.JOINING),
+        (Play().deciding(), None),
+        (Play().deciding().planned(), None),
+        (Play().stable(), None),
+        (beat(Play().stable(), 27), None),
+        (Play().joining().joined(member(ME)).synced(), R.EMPTY),
+        (Play().found().described("Dead").joined(member(ME)).synced(), R.UNKNOWN_GROUP),
+        (Play().found().described(error=69).joined(member(ME)).synced(), R.UNKNOWN_GROUP),
+        (Play(adopt="when-empty").found().described("Stable", seen("a")), R.LEADER_STAYS),
+        (Play(adopt="succeed").found().described("Stable", seen("a")), R.LEADER_STAYS),
+        (Play(adopt="take-over").found().described("PreparingRebalance", seen("a")), R.REBALANCING),
+        (seeing(takeover_guard=Obstacle(R.UNDECLARED, "stores is not declared")), R.UNDECLARED),
+        (stable(Play(adopt="take-over", takeover_attempts_max=0).found()), R.BLOCKED),
+        (seeing(), R.TAKING_OVER),
+        (rehearsed(), R.TAKING_OVER),
+        (seeing().tell(e.ComparisonFailed(REHEARSAL, "its topology is not known")), R.NO_PLAN),
+        (Play().deciding().tell(e.DecisionFailed(1, "no topology")), R.LEAVING),
+        (Play().deciding().tell(e.DecisionFailed(1, "no topology")).left(), R.NO_PLAN),
+        (given_back(), R.NO_PLAN),
+        (beat(Play().stable(), UNKNOWN), R.SET_BACK),
+        (Play().stable().tell(e.OrdersStand("an operator says so", "")), R.LEAVING),
+        (Play().stable().tell(e.OrdersStand("an operator says so", "")).left(), R.ORDERED_OUT),
+        (Play(standby=True, instance_id="bw"), R.STANDBY),
+        (beat(Play().stable(), FENCED), R.FENCED),
+        (beat(Play().stable(), DENIED).left(), R.DENIED),
+        (Play().found().described("Stable", message=NOT_CLASSIC), R.CONVERTED),
+        (Play().found().described("Stable", seen("a"), protocol_type="connect"), R.UNFIT),
+        (Play().stable().tell(e.StopRequested()).left(), R.STOPPED),
+    ],
+)
+def test_the_role_follows_from_the_latest_answers(play: Play, expected: NotLeading | None) -> None:
+    assert reason(play) is expected
+
+
+def test_every_reason_has_a_remedy() -> None:
+    assert set(REMEDIES) == set(NotLeading)
+
+
+def test_a_leader_that_hears_nothing_for_a_session_timeout_does_not_lead() -> None:
+    play = Play().stable()
+    play.run(9, heartbeats=None)
+    assert reason(play) is None
+    play.run(3, heartbeats=None)
+    assert reason(play) is R.UNREACHABLE
+
+
+def test_a_watcher_that_no_broker_answers_says_so() -> None:
+    play = Play().found().described("Stable", seen("a")).wake().failed(c.Describe)
+    for _ in range(2):
+        play.wake().failed(c.FindCoordinator)
+    assert reason(play) is R.UNREACHABLE
+
+
+def test_the_role_begins_when_its_reason_changes_and_not_when_its_words_do() -> None:
+    play = Play(adopt="when-empty").found().described("Stable", seen("a"))
+    since = play.machine.role.since
+    play.wake().described("Stable", seen("a"), seen("b"))
+    assert play.machine.role.since == since
+    play.wake().described("Empty")
+    assert play.machine.role.since > since
+
+
+def test_a_group_that_was_given_back_says_why_and_when_the_next_attempt_is_due() -> None:
+    play = Play(adopt="when-empty").deciding().tell(e.DecisionFailed(1, "no topology")).left()
+    role = play.machine.role
+    assert role.detail == "no topology"
+    assert role.next_attempt is not None
+    assert role.next_attempt > play.now
+
+
+def test_a_group_that_is_watched_after_it_was_given_back_still_says_why() -> None:
+    play = given_back()
+    for _ in range(8):
+        play.wake().described("Stable", seen("a"))
+    assert reason(play) is R.LEADER_STAYS
+    assert "no topology" in play.machine.role.detail
+
+
+def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one() -> None:
+    play = Play().found().described("Dead").joined(member(ME), member("a")).planned().synced()
+    assert reason(play) is None
+    beat(play, 27).wake()
+    play.joined(member(ME), generation=2).synced()
+    assert reason(play) is R.EMPTY
+
+
+def test_a_group_of_others_without_instance_ids_is_not_taken_for_an_empty_one() -> None:
+    assert reason(Play(adopt="when-empty", instance_id=None).found().described("Stable", *GROUP)) is R.LEADER_STAYS

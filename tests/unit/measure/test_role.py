@@ -1,0 +1,61 @@
+"""What counts as a report that is not true."""
+
+from tests.measure.role import Comparison, Reported, Shown, from_api, from_metrics
+
+LEADS, WATCHES = Reported(leading=True, reason=""), Reported(leading=False, reason="fenced")
+
+
+def compared(*looks: tuple[float, Reported | None, bool]) -> Comparison:
+    found = Comparison()
+    for at_s, said, leads in looks:
+        found.add(at_s, "/metrics", "orders", said, leads=leads)
+    return found
+
+
+def test_a_report_may_be_late_by_two_heartbeats() -> None:
+    found = compared((0, LEADS, False), (1, LEADS, False), (2, LEADS, False), (3, WATCHES, False))
+    assert (found.differences, found.longest_s) == ([], 2)
+
+
+def test_a_report_that_stays_wrong_is_counted_once() -> None:
+    found = compared(*((second, LEADS, False) for second in range(6)))
+    assert len(found.differences) == 1
+    assert found.longest_s == 5
+
+
+def test_it_is_counted_again_after_it_was_right() -> None:
+    wrong = [(float(second), WATCHES, True) for second in range(4)]
+    again = [(at + 10, said, leads) for at, said, leads in wrong]
+    assert len(compared(*wrong, (5, LEADS, True), *again).differences) == 2
+
+
+def test_a_group_that_is_not_named_is_reported_as_not_led() -> None:
+    assert compared((0, None, False), (9, None, False)).differences == []
+    assert len(compared((0, None, True), (9, None, True)).differences) == 1
+
+
+def test_a_process_that_is_away_says_nothing() -> None:
+    found = compared((0, LEADS, False))
+    found.forget()
+    found.add(5, "/metrics", "orders", LEADS, leads=False)
+    assert found.differences == []
+
+
+def test_we_lead_as_a_member_whose_assignment_was_the_last_one() -> None:
+    assert Shown("Stable", "bellwether-new", 2, "bellwether-old").led_by_us
+    assert not Shown("Stable", "bellwether-new", 2, "consumer-1").led_by_us
+    assert not Shown("Stable", "", 2, "bellwether-old").led_by_us
+
+
+def test_both_forms_of_the_role_are_read() -> None:
+    assert from_api({"group": "orders", "leading": True}) == LEADS
+    role = {"leading": False, "reason": "fenced", "since": None, "next_attempt": None}
+    assert from_api({"group": "orders", "leading": True, "role": role}) == WATCHES
+    assert from_metrics('bellwether_leading{group="orders"} 1.0\n') == {"orders": LEADS}
+    text = (
+        'bellwether_leading{group="orders"} 1.0\n'
+        'bellwether_group_leading{group="orders"} 0.0\n'
+        'bellwether_group_not_leading{group="orders",reason="empty"} 0.0\n'
+        'bellwether_group_not_leading{group="orders",reason="fenced"} 1.0\n'
+    )
+    assert from_metrics(text) == {"orders": WATCHES}
