@@ -34,10 +34,6 @@ CLASSES = (
     f"{STREAMS}.assignment.FallbackPriorTaskAssignorTest",
     f"{STREAMS}.assignment.HighAvailabilityTaskAssignorTest",
     f"{STREAMS}.assignment.LegacyStickyTaskAssignorTest",
-    f"{STREAMS}.assignment.TaskAssignorConvergenceTest",
-    f"{STREAMS}.HighAvailabilityStreamsPartitionAssignorTest",
-    f"{STREAMS}.RackAwarenessStreamsPartitionAssignorTest",
-    f"{STREAMS}.StreamsPartitionAssignorTest",
 )
 DIFFERING = Path(__file__).with_name("differing.yml")
 ORDER, CHOICE = "order", "choice"  # the same sets in another order; another plan that is worth as much

@@ -26,6 +26,9 @@ import org.apache.kafka.common.TopicPartition;
  * they would get. Kafka's own assignor answers the same question beside it, and both plans are compared.
  */
 public final class Consumers {
+    /** Partitions times members; beyond it Kafka's own assignor takes minutes. */
+    private static final long COMPARED_MAX = 100_000;
+
     private static final ThreadLocal<Boolean> KAFKA = ThreadLocal.withInitial(() -> false);
     private static final Map<Object, Boolean> STICKY = new WeakHashMap<>();
 
@@ -116,10 +119,19 @@ public final class Consumers {
         try {
             var read = assignor.getClass().getDeclaredMethod("memberData", Subscription.class);
             read.setAccessible(true);
-            return ((AbstractStickyAssignor.MemberData) read.invoke(assignor, subscription)).partitions;
+            return ((AbstractStickyAssignor.MemberData) read.invoke(assignor, copy(subscription))).partitions;
         } catch (ReflectiveOperationException failed) {
             throw new IllegalStateException(failed);
         }
+    }
+
+    /** Kafka's assignor reads userData once: its buffer stands at the end then. */
+    private static Subscription copy(Subscription of) {
+        ByteBuffer data = of.userData() == null ? null : of.userData().duplicate();
+        int generation = of.generationId().orElse(AbstractStickyAssignor.DEFAULT_GENERATION);
+        Subscription copy = new Subscription(of.topics(), data, of.ownedPartitions(), generation, of.rackId());
+        copy.setGroupInstanceId(of.groupInstanceId());
+        return copy;
     }
 
     /** What Kafka's assignor keeps beside its plan and tests look at: what is on its way, where subscriptions are equal. */
@@ -159,7 +171,9 @@ public final class Consumers {
         Map<?, ?> members,
         Map<String, List<TopicPartition>> ours,
         Map<TopicPartition, Set<String>> claims) {
-        Map<String, List<TopicPartition>> theirs = kafkas(assignor, topics, members);
+        long partitions = ours.values().stream().mapToLong(List::size).sum();
+        Map<String, List<TopicPartition>> theirs =
+            partitions * members.size() > COMPARED_MAX ? null : kafkas(assignor, topics, members);
         if (theirs == null) {
             return;
         }
@@ -181,7 +195,8 @@ public final class Consumers {
         KAFKA.set(true);
         try {
             AbstractPartitionAssignor fresh = assignor.getClass().getDeclaredConstructor().newInstance();
-            Map<String, Subscription> subscriptions = new HashMap<>((Map<String, Subscription>) members);
+            Map<String, Subscription> subscriptions = new HashMap<>();
+            ((Map<String, Subscription>) members).forEach((member, of) -> subscriptions.put(member, copy(of)));
             if (topics.values().stream().anyMatch(known -> known instanceof Integer)) {
                 return fresh.assign((Map<String, Integer>) topics, subscriptions);
             }

@@ -55,6 +55,8 @@ public final class Tasks {
             .put("preserve", preserves(assignor))
             .put("racked", racked);
         if (racked) {
+            var own = (AssignmentConfigs) field(optimiser, "assignmentConfigs"); // its strategy counts, not the other one's
+            question.put("strategy", own.rackAwareAssignmentStrategy());
             racks(question, optimiser, clients.keySet(), tasks);
         }
         JsonNode answer = Ask.ask("tasks", question);
