@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose
+.PHONY: quick kafka-tests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose
 
 setup: $(STAMP)
 
@@ -141,6 +141,9 @@ prove-dashboards: setup  ## every panel of every dashboard has data in a real Pr
 prove-pipeline: setup-delta  ## a million events, killed drivers and a broker restart row for row, throughput, backtest, spark-submit; an hour
 	$(BIN)/python -m pytest -m proof tests/pipeline
 	@for part in prove prove_throughput prove_backtest prove_ranking prove_submit; do $(BIN)/python -m tests.measure.pipeline.$$part || exit 1; done
+
+kafka-tests: setup  ## Kafka's own unit tests of its assignors and codecs, with ours in their place
+	$(BIN)/python -m tests.kafka
 
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
 	$(BIN)/python -m tests.measure.bench
