@@ -32,42 +32,50 @@ from bellwether_kafka.coordinator.cli.look import (
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail
 from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
 COLUMNS = ("group", "led by", "state", "generation", "members", "lag", "cross rack", "our plan", "last cause", "ago")
+WITHOUT_OTHERS = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
 
 
 @dataclass(frozen=True, slots=True)
 class SidecarReports:
-    """What sidecars say, by group: those that lead, with generations; the newest round of each."""
+    """What sidecars say, by group: those that lead, with generations; the role where none does; the newest round."""
 
     leads: Mapping[str, int] = field(default_factory=dict)
+    roles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rounds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, groups: Iterable[Mapping[str, Any]], lines: Iterable[Mapping[str, Any]]) -> "SidecarReports":
         """From the answers of /api/groups and /decisions of all sidecars together."""
+        groups = list(groups)
         leads = {str(one["group"]): int(one["generation"]) for one in groups if one["leading"]}
         rounds: dict[str, Mapping[str, Any]] = {}
         for line in lines:
             known = rounds.get(line["group"])
             if known is None or line["decided_at_ms"] > known["decided_at_ms"]:
                 rounds[line["group"]] = line
-        return cls(leads, rounds)
+        roles = {str(one["group"]): one["role"] for one in groups if one["role"] is not None}
+        return cls(leads, {group: roles[group] for group in roles.keys() - leads.keys()}, rounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One group, its type as Kafka has it. `members` without sidecars; what nobody could tell is None. `cross_rack` and
     `could_be` (what our plan would make of it) count partitions read from another rack; `moved` what the last round
-    moved."""
+    moved. `not_leading` is why no sidecar leads the group although one is to, with its `remedy`; "" where one does, or
+    none is asked."""
 
     group: str
     type: str
     state: str
     leader: str
+    not_leading: str
+    remedy: str
     generation: int | None
     members: int
     lag: int | None
@@ -176,18 +184,22 @@ def _table(rows: Sequence[Row]) -> Table:
         ago = "-" if row.cause_at_ms is None else f"{max(0.0, now_ms - row.cause_at_ms) / 1000:.0f} s"
         numbers = [row.generation, row.members, row.lag, row.cross_rack, row.could_be]
         shown = ["-" if number is None else f"{number:,}" for number in numbers]
-        cells = [row.group, row.leader, row.state or "-", *shown, row.cause or "-", ago]
+        why = f"{row.leader}: {row.not_leading.replace('_', ' ')}" if row.not_leading else row.leader
+        cells = [row.group, why, row.state or "-", *shown, row.cause or "-", ago]
         table.add_row(*map(Text, cells), style="bold yellow" if row.unowned else None)
     return table
 
 
 def row_of(seen: Observation, reports: SidecarReports) -> Row:
     shadow, last = seen.shadow, reports.rounds.get(seen.group_id)
+    role = reports.roles.get(seen.group_id, {})
     return Row(
         group=seen.group_id,
         type=seen.kind,
         state=seen.state,
         leader=_leader(seen, reports),
+        not_leading=str(role.get("reason", "")),
+        remedy=str(role.get("remedy", "")),
         generation=reports.leads.get(seen.group_id),
         members=len(seen.members),
         lag=seen.lag,
@@ -208,7 +220,11 @@ def ordered(rows: Iterable[Row]) -> list[Row]:
 def _leader(seen: Observation, reports: SidecarReports) -> str:
     if seen.kind in ("consumer", "streams"):
         return BROKER
+    if seen.group_id in reports.leads:
+        return US
+    if reports.roles.get(seen.group_id, {}).get("reason") in WITHOUT_OTHERS and not seen.members:
+        return NOBODY
     # A sidecar that does not lead leaves at once, so one that is a member leads.
-    if seen.group_id in reports.leads or seen.sidecars:
+    if seen.sidecars:
         return US
     return MEMBER if seen.members else NOBODY

@@ -165,8 +165,9 @@ class GroupRunner(Generic[P]):
                     self._noted(command)
                 case membership.Fatal():
                     self.fatal = command
-                    told = {"reason": command.message, "exit_code": command.exit_code}
-                    log.error("group_given_up", group=self.group_id, **told)
+                    reason = self.membership.role.reason
+                    told = {"reason": reason.value if reason else "", "detail": command.message}
+                    log.error("group_given_up", group=self.group_id, exit_code=command.exit_code, **told)
                 case membership.Stopped():
                     self._stopped = True
                 case _:

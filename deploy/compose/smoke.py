@@ -26,7 +26,7 @@ def query(expression: str) -> list[dict[str, object]]:
 
 
 def leads_both_groups() -> bool:
-    return all(sample("bellwether_leading", group) == 1 for group in MEMBERS)
+    return all(sample("bellwether_group_leading", group) == 1 for group in MEMBERS)
 
 
 def every_member_has_joined() -> bool:

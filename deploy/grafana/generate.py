@@ -98,7 +98,7 @@ def _group_variable() -> dict[str, Any]:
         "label": "Group",
         "type": "query",
         "datasource": DATASOURCE,
-        "query": {"query": "label_values(bellwether_lead_wanted, group)", "refId": "groups"},
+        "query": {"query": "label_values(bellwether_alerts_total, group)", "refId": "groups"},
         "refresh": 2,
         "multi": True,
         "includeAll": True,

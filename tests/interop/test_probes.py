@@ -47,7 +47,7 @@ def test_a_leader_that_waits_in_a_join_is_alive_and_ready(kafka: KafkaCluster) -
         # The round is held up until the first member joins again, for as long as its rebalance timeout (30 s).
         wait_until(lambda: state() == "PreparingRebalance", 60, lead.tail)
         told = [answer(address, path) for path in ("/livez", "/readyz", "/livez", "/readyz")]
-        leading = 'bellwether_leading{group="probed-orders"} 1.0' in answer(address, "/metrics")[1]
+        leading = 'bellwether_group_leading{group="probed-orders"} 1.0' in answer(address, "/metrics")[1]
         still = state()
         first.round()
         joining.join(60)

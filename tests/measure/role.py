@@ -75,15 +75,13 @@ def reported(address: str) -> Mapping[str, Mapping[str, Reported]]:
 
 
 def from_api(one: Mapping[str, object]) -> Reported:
-    role = one.get("role")
-    if isinstance(role, Mapping):
-        return Reported(bool(role["leading"]), str(role.get("reason") or ""))
-    return Reported(bool(one["leading"]), "")
+    role = one["role"]
+    return Reported(bool(one["leading"]), str(role["reason"]) if isinstance(role, Mapping) else "")
 
 
 def from_metrics(text: str) -> dict[str, Reported]:
     families = {family.name: family.samples for family in text_string_to_metric_families(text)}
-    leading = families.get("bellwether_group_leading") or families.get("bellwether_leading", [])
+    leading = families.get("bellwether_group_leading", [])
     not_leading = families.get("bellwether_group_not_leading", [])
     reasons = {s.labels["group"]: s.labels["reason"] for s in not_leading if s.value == 1}
     return {s.labels["group"]: Reported(s.value == 1, reasons.get(s.labels["group"], "")) for s in leading}

@@ -8,6 +8,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignme
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.group_model import COMPLETING, STABLE
 from tests.simulation.members import Member
+from tests.simulation.role_checks import RoleChecks
 from tests.simulation.streams import Thread
 from tests.simulation.topics import partitions_of
 
@@ -30,6 +31,7 @@ class ViolationError(AssertionError):
 class Checks:
     def __init__(self, world: "World") -> None:
         self.world = world
+        self.roles = RoleChecks(world)
         self.dirty = False
         self.longest: dict[str, float] = {}  # seconds that a round waited for nobody but us, by the broker's state
         self.plans = Counter[str]()
@@ -44,6 +46,7 @@ class Checks:
     # ---- at every step ---------------------------------------------------------------------------------------------
 
     def step(self) -> None:
+        self.roles.step()
         if not self.world.broker.at_work:
             self._round = None
             return

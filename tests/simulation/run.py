@@ -51,6 +51,7 @@ class Result:
     edges: Counter[Edge[Any]] = field(default_factory=Counter)
     longest: dict[str, float] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
+    roles: dict[str, float] = field(default_factory=dict)  # longest by what was wrong about a role, seconds
     failed: list[str] = field(default_factory=list)
     flocks: Counter[str] = field(default_factory=Counter)
     settled: dict[str, tuple[float, int]] = field(default_factory=dict)  # the longest: seconds, rounds
@@ -74,6 +75,8 @@ class Result:
         for state, seconds in world.checks.longest.items():
             self.longest[state] = max(seconds, self.longest.get(state, 0.0))
             self.bounds[state] = world.checks.bound_s(state)
+        for wrong, seconds in world.checks.roles.longest.items():
+            self.roles[wrong] = max(seconds, self.roles.get(wrong, 0.0))
 
 
 def live(world: World) -> None:
@@ -272,6 +275,7 @@ def table(result: Result) -> str:
         f"longest wait for us in {state:<20} {seconds:6.2f} s of {result.bounds[state]:.1f} s"
         for state, seconds in sorted(result.longest.items())
     ]
+    lines += [f"longest wrong role: {wrong:<35} {seconds:6.2f} s" for wrong, seconds in sorted(result.roles.items())]
     lines += covered("membership", MEMBERSHIP, result.edges)
     lines += covered("take-over", TAKEOVER, result.edges)
     lines += [f"violations            {len(result.failed):>10}", *result.failed]

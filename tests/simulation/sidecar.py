@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether_kafka.assignors.shared.group import RawGroup
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.coordinator.membership import Role
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -90,6 +91,11 @@ class Sidecar:
         return self.machine is not None
 
     @property
+    def role(self) -> Role:
+        """What it says of itself."""
+        return self.membership.role
+
+    @property
     def leads(self) -> bool:
         """As far as it knows itself."""
         machine = self.machine
@@ -103,7 +109,7 @@ class Sidecar:
     @property
     def obstacle(self) -> str:
         """Why it takes the group over from nobody."""
-        found = self.machine._takeovers.obstacle if self.machine is not None else None
+        found = self.machine._core.takeovers.obstacle if self.machine is not None else None
         return found.sentence if found is not None else ""
 
     @property
@@ -290,9 +296,13 @@ class Sidecar:
             at,
             command,
             command.timeout_ms / 1000,
-            self._alive(lambda answer: self.post(addressed(answer, number))),
+            self._alive(lambda answer: self._answered(answer, number)),
             self._alive(lambda failure: self.post(e.RequestFailed(number, failure, failure.name))),
         )
+
+    def _answered(self, answer: Any, number: int) -> None:
+        self.world.checks.roles.heard(self, answer)
+        self.post(addressed(answer, number))
 
     # ---- decisions -------------------------------------------------------------------------------------------------
 

@@ -1,16 +1,23 @@
 """The checks themselves: a world that breaks a promise is noticed."""
 
+from collections.abc import Callable
+
 import pytest
 
 from bellwether_kafka.coordinator.control.active_role import Sidecars
+from bellwether_kafka.coordinator.membership import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.adoption import Adoption
+from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation import planners
 from tests.simulation.checks import ViolationError
+from tests.simulation.role_checks import NOBODY
 from tests.simulation.run import live
 from tests.simulation.world import World
+
+ROLE_S = 3.0  # two heartbeats, and the way
 
 
 def settled() -> World:
@@ -118,3 +125,92 @@ def test_who_never_leads_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Adoption, "described", lambda self, answer: None)
     with pytest.raises(ViolationError, match="do not lead"):
         live(World(1))
+
+
+def members_close(world: World) -> None:
+    for member in world.members:
+        member.close()
+
+
+def our_seat_is_taken(world: World) -> None:
+    world.broker.group.remove(world.sidecars[0].membership.member_id, None)
+
+
+def no_answer_comes(world: World) -> None:
+    world.network.holes.add(world.sidecars[0].client)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (our_seat_is_taken, "says that it leads while it watches"),
+        (no_answer_comes, "has heard nothing for"),
+        (members_close, "is alone for"),
+    ],
+)
+def test_a_role_that_once_was_true_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, fault: Callable[[World], None], said: str
+) -> None:
+    """A sidecar that has led says so for ever."""
+    world = settled()
+    monkeypatch.setattr(CurrentRole, "look", lambda self: None)
+    fault(world)
+    with pytest.raises(ViolationError, match=said):
+        world.run_until(world.clock.now + 60.0)
+
+
+def test_a_leader_that_denies_its_lead_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = settled()
+    not_we = Obstacle(NotLeading.LEADER_STAYS, "a member leads")
+    monkeypatch.setattr(CurrentRole, "_obstacle", lambda self: not_we)
+    with pytest.raises(ViolationError, match=r"leads for .* it says leader_stays"):
+        world.run_until(world.clock.now + 60.0)
+
+
+@pytest.mark.parametrize("fault", [our_seat_is_taken, no_answer_comes, members_close])
+def test_the_role_of_the_product_passes_the_same_faults(fault: Callable[[World], None]) -> None:
+    world = settled()
+    fault(world)
+    world.run_until(world.clock.now + 60.0)
+
+
+def restarted(world: World) -> None:
+    """Within the session, under the same instance id."""
+    sidecar = world.sidecars[0]
+    generation = world.broker.group.generation
+    sidecar.crash()
+    world.run_until(world.clock.now + 3.0)
+    sidecar.start()
+    world.run_until(world.clock.now + ROLE_S)
+    assert world.broker.group.generation == generation
+
+
+def emptied(world: World) -> None:
+    """The members close, and come back after a minute."""
+    members_close(world)
+    world.run_until(world.clock.now + 60.0)
+    assert world.sidecars[0].role.reason in NOBODY
+    for member in world.members:
+        member.start()
+    world.run_until(world.clock.now + 60.0, lambda: not world.checks.unsettled())
+    world.run_until(world.clock.now + ROLE_S)
+
+
+def restarted_alone(world: World) -> None:
+    """Alone in the group, which members then join. Who was there before the restart it cannot know."""
+    members_close(world)
+    world.run_until(world.clock.now + 60.0)
+    world.sidecars[0].crash()
+    world.sidecars[0].start()
+    world.run_until(world.clock.now + 10.0)
+    assert world.sidecars[0].role.reason is NotLeading.UNKNOWN_GROUP
+    emptied(world)
+
+
+@pytest.mark.parametrize("story", [restarted, emptied, restarted_alone])
+def test_the_role_is_that_of_the_broker_two_heartbeats_after(story: Callable[[World], None]) -> None:
+    world = settled()
+    assert world.config.instance_id is not None
+    story(world)
+    assert world.checks.we_lead()
+    assert world.sidecars[0].role.leading

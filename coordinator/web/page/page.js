@@ -25,12 +25,32 @@ function drawGroups(groups, current) {
   $("groups").replaceChildren(
     ...groups.map((group) => {
       const link = make("a", { href: `#${encodeURIComponent(group.group)}`, title: `${group.mode}, ${group.state}` });
-      link.append(make("b", {}, "● "), group.group);
+      link.append(make("b", {}, "● "), group.group, make("small", {}, ` ${word(group)}`));
       link.dataset.leading = group.leading;
       link.setAttribute("aria-current", group.group === current);
       return link;
     }),
   );
+}
+
+// What a group's badge says: "leading", why not, or that it is only observed.
+function word(group) {
+  if (group.role === null) return group.mode;
+  return group.leading ? "leading" : group.role.reason.replaceAll("_", " ");
+}
+
+function drawRole(group) {
+  const role = group?.role;
+  if (!role) {
+    $("role").replaceChildren();
+    return;
+  }
+  const badge = make("strong", {}, group.leading ? "leading" : `not leading: ${word(group)}`);
+  badge.dataset.leading = group.leading;
+  const next = role.next_attempt_ms === null ? "" : `, next attempt at ${time(role.next_attempt_ms)}`;
+  const lines = [make("p", {}, badge, ` since ${new Date(role.since_ms).toLocaleString()}${next}`)];
+  if (!group.leading) lines.push(make("p", {}, role.detail), make("p", {}, role.remedy));
+  $("role").replaceChildren(...lines);
 }
 
 function fact(name, value) {
@@ -109,6 +129,7 @@ async function draw() {
     const group = groups.find((one) => one.group === chosen());
     const picture = group ? await get(`api/groups/${encodeURIComponent(group.group)}`) : null;
     drawGroups(groups, chosen());
+    drawRole(group);
     drawSummary(group, picture);
     if (picture) drawRacks(picture);
     else $("racks").replaceChildren();

@@ -1,5 +1,9 @@
 """What counts as a report that is not true."""
 
+from dataclasses import asdict, replace
+
+from bellwether_kafka.coordinator.membership import NotLeading, Role
+from bellwether_kafka.coordinator.web import GroupStatus, role_status
 from tests.measure.role import Comparison, Reported, Shown, from_api, from_metrics
 
 LEADS, WATCHES = Reported(leading=True, reason=""), Reported(leading=False, reason="fenced")
@@ -47,15 +51,13 @@ def test_we_lead_as_a_member_whose_assignment_was_the_last_one() -> None:
     assert not Shown("Stable", "", 2, "bellwether-old").led_by_us
 
 
-def test_both_forms_of_the_role_are_read() -> None:
-    assert from_api({"group": "orders", "leading": True}) == LEADS
-    role = {"leading": False, "reason": "fenced", "since": None, "next_attempt": None}
-    assert from_api({"group": "orders", "leading": True, "role": role}) == WATCHES
-    assert from_metrics('bellwether_leading{group="orders"} 1.0\n') == {"orders": LEADS}
+def test_the_role_is_read_as_the_process_writes_it() -> None:
+    fenced = GroupStatus("orders", "lead", "stopped", False, role_status(Role(NotLeading.FENCED, "x"), 0.0), -1, 0)
+    assert from_api(asdict(fenced)) == WATCHES
+    assert from_api(asdict(replace(fenced, leading=True, role=role_status(Role(None, ""), 0.0)))) == LEADS
+    assert from_api(asdict(replace(fenced, role=None))) == Reported(False, "")
     text = (
-        'bellwether_leading{group="orders"} 1.0\n'
         'bellwether_group_leading{group="orders"} 0.0\n'
-        'bellwether_group_not_leading{group="orders",reason="empty"} 0.0\n'
         'bellwether_group_not_leading{group="orders",reason="fenced"} 1.0\n'
     )
     assert from_metrics(text) == {"orders": WATCHES}

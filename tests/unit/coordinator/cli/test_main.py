@@ -164,7 +164,7 @@ def test_a_service_leads_serves_metrics_and_stops(
 ) -> None:
     process, address = running
     deadline = time.monotonic() + 30
-    while 'bellwether_leading{group="orders"} 1.0' not in fetched(address, "/metrics"):
+    while 'bellwether_group_leading{group="orders"} 1.0' not in fetched(address, "/metrics"):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.1)

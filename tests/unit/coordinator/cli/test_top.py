@@ -5,7 +5,14 @@ from bellwether_kafka.coordinator.cli.output import counted
 from bellwether_kafka.coordinator.cli.top import SidecarReports, ordered, row_of
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 
-STATUS = {"group": "orders", "mode": "lead", "state": "stable", "leading": True, "generation": 7, "members": 2}
+LED = {"reason": "", "detail": "", "remedy": "", "since_ms": 1, "next_attempt_ms": None}
+STATUS = {"group": "orders", "leading": True, "role": LED, "generation": 7}
+
+
+def not_led(reason: str) -> dict[str, object]:
+    return {**STATUS, "leading": False, "role": {**LED, "reason": reason, "remedy": "Restart."}}
+
+
 LINES = [
     {"group": "orders", "decided_at_ms": 2_000, "cause": "m2 joined", "moved": 3},
     {"group": "orders", "decided_at_ms": 1_000, "cause": "m1 joined", "moved": 0},
@@ -32,6 +39,21 @@ def test_without_a_page_a_sidecar_is_known_by_its_membership() -> None:
     assert row_of(seen(0, led=True), SidecarReports()).leader == US
     assert row_of(seen(1), SidecarReports()).leader == MEMBER
     assert row_of(seen(0), SidecarReports()).leader == NOBODY
+
+
+def test_a_fenced_process_does_not_lead_and_says_why() -> None:
+    row = row_of(seen(2), SidecarReports.of([not_led("fenced")], LINES))
+    assert (row.leader, row.generation, row.not_leading, row.remedy) == (MEMBER, None, "fenced", "Restart.")
+
+
+def test_another_process_that_leads_makes_up_for_a_fenced_one() -> None:
+    row = row_of(seen(1, led=True), SidecarReports.of([not_led("fenced"), STATUS], LINES))
+    assert (row.leader, row.generation, row.not_leading) == (US, 7, "")
+
+
+def test_a_group_in_which_nobody_but_us_is_has_no_leader() -> None:
+    row = row_of(seen(0, led=True), SidecarReports.of([not_led("unknown_group")], []))
+    assert (row.leader, row.not_leading) == (NOBODY, "unknown_group")
 
 
 def test_a_broker_leads_its_own_groups() -> None:

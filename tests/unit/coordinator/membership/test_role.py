@@ -6,6 +6,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import REHEARSAL
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle
+from tests.paths import ROOT
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 from tests.unit.coordinator.membership.takeover_scenes import GROUP, rehearsed, seeing, stable
 
@@ -122,3 +123,10 @@ def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one
 
 def test_a_group_of_others_without_instance_ids_is_not_taken_for_an_empty_one() -> None:
     assert reason(Play(adopt="when-empty", instance_id=None).found().described("Stable", *GROUP)) is R.LEADER_STAYS
+
+
+def test_operations_has_a_row_for_each_reason_with_its_remedy() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+    told = {row[0].strip("`"): row[2] for row in rows if len(row) == 4}
+    assert {reason.value: told.get(reason.value) for reason in R} == {r.value: REMEDIES[r] for r in R}

@@ -28,10 +28,12 @@ BEHIND = {
     "g": {("orders-0", "no"), ("orders-1", "near"), ("orders-2", "far")},
     "shop": {("0_0", "near"), ("1_1", "far")},
 }
+FENCED = RoleStatus("fenced", "another process has our id", "Give each process an id.", 1_700_000_000_000, None)
 LEADING = RoleStatus("", "", "", 1_700_000_000_000, None)
 GROUPS = [
     GroupStatus("g", "lead", "stable", True, LEADING, 2, 3),
     GroupStatus("shop", "lead", "stable", True, LEADING, 2, 3),
+    GroupStatus("lost", "lead", "stopped", False, FENCED, -1, 0),
     GroupStatus("watched", "observe", "stable", False, None, -1, 4),
 ]
 
@@ -133,3 +135,14 @@ def test_a_group_that_is_only_observed_says_so(tmp_path: Path) -> None:
     page, picture = asyncio.run(looked_at(browser(), "watched", tmp_path / "page.png"))
     assert picture is None
     assert "watched: observe, stable. This process has led no round of it yet." in page
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_group_that_is_not_led_says_why_and_what_to_do_without_hovering(tmp_path: Path) -> None:
+    page, _ = asyncio.run(looked_at(browser(), "lost", tmp_path / "page.png"))
+    assert '<strong data-leading="false">not leading: fenced</strong> since ' in page
+    assert "<p>another process has our id</p><p>Give each process an id.</p>" in page
+    assert dict(re.findall(r'href="#(\w+)"[^>]*data-leading="(\w+)"', page)) == {
+        "g": "true", "shop": "true", "lost": "false", "watched": "false",
+    }  # fmt: skip

@@ -1,0 +1,149 @@
+"""What a process says of its roles: told once per change, also after an error of ours, and again while nobody leads."""
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.membership import NotLeading, Role
+from bellwether_kafka.coordinator.membership.errors import EXIT_FENCED
+from bellwether_kafka.coordinator.runtime.group_runner import EXIT_BUG, GroupRunner
+from bellwether_kafka.coordinator.runtime.process import not_ready
+from bellwether_kafka.coordinator.runtime.role_reports import QUIET, log_role, remind
+from bellwether_kafka.coordinator.runtime.service import Service
+
+R = NotLeading
+NODE = membership.Node(1, "broker", 9092)
+FENCED = Role(R.FENCED, "another process", 5.0)
+CONFIG = membership.MembershipConfig("orders", instance_id="bellwether", heartbeat_interval_ms=10)
+
+
+class Brokers:
+    """Answer as for a group of which nobody but us is a member, until a heartbeat is answered with `error`."""
+
+    def __init__(self, error: membership.Code) -> None:
+        self.error = error
+        self.heartbeats = 0
+
+    async def request(self, command: membership.Request) -> membership.Answer:
+        return replace(self._answer(command), request_id=command.request_id)
+
+    def _answer(self, command: membership.Request) -> membership.Answer:
+        match command:
+            case membership.FindCoordinator():
+                return membership.CoordinatorAnswer(0, 0, NODE)
+            case membership.Describe():
+                return membership.DescribeAnswer(0, 0, "Empty", "consumer")
+            case membership.Join():
+                members = (membership.JoinedMember("me", "bellwether", b""),)
+                return membership.JoinAnswer(0, 0, 1, "range", "me", "me", False, members)
+            case membership.Sync():
+                return membership.SyncAnswer(0, 0)
+            case membership.Heartbeat():
+                self.heartbeats += 1
+                return membership.HeartbeatAnswer(0, self.error if self.heartbeats > 3 else 0)
+            case _:
+                return membership.LeaveAnswer(0, 0)
+
+    def abandon(self, group_id: str) -> None:
+        """Nothing is parked here."""
+
+
+async def not_relieved(group_id: str, reason: str) -> bool:
+    return False
+
+
+def runner(told: list[Role], brokers: Brokers) -> GroupRunner[Any]:
+    def hear(_: str, role: Role) -> None:
+        told.append(role)
+
+    nothing = cast("Any", SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None))
+    return GroupRunner(CONFIG, cast("Any", brokers), nothing, nothing, (), (), (hear,), not_relieved)
+
+
+def test_a_change_is_told_once_and_the_end_in_the_words_of_the_log() -> None:
+    told: list[Role] = []
+    one = runner(told, Brokers(membership.Code.FENCED_INSTANCE_ID))
+    with capture_logs() as lines:
+        assert asyncio.run(asyncio.wait_for(one.run(), 60)) == EXIT_FENCED
+    assert [role.reason for role in told] == [R.STARTING, R.JOINING, R.EMPTY, R.FENCED]
+    assert one.role == told[-1]
+    (line,) = [line for line in lines if line["event"] == "group_given_up"]
+    assert (line["reason"], line["detail"]) == ("fenced", one.role.detail)
+
+
+def test_after_an_error_of_ours_the_role_is_not_what_the_membership_last_said() -> None:
+    told: list[Role] = []
+    brokers = Brokers(membership.Code.NONE)
+    one = runner(told, brokers)
+    handle = one.membership.handle
+
+    def broken(event: membership.Event, now: float) -> Any:
+        if brokers.heartbeats > 3:
+            raise RuntimeError("a bug")
+        return handle(event, now)
+
+    one.membership.handle = broken  # type: ignore[method-assign]
+    with capture_logs():
+        assert asyncio.run(asyncio.wait_for(one.run(), 60)) == EXIT_BUG
+    assert [role.reason for role in told] == [R.STARTING, R.JOINING, R.EMPTY, R.FAILED]
+    assert one.role.reason is R.FAILED
+    assert one.role.remedy
+
+
+@pytest.mark.parametrize("reason", list(R))
+def test_what_needs_somebody_is_a_warning(reason: NotLeading) -> None:
+    with capture_logs() as lines:
+        log_role("orders", Role(reason, "a detail"))
+    (line,) = lines
+    assert line["log_level"] == ("info" if reason in QUIET else "warning")
+    assert (line["reason"], line["detail"], line["leading"]) == (reason.value, "a detail", False)
+    assert line["remedy"]
+
+
+def test_a_lead_is_logged_without_a_reason() -> None:
+    with capture_logs() as lines:
+        log_role("orders", Role(None, ""))
+    assert lines == [{"event": "role", "log_level": "info", "group": "orders", "leading": True}]
+
+
+def test_a_group_that_is_not_led_is_mentioned_again_and_again() -> None:
+    roles = {"led": Role(None, ""), "lost": FENCED}
+
+    async def look() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await remind(lambda: roles, lambda: 65.0, interval_s=0.01)
+
+    with capture_logs() as lines:
+        asyncio.run(look())
+    assert len(lines) > 1
+    assert {(line["event"], line["group"], line["reason"], line["for_s"]) for line in lines} == {
+        ("still_not_leading", "lost", "fenced", 60)
+    }
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service({}, (), cast("Any", None))
+
+
+def given_up(*, fatal: bool) -> Any:
+    return SimpleNamespace(fatal=membership.Fatal("fenced", 3) if fatal else None)
+
+
+def test_one_group_of_several_that_has_been_given_up_leaves_the_process_ready(service: Service) -> None:
+    assert not_ready(service) == "not connected yet"
+    service.runners = {"a": given_up(fatal=True), "b": given_up(fatal=False)}
+    assert not_ready(service) is None
+
+
+def test_a_process_that_has_given_up_all_its_groups_is_not_ready(service: Service) -> None:
+    service.runners = {"b": given_up(fatal=True), "a": given_up(fatal=True)}
+    assert not_ready(service) == "given up: a, b"
+    service.observed = {"c": cast("Any", None)}
+    assert not_ready(service) is None
