@@ -34,6 +34,8 @@ FINISHED = (STABLE, "CompletingRebalance")
 RETURN_S = 15.0
 REMEMBERED_MAX = 20_000
 
+NO_PROCESS = str(SubscriptionInfo().process_id)  # a sidecar's, which Java never draws
+
 _DEFAULT_CLIENT_ID = re.compile(
     r"(?P<process>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-StreamThread-\d+-consumer"
 )
@@ -74,6 +76,21 @@ class Ghost:
         return f"its client id has joined again from {self.client_host} as {self.successor}"
 
 
+def unprovable(members: Iterable[DescribedMember], group_id: str) -> str:
+    """The client id of a thread of an application that sets client.id: no death of such a thread is ever proven
+    without the operator's word. "" where there is none."""
+    dynamic = (m for m in members if m.instance_id is None and m.client_id)
+    named = (m for m in dynamic if process_of(m.client_id, group_id) is None)
+    return next((m.client_id for m in named if (_subscribed_process(m.metadata) or NO_PROCESS) != NO_PROCESS), "")
+
+
+def unprovable_sentence(client_id: str) -> str:
+    return (
+        f"the application sets client.id ('{client_id}'), so that its ghosts cannot be proven and keep their tasks"
+        " until their sessions end; set client_ids_unique = true if no two live members on a host share a client id"
+    )
+
+
 def process_of(client_id: str, group_id: str) -> str | None:
     """The process id in a client id that looks like the default of a Streams thread of this application."""
     prefix = f"{group_id}-"
@@ -96,6 +113,7 @@ class GhostFinder:
         self._removed_at: dict[str, float] = {}  # client id -> when one of its members was removed, or had gone
         self._present: dict[str, frozenset[str]] = {}  # client id -> its members in the last look at any of them
         self._warnings: list[str] = []
+        self._unprovable_told = False
 
     def look(self, seen: DescribeAnswer, now: float) -> tuple[Ghost, ...]:
         """The ghosts in this answer. Remembers what it needs for the next one; an error tells nothing."""
@@ -106,6 +124,7 @@ class GhostFinder:
         for member in seen.members:
             if member.instance_id is None and self._may_prove(member.client_id):
                 by_client[member.client_id].append(member)
+        self._warn_of_unprovable(seen)
         for client_id, members in by_client.items():
             self._meet(client_id, members, now)
             self._miss(client_id, members, now)
@@ -155,6 +174,14 @@ class GhostFinder:
                 f"the client id '{client_id}' came back within {RETURN_S:.0f} s after one of its members had gone: its"
                 " process crashes again and again, or two live ones share it; none is removed until the group rests"
             )
+
+    def _warn_of_unprovable(self, seen: DescribeAnswer) -> None:
+        if self._unprovable_told or self._client_ids_unique or seen.state != STABLE:
+            return
+        client_id = unprovable(seen.members, self._group_id)
+        if client_id:
+            self._unprovable_told = True
+            self._warnings.append(unprovable_sentence(client_id))
 
     def _bar(self, client_id: str) -> None:
         if client_id in self._shared:

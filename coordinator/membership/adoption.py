@@ -17,6 +17,8 @@ from bellwether_kafka.coordinator.membership.transitions import State
 
 REHEARSAL = -1  # the generation of a plan for a group that somebody else leads
 EAGER_INTERVAL_MS = 1_000
+# A rehearsal that fails has disturbed nobody, and what it lacks may come at any time: a topic, a topology, a right.
+REHEARSAL_WAIT_S_MAX = 30.0
 
 
 @dataclass(slots=True)
@@ -179,5 +181,6 @@ class Adoption:
         if isinstance(event, events.ComparisonReady):
             self.approach.begin(attempt)
         else:
-            self.core.policy.set_back(self.core.now, Obstacle(NotLeading.NO_PLAN, event.reason))
+            why = Obstacle(NotLeading.NO_PLAN, event.reason)
+            self.core.policy.set_back(self.core.now, why, REHEARSAL_WAIT_S_MAX)
             self._report(event.reason)

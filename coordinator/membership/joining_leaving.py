@@ -95,6 +95,9 @@ class Leaving:
         self.core.requests.leave(self.core.reason)
 
     def timed_out(self) -> None:
+        if self.core.state is not State.LEAVING:  # the end waited for our SyncGroup, or for the round after it
+            self.leave("we are shutting down")
+            return
         self.core.alert("the broker did not answer our LeaveGroup in time")
         self.left()
 
@@ -132,6 +135,8 @@ class Leaving:
         (docs/reference/broker-behaviour.md#static-membership)."""
         core, config = self.core, self.core.config
         self.stopping = True
+        if core.state is State.SYNCING:
+            core.set_timer(Timer.LEAVE, config.request_timeout_ms)
         if core.state in (State.SYNCING, State.LEAVING):
             return  # its answer ends this
         quiet = core.state is State.STABLE and config.instance_id is not None and not config.leave_on_stop

@@ -195,9 +195,9 @@ class JoinPolicy:
         self.seen_members = True
         self.setback: Obstacle | None = None  # what the last one was, until we have led again
 
-    def set_back(self, now: float, why: Obstacle) -> None:
+    def set_back(self, now: float, why: Obstacle, wait_s_max: float = float("inf")) -> None:
         self.setback = why
-        self._after = now + _readopt_s(self._config, self._failures)
+        self._after = now + min(_readopt_s(self._config, self._failures), wait_s_max)
         self._failures += 1
 
     def wait_until(self, at: float) -> None:

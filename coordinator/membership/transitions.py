@@ -107,6 +107,7 @@ ORDER = "an operator wants us out"
 ORDER_EARLY = "an operator wants us out, and there is nothing to leave"
 STOP = "we are shutting down"
 STOP_SILENTLY = "we are shutting down, and our session holds our seat"
+STOP_LATE = "what the end waited for has not come: we are shutting down"
 STOP_EARLY = "we are shutting down, and there is nothing to leave"
 SESSION_OVER = "woke up after our session had expired"
 FATAL_OR_FENCED = "it can never work, or our instance id has been taken: there is nothing to leave"
@@ -158,6 +159,7 @@ MEMBERSHIP: Transitions[State] = {
             State.WATCHING: "the answer to our first JoinGroup cannot be read",
             State.STOPPED: NOTHING_TO_LEAVE,
         },
+        Timer.LEAVE: {State.LEAVING: STOP_LATE},
         events.OrdersStand: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_EARLY},
     },
@@ -169,6 +171,7 @@ MEMBERSHIP: Transitions[State] = {
         },
         events.DecisionFailed: {State.LEAVING: "there is no plan that may be sent"},
         Timer.DECISION: {State.LEAVING: "no plan before the deadline"},
+        Timer.LEAVE: {State.LEAVING: STOP_LATE},
         events.Wake: {State.JOINING: SESSION_OVER, State.LEAVING: "our session has expired while we are shutting down"},
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
         events.HeartbeatAnswer: {
@@ -197,6 +200,7 @@ MEMBERSHIP: Transitions[State] = {
             State.JOINING: "the broker may not have the plan: the next round tells",
             State.LEAVING: NEVER_WORKS,
         },
+        Timer.LEAVE: {State.LEAVING: STOP_LATE},
         events.OrdersStand: {State.LEAVING: ORDER},
     },
     State.STABLE: {

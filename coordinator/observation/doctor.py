@@ -8,7 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bellwether_kafka.coordinator.membership import PROVEN_FROM, STREAMS_PROTOCOL, Code, MembershipConfig, check_timing
+from bellwether_kafka.coordinator.ghosts import process_of
+from bellwether_kafka.coordinator.membership import (
+    PROVEN_FROM,
+    STREAMS_PROTOCOL,
+    Code,
+    MembershipConfig,
+    NotLeading,
+    check_timing,
+)
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.protocol import messages
@@ -54,13 +62,14 @@ class Facts:
     limits: dict[str, int]
     broker_version: tuple[int, ...] = ()
     streams: StreamsConfig | None = None
+    client_ids_unique: bool = False
 
 
 def examine(facts: Facts) -> tuple[Check, ...]:
     """All checks, in the order in which one would mend things."""
     checks = [_kind(facts), _permission(facts), _protocol(facts), _slot(facts), _session(facts), _size(facts)]
     checks += [_brokers(facts), *_shown(facts), *_versions(facts), _racks(facts)]
-    checks += [*_topology(facts), _plan(facts), _unseen(facts)]
+    checks += [*_takeover(facts), *_ghosts(facts), *_topology(facts), _plan(facts), _unseen(facts)]
     if facts.seen.kind in ("classic", "missing"):
         return tuple(checks)
     return tuple(_meaningless(check) if check.name in OF_LEADERS else check for check in checks)
@@ -156,6 +165,32 @@ def _brokers(facts: Facts) -> Check:
     said = f"The brokers are of Kafka {version}." if version else "The brokers' version cannot be told."
     tried = ".".join(map(str, PROVEN_FROM))
     return Check("broker version", Verdict.WARN, said, f"Tried is {tried} and newer; groups are not taken over here.")
+
+
+def _takeover(facts: Facts) -> list[Check]:
+    """After an absence the lead comes back by a take-over only, which an application has to be declared fit for."""
+    guard = facts.config.takeover_guard
+    if facts.mode != "lead" or facts.config.adopt != "take-over" or not facts.config.streams:
+        return []
+    if guard is None:
+        return [Check("take-over", Verdict.PASS, "The lead may be taken from a member.")]
+    verdict = Verdict.FAIL if guard.reason is NotLeading.UNDECLARED else Verdict.WARN
+    remedy = "Mend it: without a take-over a lead that was lost stays with a member."
+    return [Check("take-over", verdict, _sentence(guard.sentence), remedy)]
+
+
+def _ghosts(facts: Facts) -> list[Check]:
+    """Of an application: whether the death of a restarted process can be proven."""
+    seen = facts.seen
+    if seen.protocol != STREAMS_PROTOCOL:
+        return []
+    named = [m for m in seen.members if m.instance_id is None and m.topics and m.client_id]
+    odd = sorted({m.client_id for m in named if process_of(m.client_id, seen.group_id) is None})
+    if odd and not facts.client_ids_unique:
+        said = f"The application sets client.id ({listed(odd)}), so that its ghosts cannot be proven."
+        remedy = "Set client_ids_unique = true if no two live members on a host share a client id."
+        return [Check("ghosts", Verdict.WARN, said, remedy)]
+    return [Check("ghosts", Verdict.PASS, "Ghosts of restarted processes can be proven.")]
 
 
 def _shown(facts: Facts) -> list[Check]:

@@ -11,6 +11,8 @@ is taken for a restarted one when another has gone, a little earlier or later.
 
 An attested topology can be wrong all the same: a Streams thread dies at once of a task that its own topology does not
 know, and would die again after every restart. A process that restarts again and again is therefore left to Java.
+Threads that lost their tasks, because they were too late for a round or a transaction, come back under other member ids
+in the same process. They go on counting their JoinGroups, where those of a new process begin anew.
 """
 
 from collections.abc import Collection
@@ -83,7 +85,21 @@ def _compare(
     came |= dict.fromkeys(fresh - known, now_ms)
     went |= dict.fromkeys(known - present, now_ms)
     replaced = sorted(came) if went else []
-    return Arrivals(came, went, _restarts(arrivals, present, fresh, known, now_ms)), [*restarted, *replaced]
+    begun = fresh - _counting_on(asked, decoded, process_map)
+    return Arrivals(came, went, _restarts(arrivals, present, begun, known, now_ms)), [*restarted, *replaced]
+
+
+def _counting_on(asked: TaskRequest, decoded: DecodedStreams, process_map: ProcessMap) -> set[ProcessId]:
+    """Processes whose threads have all joined more often than any of them had, by their own count. One that restarted
+    begins anew: its first count may only be higher by requests that it had to repeat, and then once."""
+    before: dict[ProcessId, int] = {}
+    for record in asked.memory.threads.values():
+        before[record.process_id] = min(record.joins, before.get(record.process_id, record.joins))
+    now: dict[ProcessId, int] = {}
+    for row, p in zip(process_map.member.tolist(), process_map.process.tolist(), strict=True):
+        process, joins = process_map.processes[p].process_id, int(decoded.infos.joins[row])
+        now[process] = min(joins, now.get(process, joins))
+    return {process for process, joins in now.items() if process in before and joins > before[process]}
 
 
 def _restarts(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
@@ -23,6 +24,8 @@ from bellwether_kafka.coordinator.runtime.role_reports import remind
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 
 CONNECT_TIMEOUT_MS = 10_000
+
+log = structlog.get_logger(__name__)
 
 DecisionObserver = Callable[[planning.PlannedRound[GroupPlan]], None]
 Beside = Callable[[kafka.OffsetReader, kafka.Transport, AdminClient], Coroutine[Any, Any, None]]
@@ -141,6 +144,7 @@ class Service:
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
         for config in (membership.proven(config, transport.broker_version) for config in self._groups):
             application = self._applications.get(config.group_id)
+            warn_of_guard(config)
             if config.mode != "lead":
                 policy = self._policies.get(config.group_id, self._policy)
                 hear, seen = self._observers.on_observation, self._observers.on_seen
@@ -226,3 +230,10 @@ class Service:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
+
+
+def warn_of_guard(config: membership.MembershipConfig) -> None:
+    """At the start, and not when the lead has been lost: what will keep us from taking it back."""
+    guard = config.takeover_guard
+    if config.mode == "lead" and config.adopt == "take-over" and guard is not None:
+        log.warning("cannot_take_over", group=config.group_id, reason=guard.sentence)

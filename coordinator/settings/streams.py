@@ -142,13 +142,20 @@ class StreamsSettings(BaseModel):
         if self.kind != "streams" or self.takeover_forced:
             return None
         if "processing_guarantee" not in self.model_fields_set:
-            sentence = "processing.guarantee is not declared; declare it, or set adopt to succeed"
+            also = "" if self.stores == "persistent" else ' and stores = "persistent"'
+            sentence = (
+                f'processing.guarantee is not declared; write "processing.guarantee" = "at_least_once"{also} as the'
+                ' application has it, or adopt = "succeed"'
+            )
             return Obstacle(NotLeading.UNDECLARED, sentence)
         if self.processing_guarantee == "exactly_once_v2":
             sentence = "under exactly_once_v2 the removed leader would lose the local state of its tasks"
             return Obstacle(NotLeading.BLOCKED, sentence)
         if self.stores != "persistent":
-            sentence = 'stores = "persistent" is not declared, and in-memory stores would have to be restored'
+            sentence = (
+                'stores = "persistent" is not declared, and in-memory stores would have to be restored; write it if the'
+                ' application has no others, or adopt = "succeed"'
+            )
             return Obstacle(NotLeading.UNDECLARED, sentence)
         return None
 

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from bellwether_kafka.assignors.streams.application import InternalTopic, Topology, required_counts
+from bellwether_kafka.assignors.streams.application import InternalTopic, Topology, required_counts, to_describe
 from bellwether_kafka.coordinator.kafka import grant, with_remedy
 
 BROKER_DEFAULT = -1
@@ -111,21 +111,18 @@ def _undescribed(topic: str, described: InternalTopic | None) -> str:
     configs = dict(described.configs) if described else {}
     cleanup = configs.get("cleanup.policy", "")
     if not cleanup:
-        return (
-            f"changelog {topic}: the topology does not say how its store is kept; of a key-value store write"
-            f" {_line(topic, 'compact')}, of a windowed one {_line(topic, 'compact,delete', 'retention.ms')}"
-        )
+        return f"changelog {topic}: the topology does not say how its store is kept; {to_describe(topic)}"
     if "delete" in cleanup and "retention.ms" not in configs:
         return (
             f"changelog {topic}: without retention.ms brokers would delete its records after a time that is not its"
-            f" store's; write {_line(topic, cleanup, 'retention.ms')}"
+            f" store's; write {_line(topic, cleanup)}"
         )
     return ""
 
 
-def _line(topic: str, cleanup: str, retention: str = "") -> str:
-    more = f", {retention}: <milliseconds: retention of the store + 86400000>" if retention else ""
-    return f'{{Name: {topic}, TopicConfigs: {{cleanup.policy: "{cleanup}"{more}}}}}'
+def _line(topic: str, cleanup: str) -> str:
+    retention = "retention.ms: <milliseconds: retention of the store + 86400000>"
+    return f'{{Name: {topic}, TopicConfigs: {{cleanup.policy: "{cleanup}", {retention}}}}}'
 
 
 def with_replicas(plans: Sequence[TopicPlan], replicas: Replicas) -> tuple[TopicPlan, ...]:

@@ -33,13 +33,16 @@ class InfoColumns:
 
     The sums of member m are rows `sum_first[m]:sum_first[m + 1]`, in the order of the wire. `future` members (version
     above 11) have a version and a latest version only; `process` is None for them. Members in `named` use named
-    topologies; their rows carry no name. A member in `errors` (index -> reason) has version and latest 0.
+    topologies; their rows carry no name. `joins` is the unique field as a number of 0 to 255: a thread counts its
+    JoinGroups in it, from 1 when it starts (0 below version 8). A member in `errors` (index -> reason) has version and
+    latest 0.
     """
 
     version: IntArray
     latest: IntArray
     process: tuple[ProcessId | None, ...]
     end_point: tuple[str | None, ...]
+    joins: IntArray
     error_code: IntArray
     tags: tuple[Tags, ...]
     sum_first: LongArray
@@ -82,6 +85,7 @@ class _Info:
     latest: int = 0
     process: ProcessId | None = None
     end_point: str | None = None
+    joins: int = 0
     error_code: int = 0
     tags: Tags = ()
     flat: bytes = b""
@@ -106,6 +110,7 @@ def read_infos(blobs: Sequence[bytes | None]) -> InfoColumns:
         latest=np.array([info.latest for info in infos], dtype=np.int32),
         process=tuple([info.process for info in infos]),
         end_point=tuple([info.end_point for info in infos]),
+        joins=np.array([info.joins for info in infos], dtype=np.int32),
         error_code=np.array([info.error_code for info in infos], dtype=np.int32),
         tags=tuple([info.tags for info in infos]),
         sum_first=first,
@@ -129,15 +134,15 @@ def _quick(blob: bytes | None, known: dict[bytes, Tags]) -> _Info | None:
         info = _Info(version, latest, ProcessId(most, least), blob[_HEAD.size : at].decode() or None)
         (count,) = _INT32.unpack_from(blob, at)
         at = _flat(info, blob, at + 4, count) if version >= 10 else _grouped(info, blob, at + 4, count)
-        at += 1 if version >= 8 else 0
-        if at > len(blob):
-            return None
+        if version >= 8:
+            info.joins = blob[at]
+            at += 1
         if version >= 9:
             (info.error_code,) = _INT32.unpack_from(blob, at)
         if version >= 11:
             raw = blob[at + 4 :]
             info.tags = () if raw == b"\0\0\0\0" else known.get(raw) or known.setdefault(raw, _tags(raw))
-    except (struct.error, ValueError, RemoteProtocolError):
+    except (struct.error, ValueError, IndexError, RemoteProtocolError):
         return None
     return info
 
@@ -181,7 +186,8 @@ def _slow(m: int, blob: bytes | None, errors: dict[int, str]) -> _Info:
         return _Info()
     process = None if plain.future else plain.process_id
     latest = plain.latest_supported_version
-    return _Info(plain.version, latest, process, plain.user_end_point, plain.error_code, plain.client_tags, plain=plain)
+    joins, end_point, tags = plain.unique_field & 0xFF, plain.user_end_point, plain.client_tags
+    return _Info(plain.version, latest, process, end_point, joins, plain.error_code, tags, plain=plain)
 
 
 def _reread_named(

@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.streams.application.model import (
     ThreadPlan,
 )
 from bellwether_kafka.assignors.streams.application.offsets import MISSING, EndOffsets, end_sums, lags, wanted_offsets
-from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized
+from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized, to_describe
 from bellwether_kafka.assignors.streams.application.tasks import TaskMap, build_tasks
 from bellwether_kafka.assignors.streams.application.topology import (
     GUESSED,

@@ -46,6 +46,15 @@ def required_counts(topology: Topology, existing: Mapping[str, int]) -> Partitio
     return PartitionCounts(counts, missing, unsized, tuple(conflicts))
 
 
+def to_describe(changelog: str) -> str:
+    """The line that lets us create a changelog, and what to change in it for other kinds of stores."""
+    return (
+        f"write `- {{Name: {changelog}, TopicConfigs: [{{Key: cleanup.policy, Value: compact}}]}}` instead of its bare"
+        " name under StateChangelogTopics of the topology file (for a windowed store compact,delete, and retention.ms:"
+        " its retention + 86400000; for a versioned one min.compaction.lag.ms: its history + 86400000)"
+    )
+
+
 def task_count(subtopology: Subtopology, counts: Mapping[str, int]) -> int:
     """The tasks of a subtopology: the most partitions among its source topics."""
     return max((counts.get(t, 0) for t in subtopology.sources), default=0)

@@ -5,7 +5,7 @@ Where Kafka's own leader would fail the application (missing topics, resized cha
 instead: an error code of ours would only be another way to fail it (docs/reference/streams.md#leader-steps).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -81,10 +81,17 @@ def check_topics(topology: application.Topology, cluster: ClusterView) -> None:
     internal = (*topology.repartition_topics, *_own_changelogs(topology))
     missing = [t for t in internal if t not in existing and t not in cluster.unreadable]
     if missing:
-        reason = f"internal topics do not exist: {', '.join(missing[:_LISTED])}"
+        reason = f"internal topics do not exist: {', '.join(missing[:_LISTED])}{_way_out(topology, missing)}"
         raise RefusalError(RefusalCause.INTERNAL_TOPICS, reason)
     if wrong := application.resized(counts, existing, internal):
         raise RefusalError(RefusalCause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
+
+
+def _way_out(topology: application.Topology, missing: Sequence[str]) -> str:
+    bare = [t for t in missing if t in topology.changelogs and topology.internal(t) is None]
+    if not bare:
+        return ""
+    return f"; a Java member that leads creates them. To lead from the first start, {application.to_describe(bare[0])}"
 
 
 def fatal_to_java(topology: application.Topology, cluster: ClusterView) -> str:

@@ -28,13 +28,15 @@ from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError,
 
 @dataclass(frozen=True, slots=True)
 class ThreadRecord:
-    """A thread as it was last seen. `joined_at_ms`: when these very bytes first came, so when its sums were read."""
+    """A thread as it was last seen. `joined_at_ms`: when these very bytes first came, so when its sums were read.
+    `joins`: its JoinGroups by its own count, modulo 256, 0 where it tells none."""
 
     process_id: ProcessId
     version: int
     latest_version: int
     digest: bytes
     joined_at_ms: int
+    joins: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def recall_streams(
             continue
         version, latest = int(infos.version[m]), int(infos.latest[m])
         key = member.instance_id or member.member_id
-        threads[key] = ThreadRecord(process, version, latest, digest(member.metadata), 0)
+        threads[key] = ThreadRecord(process, version, latest, digest(member.metadata), 0, int(infos.joins[m]))
         given = assignment_info(member.assignment) or AssignmentInfo()
         mine = sent.setdefault(process, {})
         for task in given.active_tasks:

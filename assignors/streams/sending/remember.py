@@ -72,6 +72,6 @@ def _records(
                 records[raw.key] = last.threads[raw.key]
         elif process is not None:
             joined = last.joined_at_ms(raw.key, raw.metadata, now_ms)
-            version, latest = int(infos.version[m]), int(infos.latest[m])
-            records[raw.key] = members.ThreadRecord(process, version, latest, digest(raw.metadata), joined)
+            version, latest, joins = int(infos.version[m]), int(infos.latest[m]), int(infos.joins[m])
+            records[raw.key] = members.ThreadRecord(process, version, latest, digest(raw.metadata), joined, joins)
     return records

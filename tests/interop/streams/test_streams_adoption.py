@@ -117,6 +117,27 @@ def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_sta
         assert failures(app) == []
 
 
+def test_a_new_application_is_led_once_a_java_member_has_made_its_topics(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """With a file from `topology parse` the first generation was refused, and Bellwether never came back (D23)."""
+    common = application(kafka, "adopted-new")
+    options = {"stores": "persistent", **PATIENT_WITH_APPLICATIONS}
+    with (
+        led(kafka, common, tmp_path, described=False, **options) as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(500)
+        app.add("one")
+        (refused, *_) = lead.logged("membership", limit_s=60, what="REFUSED")
+        assert "instead of its bare name under StateChangelogTopics" in refused["reason"]
+        wait_until(lambda: last_round(kafka, common.application_id).leader.startswith(INSTANCE), 60, app.tell)
+        app.wait_settled()
+        load.produce(500)
+        app.wait_counted(load.expected)
+        assert failures(app) == []
+
+
 def refuses(kafka: KafkaCluster, group: str, told: dict[str, str], reason: str) -> None:
     """A sidecar that may take over says why it does not, once it has seen the group at rest."""
     sidecar = Bellwether(kafka, [group], options={**told, "adopt": "take-over"})

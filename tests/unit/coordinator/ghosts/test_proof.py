@@ -1,5 +1,7 @@
 """The proof that a member is a ghost: what is one, and everything that only looks like one."""
 
+from dataclasses import replace
+
 import pytest
 
 from bellwether_kafka.coordinator.ghosts.proof import RETURN_S, Ghost, GhostFinder, Proof, process_of
@@ -206,6 +208,26 @@ def test_two_that_start_together_are_none_whatever_was_vouched() -> None:
     assert story.stable(plain("a"), plain("b")) == ()
     assert "client id 'app-1'" in story.finder.warnings()[0]
     assert story.waiting(plain("a"), plain("b"), plain("c")) == ()
+
+
+def test_an_application_that_sets_client_id_is_told_once_that_its_ghosts_cannot_be_proven() -> None:
+    """Nothing was removed, 47 s passed without an owner, and nobody was told why (D24)."""
+    mine = replace(thread("a"), client_id="shop-1-StreamThread-1-consumer")
+    story = Story()
+    story.stable(mine)
+    (warning,) = story.finder.warnings()
+    assert "client_ids_unique = true" in warning
+    assert mine.client_id in warning
+    story.stable(mine)
+    assert story.finder.warnings() == ()
+
+
+def test_who_vouched_or_is_no_application_is_told_nothing() -> None:
+    vouched, consumers, defaults = Story(unique=True), Story(), Story()
+    vouched.stable(replace(thread("a"), client_id="shop-1-StreamThread-1-consumer"))
+    consumers.stable(plain("a"))
+    defaults.stable(thread("a"))
+    assert [story.finder.warnings() for story in (vouched, consumers, defaults)] == [(), (), ()]
 
 
 def test_an_error_tells_nothing() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import FindCoordinator, Join, Leave
+from bellwether_kafka.coordinator.membership.commands import FindCoordinator, Heartbeat, Join, Leave, Note
 from bellwether_kafka.coordinator.membership.events import DecisionReady, StopRequested
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
@@ -119,6 +119,17 @@ def test_stopping_while_the_sync_is_under_way_waits_for_it() -> None:
     play = Play().deciding().planned().tell(StopRequested())
     assert play.kinds() == []
     assert play.synced().kinds() == ["Delivered", "Leave"]
+
+
+def test_stopping_ends_where_the_answer_to_the_sync_never_comes() -> None:
+    """It was still SYNCING a minute after it was told to stop."""
+    play = Play().deciding().planned().tell(StopRequested())
+    out = play.run(8, heartbeats=None)
+    assert [type(command).__name__ for command in out if not isinstance(command, (Heartbeat, Note))] == [
+        "Abandon",
+        "Leave",
+        "Stopped",
+    ]
 
 
 def test_stopping_while_the_sync_fails_leaves() -> None:

@@ -40,6 +40,16 @@ def test_a_group_that_a_member_leads_is_taken_over_unless_told_otherwise() -> No
     assert stable(Play(instance_id="bellwether").found()).kinds() == ["Decide"]
 
 
+def test_a_plan_that_could_not_be_made_is_tried_again_within_a_minute_however_often_it_failed() -> None:
+    play = seeing()
+    for _ in range(10):
+        play.tell(e.ComparisonFailed(REHEARSAL, "an internal topic is missing"))
+        began = play.now
+        while "Decide" not in play.kinds():
+            stable(play.wake())
+        assert play.now - began < 40
+
+
 def test_a_guard_keeps_it_away_and_says_so_once() -> None:
     play = seeing(takeover_guard=Obstacle(NotLeading.UNDECLARED, "stores are not declared"))
     assert play.kinds() == []

@@ -100,8 +100,15 @@ def coalescing(play: Play) -> Play:
 
 def stopping_while_deciding() -> Play:
     """The SyncGroup that the end waits for failed, and the round after it is ours."""
-    play = until(syncing(Play()).tell(STOP).synced(LOADING), c.Join)
-    return play.joined(member(ME), member("a"), generation=2)
+    return stopping_while_joining().joined(member(ME), member("a"), generation=2)
+
+
+def stopping_while_joining() -> Play:
+    return until(syncing(Play()).tell(STOP).synced(LOADING), c.Join)
+
+
+def stopping_while_deciding_late() -> Play:
+    return stopping_while_joining().later(4).joined(member(ME), member("a"), generation=2)
 
 
 def leaving(play: Play) -> Play:
@@ -249,6 +256,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.LEAVING: lambda: Play(**STATIC).joining().tell(LEAVE),
             State.WATCHING: lambda: Play().joining().tell(LEAVE),
         },
+        Timer.LEAVE: {State.LEAVING: lambda: until(stopping_while_joining(), c.Leave)},
         e.StopRequested: {
             State.LEAVING: lambda: Play(**STATIC).joining().tell(STOP),
             State.STOPPED: lambda: Play().joining().tell(STOP),
@@ -262,6 +270,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         e.DecisionFailed: {State.LEAVING: lambda: Play().deciding().tell(e.DecisionFailed(1, "no"))},
         Timer.DECISION: {State.LEAVING: lambda: until(Play().deciding(), c.Leave)},
+        Timer.LEAVE: {State.LEAVING: lambda: until(stopping_while_deciding_late(), c.Leave)},
         e.Wake: {
             State.JOINING: lambda: Play().deciding().later(11).wake(),
             State.LEAVING: lambda: stopping_while_deciding().later(11).wake(),
@@ -293,6 +302,7 @@ STORIES: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.JOINING: lambda: syncing(Play()).failed(c.Sync),
             State.LEAVING: lambda: syncing(Play()).failed(c.Sync, UNSUPPORTED),
         },
+        Timer.LEAVE: {State.LEAVING: lambda: until(syncing(Play()).tell(STOP), c.Leave)},
         e.OrdersStand: {State.LEAVING: lambda: syncing(Play()).tell(LEAVE)},
     },
     State.STABLE: {

@@ -8,6 +8,7 @@ from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, Mem
 from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict, examine, worst
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.web.test_picture import decided, member
@@ -79,6 +80,29 @@ def test_a_topology_is_as_good_as_whoever_vouches_for_it() -> None:
     learned = check(application(None), "topology")
     assert (learned.verdict, "topology learn" in learned.remedy) == (Verdict.WARN, True)
     assert not [one for one in examine(consumers(3)) if one.name == "topology"], "consumers have none"
+
+
+def test_a_missing_declaration_is_a_failure_that_names_what_to_write() -> None:
+    facts = application(SHOP)
+    assert check(facts, "take-over").verdict is Verdict.PASS
+    guard = GroupSettings(name="shop", mode="lead", kind="streams").takeover_guard()
+    found = check(replace(facts, config=replace(facts.config, takeover_guard=guard)), "take-over")
+    assert found.verdict is Verdict.FAIL
+    assert '"processing.guarantee" = "at_least_once" and stores = "persistent"' in found.said
+    assert not [one for one in examine(consumers(3)) if one.name == "take-over"], "consumers declare nothing"
+
+
+def test_an_application_that_sets_client_id_is_told_what_lets_its_ghosts_be_proven() -> None:
+    facts = application(SHOP)
+    process = "00112233-4455-6677-8899-aabbccddeeff"
+    for client_id, vouched, verdict in (
+        (f"shop-{process}-StreamThread-1-consumer", False, Verdict.PASS),
+        ("mine-StreamThread-1-consumer", False, Verdict.WARN),
+        ("mine-StreamThread-1-consumer", True, Verdict.PASS),
+    ):
+        members = (ObservedMember("a", None, client_id, "/10.0.0.1", topics=("orders",)),)
+        found = check(replace(facts, seen=replace(facts.seen, members=members), client_ids_unique=vouched), "ghosts")
+        assert (found.verdict, "client_ids_unique" in found.remedy) == (verdict, verdict is Verdict.WARN)
 
 
 def test_the_arithmetic_of_our_own_session_is_checked() -> None:

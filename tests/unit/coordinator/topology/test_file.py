@@ -27,6 +27,7 @@ from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group,
 
 REPARTITION, CHANGELOG = "shop-by-user-repartition", "shop-totals-changelog"
 WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
+KEY_VALUE_LINE = f"- {{Name: {CHANGELOG}, TopicConfigs: [{{Key: cleanup.policy, Value: compact}}]}}"
 WINDOWED_LINE = (
     f'{{Name: {CHANGELOG}, TopicConfigs: {{cleanup.policy: "compact,delete",'
     " retention.ms: <milliseconds: retention of the store + 86400000>}}"
@@ -275,12 +276,8 @@ def test_missing_topics_are_planned_with_the_configs_of_streams() -> None:
 @pytest.mark.parametrize(
     ("topics", "said", "remedy"),
     [
-        ((), "does not say how its store is kept", WINDOWED_LINE),
-        (
-            (InternalTopic(CHANGELOG),),
-            "does not say how its store is kept",
-            'TopicConfigs: {cleanup.policy: "compact"}}',
-        ),
+        ((), "does not say how its store is kept", KEY_VALUE_LINE),
+        ((InternalTopic(CHANGELOG),), "does not say how its store is kept", KEY_VALUE_LINE),
         ((InternalTopic(CHANGELOG, configs=WINDOWED[:1]),), "without retention.ms brokers would", WINDOWED_LINE),
     ],
     ids=["not named", "named only", "windowed without retention"],
@@ -304,6 +301,17 @@ def test_the_line_that_is_to_be_added_can_be_read() -> None:
     assert read_topology(text).internal(CHANGELOG) == InternalTopic(
         CHANGELOG, configs=(("cleanup.policy", "compact,delete"), ("retention.ms", "86400000"))
     )
+
+
+def test_the_line_that_is_shown_makes_the_first_start_possible() -> None:
+    """A new application was refused without a word on what to write (D23)."""
+    (reason,) = plan_internal_topics(SHOP, {"orders": 4}).reasons
+    line = reason.split("`")[1]
+    text = write_topology(SHOP)
+    assert text.count(f"- {CHANGELOG}\n") == 1
+    described = read_topology(text.replace(f"- {CHANGELOG}\n", f"{line}\n"))
+    plan = plan_internal_topics(described, {"orders": 4})
+    assert (plan.reasons, {t.name for t in plan.topics}) == ((), {REPARTITION, CHANGELOG})
 
 
 def test_nothing_is_planned_without_the_source_topics() -> None:

@@ -140,6 +140,7 @@ def _info_agrees(columns: InfoColumns, m: int, blob: bytes | None) -> None:
     assert columns.future[m] == expected.future
     assert columns.process[m] == (None if expected.future else expected.process_id)
     assert columns.end_point[m] == expected.user_end_point
+    assert columns.joins[m] == expected.unique_field % 256
     assert columns.error_code[m] == expected.error_code
     assert columns.tags[m] == expected.client_tags
     ids = zip(columns.sum_subtopology[mine].tolist(), columns.sum_partition[mine].tolist(), strict=True)
