@@ -201,8 +201,8 @@ class Decision(Generic[P_co]):
     """Everything about one decided rebalance.
 
     `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `notes` are what the
-    policy says of its plan. `probing_at_ms` is when we should rejoin to promote warm-ups, None: no need. `promised` has,
-    by item, the owner for whom the round before withheld it, NOBODY for none; None where that round is not known.
+    policy says of its plan. `probing_at_ms` is when we should rejoin to promote warm-ups, None: no need. `promised`: by
+    item, the owner for whom the round before withheld it, NOBODY for none; None where that round is not known.
     """
 
     raw: RawGroup
