@@ -76,7 +76,6 @@ def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster, tmp_path: Path) -
         assert [m.errors for m in members] == [[], [], []]
 
 
-@pytest.mark.proof
 @pytest.mark.timeout(600)
 def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path) -> None:
     """In an eager group, where a round stops everybody: what nobody can obey is refused and leaves no trace, what would
