@@ -130,7 +130,7 @@ class Planner(Generic[P]):
         standing = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
         why = cause(previous, decision, ordered=planned.ordered, standing=standing)
         chosen = planned.chosen
-        if previous is not None:
+        if previous is not None and previous.followup:
             chosen = replace(chosen, decision=chosen.decision.counted_after(previous))
         return replace(planned, chosen=chosen, previous=previous, cause=why)
 

@@ -133,7 +133,6 @@ def published(kafka: KafkaCluster, topic: str) -> list[tuple[str, dict[str, Any]
     return decoded(read_until(kafka, topic, begun_and_ended, 60))
 
 
-@pytest.mark.proof
 @pytest.mark.timeout(900)
 def test_an_evacuation_waits_for_warm_ups_and_for_no_tick(kafka: KafkaCluster, tmp_path: Path) -> None:
     """The tick is ten minutes away; tasks of which nobody has a copy are elsewhere as soon as they can be."""
