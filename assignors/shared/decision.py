@@ -3,9 +3,11 @@ explanations are projections. What differs by kind is behind `GroupPlan`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, Protocol, Self, TypeVar
+
+import numpy as np
 
 from bellwether_kafka.assignors.shared.group import RawGroup
 from bellwether_kafka.assignors.shared.model import NOBODY, BoolArray, ClusterView, IntArray, LongArray
@@ -72,7 +74,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Partitions by what happens to them between two plans: `new` had no owner before, `lost` has none after."""
+    """Partitions by what happens to them between two plans: `new` had no owner before, `lost` has none after.
+
+    What is withheld counts as moved in the round that plans it, and as kept in the one that hands it out.
+    """
 
     kept: int
     moved: int
@@ -196,7 +201,8 @@ class Decision(Generic[P_co]):
     """Everything about one decided rebalance.
 
     `assignments` has (member id, bytes) for every member id of `raw`, the sidecar's own included. `notes` are what the
-    policy says of its plan. `probing_at_ms` is when we should rejoin to promote warm-ups, None: no need.
+    policy says of its plan. `probing_at_ms` is when we should rejoin to promote warm-ups, None: no need. `promised`: by
+    item, the owner for whom the round before withheld it, NOBODY for none; None where that round is not known.
     """
 
     raw: RawGroup
@@ -209,6 +215,7 @@ class Decision(Generic[P_co]):
     warnings: tuple[str, ...]
     notes: tuple[str, ...] = ()
     probing_at_ms: int | None = None
+    promised: IntArray | None = None
 
     @property
     def cluster(self) -> ClusterView:
@@ -222,7 +229,24 @@ class Decision(Generic[P_co]):
 
     @cached_property
     def moves(self) -> Moves:
-        return moves(self.plan.before, self.plan.owner)
+        before = self.plan.before
+        if self.promised is not None:
+            before = np.where(before == NOBODY, self.promised, before)
+        return moves(before, self.plan.owner)
+
+    def counted_after(self, previous: "Decision[GroupPlan]") -> Self:
+        """The same decision, for which the moves that `previous` began are none of its own."""
+        if not previous.followup:
+            return self
+        plan, former = self.plan, previous.plan
+        index = {owner.key: i for i, owner in enumerate(plan.owners)}
+        waiting = np.flatnonzero(former.withheld)
+        names, owners = former.names(waiting), former.owner[waiting].tolist()
+        due = {name: index.get(former.owners[i].key, NOBODY) for name, i in zip(names, owners, strict=True)}
+        free = np.flatnonzero((plan.before == NOBODY) & (plan.owner != NOBODY))
+        promised = np.full(len(plan.owner), NOBODY, dtype=np.int32)
+        promised[free] = [due.get(name, NOBODY) for name in plan.names(free)]
+        return replace(self, promised=promised)
 
     @cached_property
     def cost(self) -> Cost:

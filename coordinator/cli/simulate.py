@@ -86,7 +86,12 @@ def _rounds(
     memory = Memory.of(NEWEST - 2 * ROUNDS_MAX, decision.cluster, decision.plan.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
     made = rounds(raw, cluster, memory, policy, decision.decided_at_ms)
-    return [Imagined(one, picture_of(one, made[i - 1] if i else decision), {}) for i, one in enumerate(made)]
+    return [Imagined(one, _picture(one, made[:i], decision), {}) for i, one in enumerate(made)]
+
+
+def _picture(one: Decision[GroupPlan], earlier: Sequence[Decision[GroupPlan]], present: Decision[GroupPlan]) -> Picture:
+    """Of a round that follows the earlier ones."""
+    return picture_of(one.counted_after(earlier[-1]), earlier[-1]) if earlier else picture_of(one, present)
 
 
 def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int]:
@@ -139,7 +144,7 @@ def _rounds_of_tasks(
             "warmups": warmups,
             "waits_for_probing": one.probing,
         }
-        picture = picture_of(one.decision, made[i - 1].decision if i else decision)
+        picture = _picture(one.decision, [each.decision for each in made[:i]], decision)
         imagined.append(Imagined(one.decision, picture, state))
     return imagined
 

@@ -129,7 +129,10 @@ class Planner(Generic[P]):
         self._ordered = tuple(said for said in self._ordered if said not in planned.ordered)
         standing = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
         why = cause(previous, decision, ordered=planned.ordered, standing=standing)
-        return replace(planned, previous=previous, cause=why)
+        chosen = planned.chosen
+        if previous is not None and previous.followup:
+            chosen = replace(chosen, decision=chosen.decision.counted_after(previous))
+        return replace(planned, chosen=chosen, previous=previous, cause=why)
 
     def forget(self) -> None:
         """We lead no more: others decide from here, so what we remember would be wrong next time."""

@@ -114,7 +114,8 @@ class Voices:
         """A round in the middle of the looks makes them differ, so what counts is a second look at the same group."""
         try:
             found = self.differences(members, led=led, round_led=round_led)
-        except (AssertionError, KeyError, ValueError) as error:  # it rebalances just now, or has led no round yet
+        except (AssertionError, KeyError, ValueError, OSError) as error:
+            # It rebalances just now, has led no round yet, or does not listen yet.
             return [repr(error)]
         return found or ["the plan moves nothing"] * (moves and not self.told("plan")["moved"])
 

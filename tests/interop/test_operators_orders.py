@@ -76,7 +76,6 @@ def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster, tmp_path: Path) -
         assert [m.errors for m in members] == [[], [], []]
 
 
-@pytest.mark.proof
 @pytest.mark.timeout(600)
 def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path) -> None:
     """In an eager group, where a round stops everybody: what nobody can obey is refused and leaves no trace, what would
@@ -134,7 +133,6 @@ def published(kafka: KafkaCluster, topic: str) -> list[tuple[str, dict[str, Any]
     return decoded(read_until(kafka, topic, begun_and_ended, 60))
 
 
-@pytest.mark.proof
 @pytest.mark.timeout(900)
 def test_an_evacuation_waits_for_warm_ups_and_for_no_tick(kafka: KafkaCluster, tmp_path: Path) -> None:
     """The tick is ten minutes away; tasks of which nobody has a copy are elsewhere as soon as they can be."""

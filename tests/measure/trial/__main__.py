@@ -97,7 +97,9 @@ def main() -> int:
             if not wanted or defect in wanted:
                 outcomes.append(tried(stage, defect, step))
                 last = outcomes[-1]
-                print(f"{defect} {'held' if last.held else 'NOT HELD'} {last.must_hold}", file=sys.stderr, flush=True)
+                verdict = "held" if last.held else "NOT HELD"
+                said = f"{defect} {verdict} {last.must_hold} ({last.seconds:.0f} s): {last.observed}"
+                print(said, file=sys.stderr, flush=True)
         stage.brokers.close()
     if options.output == "json":
         print(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))

@@ -37,8 +37,11 @@ def _restart(stage: Stage, found: Findings, group: str, how: signal.Signals, abs
         generation, seat = stage.rests(group), stage.shown(group).ours
         assert stage.shown(group).led_by_us, f"{group} was lost before the restart"
         ours.process.stop() if how is signal.SIGTERM else ours.process.kill()
+        gone_at = time.monotonic()
         time.sleep(absent_s)
         ours.process.start(wait=False)
+        if within(LED_WITHIN_S, lambda: stage.shown(group).ours not in ("", seat)) is not None:
+            found.note(f"a member again {time.monotonic() - gone_at:.1f} s after its end (session {SESSION_S:.0f} s)")
 
         def leads() -> bool:
             now = stage.shown(group)

@@ -62,7 +62,11 @@ def hints_and_help_work_as_written(stage: Stage, found: Findings) -> None:
         evacuated = scene.order("evacuate", scene.group, "rack:az1")
         hint = re.search(r"bellwether (unpin \S+ .*?)'? ends that", evacuated.text)
         words = _as_a_shell_reads(hint[1], stage.folder) if hint else []
-        found.check(words[-1:] == ["*"], f"the hint is read by a shell as {words or 'nothing'}")
+        undone = bool(words) and scene.order(*words).code == 0 and not scene.standing()
+        found.check(
+            undone, f"the hint {'ends' if undone else 'does not end'} it, read by a shell as {words or 'nothing'}"
+        )
+        scene.order("evacuate", scene.group, "rack:az1")
         item = f"{scene.group}-0"
         scene.order("pin", scene.group, item, "rack:az2")
         scene.order("unpin", scene.group, "*")

@@ -147,8 +147,13 @@ class Stage:
         return self.brokers.shown(group)
 
     def wait_led(self, product: Product, group: str, limit_s: float = LED_WITHIN_S) -> float | None:
-        """Seconds until brokers and the process agree that it leads."""
-        return within(limit_s, lambda: self.shown(group).led_by_us and product.says_it_leads(group))
+        """Seconds until brokers and the process agree that it leads, or that it waits alone for members to lead."""
+
+        def leads() -> bool:
+            now = self.shown(group)
+            return now.led_by_us and (now.others == 0 or product.says_it_leads(group))
+
+        return within(limit_s, leads)
 
     def led(self, product: Product, group: str) -> None:
         """For steps that begin with a led group. Raises AssertionError where it is not."""

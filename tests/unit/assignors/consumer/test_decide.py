@@ -142,6 +142,29 @@ def test_what_moves_waits_one_round_and_then_arrives() -> None:
     assert (calm.moves.kept, calm.moves.moved, calm.followup) == (6, 0, False)
 
 
+def test_what_moves_is_counted_once() -> None:
+    members, first, _ = settle([LiveMember("a", ("t",))], T6, Memory.empty())
+    _, _, (began, ended) = settle([*members, LiveMember("b", ("t",))], T6, first.plan.memory, generation=2)
+    assert (began.moves.kept, began.moves.moved, began.moves.new) == (3, 3, 0)
+    counted = ended.counted_after(began).moves
+    assert (counted.kept, counted.moved, counted.new, counted.lost) == (6, 0, 0, 0)
+    assert ended.counted_after(ended) is ended
+
+
+def test_what_was_promised_to_one_and_given_to_another_moves_again() -> None:
+    members, first, _ = settle([LiveMember("a", ("t",))], T6, Memory.empty())
+    joined = [*members, LiveMember("b", ("t",))]
+    began = decide(live_group(joined, 2), T6, first.plan.memory, KAFKA, now_ms=0)
+    promised = np.flatnonzero(began.plan.withheld)
+    joined = [m.after(began) for m in joined]
+    ended = decide(live_group(joined, 3), T6, began.plan.memory, KAFKA, now_ms=0)
+    other = ended.plan.owner.copy()
+    other[promised[0]] = ended.plan.before[ended.plan.before != -1][0]
+    ended = replace(ended, plan=replace(ended.plan, target=replace(ended.plan.target, owner=other)))
+    counted = ended.counted_after(began).moves
+    assert (counted.kept, counted.moved, counted.new) == (5, 1, 0)
+
+
 def test_a_stale_claim_is_withheld_and_not_believed() -> None:
     members = {"a": java(["t"], tps("t", 0, 1, 2, 3), 9), "b": java(["t"], tps("t", 0, 1), 4)}
     decision = decide(raw_group(members, generation=10), cluster_of({"t": 4}), Memory.empty(), KAFKA, 0)
