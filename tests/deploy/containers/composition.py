@@ -108,6 +108,7 @@ def composition(home: Path = HOME) -> Iterator[Composition]:
         override = home / "ports.yaml"
         override.write_text(_override(ports))
         made = Composition(ours, compose, docker_host, override, ports, _services(compose, ours, override))
+        made.down()  # what a run before may have left
         try:
             yield made
         finally:

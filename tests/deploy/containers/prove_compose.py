@@ -3,6 +3,7 @@ and, with --failures, what each failure costs. Where no engine can be had it say
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 
 from tests.deploy.containers.composition import Composition, composition, with_images
 from tests.deploy.containers.engine import HOME, EngineError, MissingEngineError
+from tests.deploy.containers.failures import prove_failures
+from tests.deploy.containers.play import prove_play
 
 SMOKE_LIMIT_S = 300.0
 
@@ -26,7 +29,7 @@ def step(name: str) -> Iterator[None]:
     sys.stdout.flush()
 
 
-def prove(made: Composition, *, failures: bool) -> int:
+def prove(made: Composition, *, play: bool, failures: bool) -> int:
     """0 if all holds."""
     with step("images"):
         for name, origin in with_images(made).items():
@@ -36,23 +39,30 @@ def prove(made: Composition, *, failures: bool) -> int:
     with step("smoke"):
         smoked = made.smoke(SMOKE_LIMIT_S)
         sys.stdout.write(smoked.stdout + smoked.stderr)
-    if smoked.returncode == 0 and failures:
-        from tests.deploy.containers.failures import prove_failures
-
-        return prove_failures(made)
-    return smoked.returncode
+    if smoked.returncode != 0:
+        return smoked.returncode
+    failed = 0
+    if play:
+        with step("play"):
+            failed += prove_play(made)
+    if failures:
+        with step("failures"):
+            failed += prove_failures(made)
+    return min(failed, 1)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--play", action="store_true", help="also run each shape of the chart by podman kube play")
     parser.add_argument("--failures", action="store_true", help="also kill, pause, stop, starve and cut off everything")
     parser.add_argument("--home", type=Path, default=HOME, help="where the engine keeps its files")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what runs is torn down
     sys.stdout.write(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     try:
         with composition(asked.home) as made:
             try:
-                return prove(made, failures=asked.failures)
+                return prove(made, play=asked.play, failures=asked.failures)
             except EngineError as error:
                 sys.stdout.write(f"FAILED: {error}\n{made.run('ps', '--all')}\n")
                 return 1
