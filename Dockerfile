@@ -14,6 +14,13 @@ RUN sh deploy/image/install.sh /opt/bellwether
 
 # The same Python minor version as the build stage: wheels with compiled parts are for one.
 FROM gcr.io/distroless/python3-debian12:nonroot
+ARG REVISION=""
+LABEL org.opencontainers.image.title="bellwether" \
+  org.opencontainers.image.description="Leads classic Kafka consumer groups and decides the assignment of every member" \
+  org.opencontainers.image.version="0.1.0" \
+  org.opencontainers.image.revision="$REVISION" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.base.name="gcr.io/distroless/python3-debian12:nonroot"
 COPY --from=build /opt/bellwether /opt/bellwether
 ENV PYTHONPATH=/opt/bellwether PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532

@@ -33,7 +33,7 @@ LIMIT_S = 180.0
 GRACE_S = 30
 FIGHT_S = 60.0
 MEBI = 1 << 20
-CGROUP = Path("/sys/fs/cgroup/memory/libpod_parent")
+CGROUP = Path("/sys/fs/cgroup/memory")
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}, "data": {"password": "c2VjcmV0"}}
 CONSUMER = (ROOT / "deploy" / "compose" / "consumer.py").read_text()
 LEAD = (ROOT / "deploy" / "compose" / "bellwether.toml").read_text()
@@ -101,8 +101,9 @@ class Pod:
 
     def memory_bytes(self) -> int:
         """Resident, without the files that the kernel keeps."""
-        (found,) = self.engine.ask("inspect", self.container)
-        stat = (CGROUP / f"libpod-{found['Id']}" / "memory.stat").read_text().splitlines()
+        lines = Path(f"/proc/{self.engine.state(self.container)['Pid']}/cgroup").read_text().splitlines()
+        group = next(line.split(":", 2)[2] for line in lines if line.split(":", 2)[1] == "memory")
+        stat = (CGROUP / group.removeprefix("/") / "memory.stat").read_text().splitlines()
         return int(next(line.split()[1] for line in stat if line.startswith("total_rss ")))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.deploy.containers.composition import Composition, composition, with_images
 from tests.deploy.containers.engine import HOME, EngineError, MissingEngineError
 from tests.deploy.containers.failures import prove_failures
+from tests.deploy.containers.image import prove_image
 from tests.deploy.containers.play import prove_play
 
 SMOKE_LIMIT_S = 300.0
@@ -29,7 +30,7 @@ def step(name: str) -> Iterator[None]:
     sys.stdout.flush()
 
 
-def prove(made: Composition, *, play: bool, failures: bool) -> int:
+def prove(made: Composition, *, image: bool, play: bool, failures: bool) -> int:
     """0 if all holds."""
     with step("images"):
         for name, origin in with_images(made).items():
@@ -42,6 +43,9 @@ def prove(made: Composition, *, play: bool, failures: bool) -> int:
     if smoked.returncode != 0:
         return smoked.returncode
     failed = 0
+    if image:
+        with step("image"):
+            failed += prove_image(made.engine)
     if play:
         with step("play"):
             failed += prove_play(made)
@@ -53,6 +57,7 @@ def prove(made: Composition, *, play: bool, failures: bool) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--image", action="store_true", help="also look into the image")
     parser.add_argument("--play", action="store_true", help="also run each shape of the chart by podman kube play")
     parser.add_argument("--failures", action="store_true", help="also kill, pause, stop, starve and cut off everything")
     parser.add_argument("--home", type=Path, default=HOME, help="where the engine keeps its files")
@@ -62,7 +67,7 @@ def main() -> int:
     try:
         with composition(asked.home) as made:
             try:
-                return prove(made, play=asked.play, failures=asked.failures)
+                return prove(made, image=asked.image, play=asked.play, failures=asked.failures)
             except EngineError as error:
                 sys.stdout.write(f"FAILED: {error}\n{made.run('ps', '--all')}\n")
                 return 1
