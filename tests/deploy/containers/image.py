@@ -120,6 +120,7 @@ def prove_image(ours: Engine, image: str = IMAGE) -> int:
     size_mb, runs = compressed_mb(ours, image), starts(ours, image)
     labels = {name.rsplit(".", 1)[1]: value for name, value in config["Labels"].items() if "opencontainers" in name}
     can_sign = "import botocore.auth, botocore.session; print('yes')"
+    check = inspected.get("HealthCheck") or {}
     signs = ours.run("run", *LOCKED_DOWN, "--entrypoint", "python3", image, "-c", can_sign).strip()
     facts = {
         "runs as": (config["User"], config["User"] == "65532:65532"),
@@ -127,7 +128,7 @@ def prove_image(ours: Engine, image: str = IMAGE) -> int:
         "package managers": (sorted(programs & INSTALLERS) or "none", not programs & INSTALLERS),
         "files with setuid": (setuid or "none", not setuid),
         "labels": (labels, {"title", "version", "licenses"} <= labels.keys()),
-        "health check": (config["Healthcheck"]["Test"][1:3], "Healthcheck" in config),
+        "health check": (check.get("Test", [])[1:3], bool(check)),
         "can sign for MSK": (signs, signs == "yes"),
         "components, not as locked": (f"{len(parts)}, {unlocked(parts) or 'none'}", parts and not unlocked(parts)),
         "compressed, beyond the base": (f"{size_mb:.0f} MB", size_mb <= SIZE_LIMIT_MB),
