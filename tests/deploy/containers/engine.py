@@ -23,8 +23,6 @@ from tests.paths import ROOT
 HOME = ROOT / ".cache" / "containers"
 PACKAGES = ("podman", "buildah", "runc", "netavark", "aardvark-dns", "catatonit", "iptables", "nftables", "debootstrap")
 PROGRAMS = ("podman", "runc", "debootstrap")
-PROCESSES = 20
-CPU_SHARES = Path("/sys/fs/cgroup/cpu/libpod_parent/cpu.shares")
 BUILD_LIMIT_S = 900.0
 COMMAND_LIMIT_S = 120.0
 
@@ -123,7 +121,6 @@ class Engine:
         due_at_s: dict[str, float] = {}
         while not over.wait(1.0):
             try:
-                weigh_containers()
                 running = [c["Id"] for c in self.ask("ps", "--format=json") or () if c["State"] == "running"]
                 for found in self.ask("inspect", *running) if running else ():
                     check = found["Config"].get("Healthcheck") or {}
@@ -158,13 +155,6 @@ def engine(home: Path = HOME) -> Engine:
     except EngineError as error:
         raise MissingEngineError(f"podman does not run here: {error}") from None
     return made
-
-
-def weigh_containers() -> None:
-    """All containers together weigh as much as one process (cgroups v1), too little for brokers on a busy machine; and
-    podman writes the share that a pod asks for where it holds for all."""
-    if CPU_SHARES.exists():
-        CPU_SHARES.write_text(str(1024 * PROCESSES))
 
 
 def _install(missing: Sequence[str]) -> None:

@@ -150,16 +150,21 @@ def update(made: Composition, container: str) -> None:
 
 
 FAILURES = (
-    *(Failure("killed", service, kill, 90) for service in ("bellwether", "kafka-2", "counts-1", "orders-python-1")),
-    *(Failure("killed", service, kill, 90) for service in ("orders-java-1", "load", "prometheus")),
-    *(Failure("out of memory", service, exhaust, 90) for service in ("bellwether", "kafka-3", "counts-2")),
-    *(Failure("out of memory", service, exhaust, 90) for service in ("orders-python-2", "orders-java-2")),
-    *(Failure("stopped for 20 s", service, stop, 90) for service in ("bellwether", "kafka-1", "counts-3")),
-    *(Failure("stopped for 20 s", service, stop, 90) for service in ("orders-python-1", "orders-java-1")),
-    *(Failure("paused for 20 s", service, pause, 90) for service in ("bellwether", "kafka-2", "counts-1")),
-    *(Failure("paused for 20 s", service, pause, 90) for service in ("orders-python-2", "orders-java-2")),
-    *(Failure("without network for 20 s", service, cut_off, 90) for service in ("bellwether", "kafka-3", "counts-2")),
+    Failure("killed", "bellwether", kill, 90),
+    Failure("killed", "counts-1", kill, 90),
+    Failure("killed", "kafka-2", kill, 90),
+    Failure("killed", "orders-python-1", kill, 90),
+    Failure("out of memory", "bellwether", exhaust, 90),
+    Failure("stopped for 20 s", "bellwether", stop, 90),
+    Failure("paused for 20 s", "bellwether", pause, 90),
+    Failure("without network for 20 s", "bellwether", cut_off, 90),
     Failure("updated to another image", "bellwether", update, 90),
+    Failure("without network for 20 s", "kafka-3", cut_off, 90),
+    Failure("without network for 20 s", "counts-2", cut_off, 90),
+    *(Failure("out of memory", service, exhaust, 90) for service in ("kafka-3", "counts-2", "orders-python-2")),
+    *(Failure("stopped for 20 s", service, stop, 90) for service in ("kafka-1", "counts-3", "orders-java-1")),
+    *(Failure("paused for 20 s", service, pause, 90) for service in ("kafka-2", "counts-1", "orders-java-2")),
+    *(Failure("killed", service, kill, 90) for service in ("orders-java-1", "load", "prometheus")),
 )
 
 

@@ -125,6 +125,7 @@ def _made_playable(pod: dict[str, Any]) -> None:
     for container in pod["containers"]:
         container.pop("livenessProbe", None)
         container.pop("readinessProbe", None)
+        container.pop("ports", None)  # podman would publish them on every address of the machine
         container["imagePullPolicy"] = "Never"
         for variable in container["env"]:
             variable.pop("valueFrom", None)
