@@ -88,7 +88,7 @@ check-deploy: setup .cache/bin/helm .cache/bin/docker-compose  ## the compositio
 	$(BIN)/python -m pytest tests/deploy
 
 prove-compose: setup .cache/bin/docker-compose .cache/bin/helm  ## image, composition and chart run for real in an engine of our own (podman, which root installs on Debian), and what each failure costs; an hour
-	@$(BIN)/python -m tests.deploy.containers.prove_compose --image --play --failures
+	@$(BIN)/python -m tests.deploy.containers.prove_compose image play compose failures
 
 test-containers: setup .cache/bin/docker-compose  ## the short form: the image built, the composition up, its smoke script, and down; at most 6 minutes
 	@$(BIN)/python -m tests.deploy.containers.prove_compose
