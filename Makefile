@@ -94,7 +94,7 @@ test-containers: setup .cache/bin/docker-compose  ## the short form: the image b
 	@$(BIN)/python -m tests.deploy.containers.prove_compose
 
 # Stages of `make test` and `make test-all`; each can be made alone. Real brokers need a JDK and Maven, some clients Go.
-.PHONY: test-units test-models test-smoke test-java test-deploy test-containers test-consumers test-streams test-pipeline
+.PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
 
 test-units: fast-tests  ## every unit test and vector, with embedded brokers and processes
 	$(PYTEST) -m "embedded or slow" tests/unit
@@ -124,7 +124,7 @@ test: setup  ## what a newcomer runs: everything without brokers, and a smoke te
 	@.ci/stages check test-units test-models test-smoke
 
 test-all: setup-pipeline  ## everything but proofs and measurements, as CI does; at most 50 minutes on two cores
-	@.ci/stages check test-units test-models test-java test-deploy test-containers test-consumers test-streams test-pipeline
+	@.ci/stages check test-units test-models test-java test-deploy test-consumers test-streams test-pipeline
 
 demo: setup  ## embedded brokers, real consumers, no Java and no Docker
 	@$(BIN)/python -m tests.measure.demo
