@@ -15,6 +15,6 @@ from bellwether_kafka.coordinator.kafka.cluster import (
     follower_fetching,
 )
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, BrokerProtocol, ListedGroup
-from bellwether_kafka.coordinator.kafka.node_requests import RemovedMembers, RemoveMembers
+from bellwether_kafka.coordinator.kafka.node_requests import AnyCommitted, RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.kafka.offset_reader import Counts, GroupOffsets, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError

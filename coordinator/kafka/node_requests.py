@@ -13,6 +13,7 @@ from bellwether_kafka.coordinator.membership import Node
 
 BATCH_FROM = 3  # members of LeaveGroup: KIP-345, Kafka 2.4; reasons since version 5
 REASON_LENGTH_MAX = 255
+ALL_TOPICS_FROM = 2  # versions of OffsetFetch
 NAMES_UP_TO = 9  # later versions of OffsetFetch name topics by id
 NO_OFFSET = -1
 
@@ -137,3 +138,38 @@ class FetchOffsets:
                 if 0 <= partition.partition_index < len(offsets):
                     offsets[partition.partition_index] = max(NO_OFFSET, partition.committed_offset)
         return FetchedOffsets(found)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyCommitted:
+    """`error` is Kafka's code, for the group."""
+
+    found: bool
+    error: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FindAnyOffset:
+    """OffsetFetch for all topics: whether the group has committed an offset anywhere. Topics that we may not describe
+    are left out of the answer."""
+
+    node: Node
+    group_id: str
+    timeout_ms: int
+
+    def message(self) -> Any:
+        group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group_id, topics=None)
+        return OffsetFetchRequest(
+            group_id=self.group_id,
+            topics=None,
+            groups=[group],
+            require_stable=False,
+            min_version=ALL_TOPICS_FROM,
+            max_version=NAMES_UP_TO,
+        )
+
+    def answer(self, response: Any) -> AnyCommitted:
+        group = response.groups[0] if response.API_VERSION >= 8 else response
+        partitions = (partition for topic in group.topics or () for partition in topic.partitions)
+        found = any(not p.error_code and p.committed_offset > NO_OFFSET for p in partitions)
+        return AnyCommitted(found, group.error_code or 0)

@@ -27,7 +27,12 @@ from bellwether_kafka.coordinator.kafka.client_config import (
 from bellwether_kafka.coordinator.kafka.connections import Connections, Tokens
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, ListedGroup
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
-from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets, RemovedMembers, RemoveMembers
+from bellwether_kafka.coordinator.kafka.node_requests import (
+    AnyCommitted,
+    FetchedOffsets,
+    RemovedMembers,
+    RemoveMembers,
+)
 from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
 from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 
@@ -147,6 +152,14 @@ class Transport:
         if node is None:
             return FetchedOffsets({}, error)
         return await self._ask(node_requests.FetchOffsets(node, group_id, topics, timeout_ms))
+
+    async def any_committed(self, group_id: str) -> AnyCommitted:
+        """Whether the group has committed offsets, from its coordinator node. Raises TransportError; an error code of
+        the broker is in the answer."""
+        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
+        if node is None:
+            return AnyCommitted(False, error)
+        return await self._ask(node_requests.FindAnyOffset(node, group_id, REQUEST_TIMEOUT_MS))
 
     async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol) -> BrokerGroup:
         """A group whose broker assigns. Raises TransportError; an error code of the broker is in the answer."""

@@ -46,6 +46,7 @@ from bellwether_kafka.coordinator.membership.events import (
     JoinedMember,
     LeaveAnswer,
     Node,
+    OffsetsFound,
     OrdersStand,
     RebalanceWanted,
     RequestFailed,

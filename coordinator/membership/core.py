@@ -39,11 +39,11 @@ class Leadership:
 
 @dataclass(slots=True)
 class Sighting:
-    """What descriptions of the group have shown."""
+    """What answers of brokers have shown of the group."""
 
     state: str = ""  # the broker's word, "" before the first
     others: bool = False  # somebody but us is in it
-    known: bool = False  # somebody but us is or was in it
+    known: bool = False  # somebody but us is or was in it, or has committed offsets
 
     def seen(self, state: str, *, others: bool) -> None:
         self.state = state

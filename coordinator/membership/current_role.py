@@ -53,7 +53,9 @@ class CurrentRole:
     def _alone(self) -> Obstacle:
         if self.core.sighting.known:
             return Obstacle(NotLeading.EMPTY, "nobody but us is in the group")
-        return Obstacle(NotLeading.UNKNOWN_GROUP, "nobody but us has ever been seen in the group")
+        return Obstacle(
+            NotLeading.UNKNOWN_GROUP, "nobody but us has ever been seen in the group, and it has no committed offsets"
+        )
 
     def _watching(self) -> Obstacle:
         core, config, sighting = self.core, self.core.config, self.core.sighting

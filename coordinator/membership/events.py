@@ -182,10 +182,15 @@ class ActiveRoleChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsFound:
+    """The group has committed offsets: somebody has worked in it, although no answer to us has shown anybody."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """SIGTERM."""
 
 
 Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
 Wanted = RebalanceWanted | RoundOrdered | StepAsideWanted | OrdersStand | ActiveRoleChanged | StopRequested
-Event = Answer | RequestFailed | Wake | Decided | Wanted
+Event = Answer | RequestFailed | Wake | Decided | Wanted | OffsetsFound

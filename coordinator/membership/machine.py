@@ -68,6 +68,7 @@ class GroupMembership:
             events.StopRequested: anywhere(self._stop),
             events.OrdersStand: anywhere(self._orders_stand),
             events.ActiveRoleChanged: anywhere(self._active_role_changed),
+            events.OffsetsFound: anywhere(self._offsets_found),
             events.RebalanceWanted: {**later, State.STABLE: rebalances.wanted},
             events.RoundOrdered: {**later, State.STABLE: rebalances.ordered},
             events.StepAsideWanted: {State.STABLE: leading.step_aside},
@@ -231,6 +232,9 @@ class GroupMembership:
             self._approach.stop()
         else:
             self._leaving.stop()
+
+    def _offsets_found(self, _: events.OffsetsFound) -> None:
+        self._core.sighting.known = True
 
     def _orders_stand(self, event: events.OrdersStand) -> None:
         self._rebalances.pause(event.pause)

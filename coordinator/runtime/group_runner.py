@@ -15,6 +15,7 @@ from bellwether_kafka.coordinator.planning import PlannedRound, Planner, Watched
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
+ASK_AGAIN_S = 10.0
 
 NoteObserver = Callable[[str, membership.Note], None]
 RoleObserver = Callable[[str, membership.Role], None]
@@ -75,6 +76,7 @@ class GroupRunner(Generic[P]):
         self._orders: tuple[str, ...] = ()  # on placement, which no plan has heeded yet
         self._former: tuple[Rule, ...] = ()  # what stood before them
         self._obeying: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[None] | None = None
 
     def post(self, event: membership.Event) -> None:
         self._events.put_nowait(event)
@@ -123,6 +125,7 @@ class GroupRunner(Generic[P]):
                 self._execute(self.membership.handle(event, time.monotonic()))
                 self._unfollow_unless_leading()
                 self._tell_role()
+                self._ask_for_offsets()
                 self._obey()
         except Exception:
             log.exception("group_crashed", group=self.group_id)
@@ -307,6 +310,28 @@ class GroupRunner(Generic[P]):
             self._role_told = (role.reason, role.detail)
             for observer in self._on_role:
                 _told(observer, self.group_id, role)
+
+    def _ask_for_offsets(self) -> None:
+        """A process that has just started does not know who was in a group that is empty now; its offsets tell."""
+        unknown = self.membership.role.reason is membership.NotLeading.UNKNOWN_GROUP
+        if unknown and self._asking is None:
+            self._asking = self._start(self._look_for_offsets())
+
+    async def _look_for_offsets(self) -> None:
+        """Once; again only where no broker has answered."""
+        while True:
+            try:
+                answer = await self._transport.any_committed(self.group_id)
+            except TransportError as error:
+                reason = str(error)
+            else:
+                if answer.found:
+                    self.post(membership.OffsetsFound())
+                if not answer.error:
+                    return
+                reason = membership.name_of(answer.error)
+            log.info("offsets_not_found_out", group=self.group_id, reason=reason)
+            await asyncio.sleep(ASK_AGAIN_S)
 
     def _noted(self, note: membership.Note) -> None:
         level = log.warning if note.kind in (membership.NoteKind.ALERT, membership.NoteKind.REFUSED) else log.info

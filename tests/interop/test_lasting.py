@@ -58,9 +58,9 @@ def test_both_at_once_ends_with_our_lead(kafka: KafkaCluster) -> None:
     bellwether = Bellwether(kafka, [name], options=readme())
     with Flock(kafka.bootstrap) as flock:
         stage = Stage(kafka, name, consumers(flock, name), bellwether)
-        bellwether.start(wait=False)
         try:
+            bellwether.start(wait=False)
             stage.settle()
             wait_until(stage.leads, LEAD_LIMIT_S, bellwether.tail)
         finally:
-            bellwether.stop()
+            bellwether.__exit__(None, None, None)

@@ -19,6 +19,7 @@ SESSION_S = 10.0  # ours, by default
 LEAD_LIMIT_S = 60.0  # within which the lead is to be back
 GONE_S = 2 * SESSION_S
 LOST = "revoked", "lost"
+RESTART = "restart at once (a container of its own, a Deployment)"
 SETTINGS = tuple(
     {"leave_on_stop": leave, "adopt": adopt} for leave in (False, True) for adopt in ("take-over", "when-empty")
 )
@@ -67,14 +68,39 @@ class Stage:
     def removal(self) -> Cost:
         return self._absence(GONE_S, returns=False)
 
+    def replaced_pod(self) -> Cost:
+        """A member and Bellwether beside it end together, and come back together; that member counts as disturbed."""
+        member, before, began_ms = self.members[0], self._generation(), int(time.time() * 1000)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda stop: stop(), (member.stop, self.bellwether.stop)))
+        member.start()
+        led_after_s = self._return()
+        self.settle()
+        return Cost(*losses(self.members, began_ms), self._generation() - before, led_after_s)
+
+    def scaled_to_zero(self) -> Cost:
+        """The application ends, and comes back later. Its own absence is no time without an owner."""
+        for member in self.members:
+            member.stop()
+        time.sleep(GONE_S)
+        before, began, began_ms = self._generation(), time.monotonic(), int(time.time() * 1000)
+        for member in self.members:
+            member.start()
+        wait_until(lambda: self.leads(before), LEAD_LIMIT_S, self.bellwether.tail)
+        led_after_s = time.monotonic() - began
+        self.settle()
+        return Cost(*losses(self.members, began_ms), self._generation() - before, led_after_s)
+
+    def _generation(self) -> int:
+        return rounds(self.kafka, self.group)[-1].generation
+
     def _absence(self, after_s: float, *, kill: bool = False, returns: bool = True) -> Cost:
-        before, began_ms = rounds(self.kafka, self.group)[-1].generation, int(time.time() * 1000)
+        before, began_ms = self._generation(), int(time.time() * 1000)
         self.bellwether.kill() if kill else self.bellwether.stop()
         time.sleep(after_s)
         led_after_s = self._return() if returns else None
         self.settle()
-        last = rounds(self.kafka, self.group)[-1].generation
-        return Cost(*losses(self.members, began_ms), last - before, led_after_s)
+        return Cost(*losses(self.members, began_ms), self._generation() - before, led_after_s)
 
     def _return(self) -> float | None:
         began, said = time.monotonic(), len(self._led())
@@ -112,8 +138,9 @@ def losses(members: Sequence[Member], since_ms: int) -> tuple[float, int]:
 def lives(kafka: KafkaCluster, flock: Flock, name: str, options: Mapping[str, object]) -> dict[str, Cost]:
     with Bellwether(kafka, [name], options=options) as bellwether:
         stage = Stage.prepare(kafka, flock, name, bellwether)
-        costs = {"restart at once (sidecar, Deployment)": stage.restart()}
-        if costs["restart at once (sidecar, Deployment)"].led_after_s is not None:
+        costs = {"scaled to zero and back": stage.scaled_to_zero(), RESTART: stage.restart()}
+        if costs[RESTART].led_after_s is not None:
+            costs["a pod with both replaced (rolling update beside a sidecar)"] = stage.replaced_pod()
             costs[f"away for {GONE_S:.0f} s (drain, image pull)"] = stage.restart(after_s=GONE_S)
             costs["removed for good"] = stage.removal()
         return costs

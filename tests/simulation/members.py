@@ -84,6 +84,7 @@ class Member:
     def own(self, owned: set[TopicPartition]) -> None:
         if owned != self.owned:
             self.owned = owned
+            self.world.committed = self.world.committed or bool(owned)
             self.world.checks.dirty = True
 
     # ---- life ------------------------------------------------------------------------------------------------------

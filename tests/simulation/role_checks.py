@@ -107,6 +107,8 @@ class RoleChecks:
 
     def _wrong_inside(self, sidecar: "Sidecar") -> str:
         group, role = self.world.broker.group, sidecar.role
+        if role.reason is NotLeading.UNKNOWN_GROUP and self.world.committed:
+            return "does not know a group that has offsets"
         leads = group.leader in group.seats and group.leader == sidecar.membership.member_id
         if not leads:
             return "does not lead" if role.leading or role.reason in NOBODY else ""

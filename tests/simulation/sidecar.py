@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether_kafka.assignors.shared.group import RawGroup
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.membership import Role
+from bellwether_kafka.coordinator.membership import NotLeading, Role
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 BUSY = 1_000  # steps without time passing
 LOOK_S = 0.5
 METADATA_S = 5.0
+OFFSETS_S = 0.05
 
 
 class DiedError(Exception):
@@ -64,6 +65,7 @@ class Sidecar:
         self._seen: list[tuple[str, bytes, bytes]] = []  # of a group that others lead
         self._takes_part = False
         self._rebuilding = False
+        self._asked_for_offsets = False
         self._wakes_at: Any = None
         self._busy = (0.0, 0)
 
@@ -241,6 +243,13 @@ class Sidecar:
             self._planned = None
             self._seen = []
         self._takes_part = machine.state is not State.WATCHING
+        self._ask_for_offsets(machine)
+
+    def _ask_for_offsets(self, machine: GroupMembership) -> None:
+        if machine.role.reason is NotLeading.UNKNOWN_GROUP and not self._asked_for_offsets:
+            self._asked_for_offsets = True
+            if self.world.committed:
+                self.world.clock.after(OFFSETS_S, self._alive(lambda: self.post(e.OffsetsFound())))
 
     def _burn(self) -> None:
         if self.fuse is not None:

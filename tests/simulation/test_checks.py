@@ -197,13 +197,13 @@ def emptied(world: World) -> None:
 
 
 def restarted_alone(world: World) -> None:
-    """Alone in the group, which members then join. Who was there before the restart it cannot know."""
+    """Alone in the group, which members then join. Who was there before the restart only their offsets tell."""
     members_close(world)
     world.run_until(world.clock.now + 60.0)
     world.sidecars[0].crash()
     world.sidecars[0].start()
     world.run_until(world.clock.now + 10.0)
-    assert world.sidecars[0].role.reason is NotLeading.UNKNOWN_GROUP
+    assert world.sidecars[0].role.reason is NotLeading.EMPTY
     emptied(world)
 
 

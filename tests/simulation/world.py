@@ -50,6 +50,7 @@ class World:
         self.edges = Counter[Edge[Any]]()  # that the machines have taken
         self.injected = Counter[str]()
         self.metadata = True
+        self.committed = False  # the group has offsets
         self.skew_ms = 0  # of our machines' time of day
         self.rested: dict[str, tuple[float, int]] = {}  # seconds and rounds until it was at rest again
         self.checks = Checks(self)

@@ -10,8 +10,10 @@ from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchRespons
 
 from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
 from bellwether_kafka.coordinator.kafka.node_requests import (
+    AnyCommitted,
     FetchedOffsets,
     FetchOffsets,
+    FindAnyOffset,
 )
 from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
 from bellwether_kafka.coordinator.kafka.transport import TransportError
@@ -115,6 +117,38 @@ def test_offsets_in_every_version(version: int) -> None:
             ],
         )
         assert command.answer(top.decode(sent.encode(version=version), version=version)) == expected
+
+
+@pytest.mark.parametrize("version", range(2, 10))
+@pytest.mark.parametrize(
+    ("offsets", "error", "expected"),
+    [
+        ((), 0, AnyCommitted(False)),
+        ((-1,), 0, AnyCommitted(False)),
+        ((-1, 42), 0, AnyCommitted(True)),
+        ((), 16, AnyCommitted(False, 16)),
+    ],
+)
+def test_whether_anything_is_committed_in_every_version(
+    version: int, offsets: tuple[int, ...], error: int, expected: AnyCommitted
+) -> None:
+    command = FindAnyOffset(Node(1, "b", 1), "app", 1_000)
+    asked = OffsetFetchRequest.decode(command.message().encode(version=version), version=version)
+    group = asked.groups[0] if version >= 8 else asked
+    assert (group.group_id, group.topics) == ("app", None)
+    top, nested = OffsetFetchResponse, OffsetFetchResponse.OffsetFetchResponseGroup
+    old, new = top.OffsetFetchResponseTopic, nested.OffsetFetchResponseTopics
+    rows = [
+        {"partition_index": n, "committed_offset": offset, "metadata": "", "error_code": 0}
+        for n, offset in enumerate(offsets)
+    ]
+    of_group = [new(name="input", partitions=[new.OffsetFetchResponsePartitions(**row) for row in rows])]
+    sent = top(
+        topics=[old(name="input", partitions=[old.OffsetFetchResponsePartition(**row) for row in rows])],
+        error_code=error,
+        groups=[nested(group_id="app", topics=of_group, error_code=error)],
+    )
+    assert command.answer(top.decode(sent.encode(version=version), version=version)) == expected
 
 
 def run(work: Coroutine[Any, Any, Answer]) -> Answer:

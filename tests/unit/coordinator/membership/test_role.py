@@ -121,6 +121,18 @@ def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one
     assert reason(play) is R.EMPTY
 
 
+@pytest.mark.parametrize(
+    "alone_again",
+    [Play(instance_id="bw").found().described("Stable", seen(ME, "bw")), Play().found().described("Dead")],
+)
+def test_offsets_tell_that_somebody_was_in_the_group_before_we_started(alone_again: Play) -> None:
+    """A restart in a group whose application was scaled to zero was told as an unknown group."""
+    play = alone_again.joined(member(ME, alone_again.config.instance_id)).synced()
+    assert reason(play) is R.UNKNOWN_GROUP
+    play.tell(e.OffsetsFound())
+    assert reason(play) is R.EMPTY
+
+
 def test_a_group_of_others_without_instance_ids_is_not_taken_for_an_empty_one() -> None:
     assert reason(Play(adopt="when-empty", instance_id=None).found().described("Stable", *GROUP)) is R.LEADER_STAYS
 

@@ -9,8 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.membership import NotLeading, Role
+from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
+from bellwether_kafka.coordinator.membership import Failure, NotLeading, Role
 from bellwether_kafka.coordinator.membership.errors import EXIT_FENCED
+from bellwether_kafka.coordinator.runtime import group_runner
 from bellwether_kafka.coordinator.runtime.group_runner import EXIT_BUG, GroupRunner
 from bellwether_kafka.coordinator.runtime.process import not_ready
 from bellwether_kafka.coordinator.runtime.role_reports import QUIET, log_role, remind
@@ -49,8 +51,33 @@ class Brokers:
             case _:
                 return membership.LeaveAnswer(0, 0)
 
+    async def any_committed(self, group_id: str) -> AnyCommitted:
+        return AnyCommitted(True)
+
     def abandon(self, group_id: str) -> None:
         """Nothing is parked here."""
+
+
+class Restarted(Brokers):
+    """Our seat is all that the group has left. Of its offsets these answers are given, then the heartbeats end it."""
+
+    def __init__(self, *offsets: AnyCommitted | TransportError) -> None:
+        super().__init__(membership.Code.FENCED_INSTANCE_ID)
+        self.offsets = list(offsets)
+
+    def _answer(self, command: membership.Request) -> membership.Answer:
+        if isinstance(command, membership.Describe):
+            ours = membership.DescribedMember("me", "bellwether")
+            return membership.DescribeAnswer(0, 0, "Stable", "consumer", "range", (ours,))
+        if isinstance(command, membership.Heartbeat) and self.offsets:
+            return membership.HeartbeatAnswer(0, 0)
+        return super()._answer(command)
+
+    async def any_committed(self, group_id: str) -> AnyCommitted:
+        answer = self.offsets.pop(0)
+        if isinstance(answer, TransportError):
+            raise answer
+        return answer
 
 
 async def not_relieved(group_id: str, reason: str) -> bool:
@@ -74,6 +101,27 @@ def test_a_change_is_told_once_and_the_end_in_the_words_of_the_log() -> None:
     assert one.role == told[-1]
     (line,) = [line for line in lines if line["event"] == "group_given_up"]
     assert (line["reason"], line["detail"]) == ("fenced", one.role.detail)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "reasons"),
+    [
+        ([AnyCommitted(True)], [R.UNKNOWN_GROUP, R.EMPTY]),
+        ([AnyCommitted(False)], [R.UNKNOWN_GROUP]),
+        ([TransportError(Failure.TIMED_OUT, "silent"), AnyCommitted(True)], [R.UNKNOWN_GROUP, R.EMPTY]),
+        ([AnyCommitted(False, 16), AnyCommitted(True)], [R.UNKNOWN_GROUP, R.EMPTY]),
+    ],
+)
+def test_the_offsets_of_a_group_that_looks_unknown_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, offsets: list[AnyCommitted | TransportError], reasons: list[NotLeading]
+) -> None:
+    monkeypatch.setattr(group_runner, "ASK_AGAIN_S", 0.01)
+    told: list[Role] = []
+    brokers = Restarted(*offsets)
+    with capture_logs():
+        assert asyncio.run(asyncio.wait_for(runner(told, brokers).run(), 60)) == EXIT_FENCED
+    assert [role.reason for role in told] == [R.STARTING, R.JOINING, *reasons, R.FENCED]
+    assert brokers.offsets == []
 
 
 def test_after_an_error_of_ours_the_role_is_not_what_the_membership_last_said() -> None:
