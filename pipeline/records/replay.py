@@ -142,7 +142,7 @@ def _doubt(one: Round, policy: consumer.Policy) -> str:
 
 
 def _memory(one: Round, before: Round | None) -> shared.Memory:
-    """What the leader remembered: the plan that it had sent in the round before, or, where that was not its own or is not
+    """What the leader remembered: the plan that it had sent in the round before; where that was not its own or is not
     recorded, what the recorded plan names as previous."""
     source = before or one
     raw, cluster = raw_of(source.snapshot), cluster_of(source.snapshot)
