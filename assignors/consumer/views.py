@@ -51,7 +51,7 @@ def group_view(decoded: DecodedGroup, cluster: ClusterView, memory: Memory, *, c
     members = _members(decoded, dict(degraded))
     topic_sets, topic_set = _topic_sets(columns, cluster, degraded)
     remembered = memory.owner_in(cluster, members.keys)
-    member, flats = _clean(decoded.claims, cluster, topic_sets, topic_set)
+    member, flats = _clean(decoded.claims, cluster)
     generation = decoded.claims.generation.copy()
     if raw.protocol == RACK_AFFINITY:
         generation[:] = shared.NO_GENERATION
@@ -133,20 +133,14 @@ def _topic_sets(
     return tuple(np.array(s, dtype=np.int32) for s in sets), topic_set
 
 
-def _clean(
-    claims: ClaimColumns, cluster: ClusterView, topic_sets: tuple[IntArray, ...], topic_set: IntArray
-) -> tuple[LongArray, LongArray]:
+def _clean(claims: ClaimColumns, cluster: ClusterView) -> tuple[LongArray, LongArray]:
     """(member, flat partition) of the plausible claims, sorted, each once (rule 3 of
-    docs/reference/wire-formats.md#claims-of-a-member)."""
+    docs/reference/wire-formats.md#claims-of-a-member), those to topics that a member no longer subscribes to too."""
     nothing: LongArray = np.zeros(0, dtype=np.int64)
     if not len(claims.member) or not len(cluster.topics):
         return nothing, nothing
     topic = np.array([cluster.index.get(name, NOBODY) for name in claims.topic_names], dtype=np.int64)[claims.topic]
-    table = np.zeros((len(topic_sets), len(cluster.topics)), dtype=np.bool_)
-    for row, wanted in enumerate(topic_sets):
-        table[row, wanted] = True
     real = (topic >= 0) & (claims.partition >= 0) & (claims.partition < cluster.counts[topic])
-    real &= table[topic_set[claims.member], topic]
     member = claims.member[real].astype(np.int64)
     code = member * cluster.partition_total + cluster.first[topic[real]] + claims.partition[real]
     if (code[1:] <= code[:-1]).any():

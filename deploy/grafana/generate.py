@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 HERE = Path(__file__).parent
-DATASOURCE = {"type": "prometheus", "uid": "bellwether-prometheus"}
+PROVISIONED = "bellwether-prometheus"
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH, HEIGHT, COLUMNS = 12, 8, 24
 G = 'group=~"$group"'
 
@@ -58,7 +59,7 @@ def rendered(dashboard: Dashboard) -> dict[str, Any]:
         "timezone": "browser",
         "graphTooltip": 1,
         "annotations": {"list": [_rebalances()]},
-        "templating": {"list": [_group_variable()]},
+        "templating": {"list": [_datasource_variable(), _group_variable()]},
         "panels": panels,
     }
 
@@ -89,6 +90,17 @@ def _rebalances() -> dict[str, Any]:
         "expr": f"changes(bellwether_generation{{{G}}}[$__interval]) > 0",
         "titleFormat": "{{group}}",
         "iconColor": "orange",
+    }
+
+
+def _datasource_variable() -> dict[str, Any]:
+    """Whatever Prometheus a Grafana has; the one that is provisioned here is only the first choice."""
+    return {
+        "name": "datasource",
+        "label": "Data source",
+        "type": "datasource",
+        "query": "prometheus",
+        "current": {"text": "Prometheus", "value": PROVISIONED},
     }
 
 

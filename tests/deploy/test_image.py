@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from tests.paths import ROOT
 
 pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may be busy
 
+DOCKERFILES = ("Dockerfile", "deploy/image/pipeline.Dockerfile")
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+JARS = Path(".cache") / "spark" / "jars"
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +68,30 @@ def test_the_last_stage_runs_as_a_number_and_installs_nothing() -> None:
     assert "distroless" in last
 
 
-def test_the_build_copies_what_the_wheel_needs() -> None:
-    copied = set(re.findall(r"^COPY (\w+) \1$", DOCKERFILE, re.MULTILINE))
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_the_build_copies_what_the_wheel_needs(dockerfile: str) -> None:
+    copied = set(re.findall(r"^COPY (\w+) \1$", (ROOT / dockerfile).read_text(), re.MULTILINE))
     package = ROOT / "bellwether_kafka"
     assert copied == {package.name, *(entry.name for entry in package.iterdir() if entry.is_symlink())}
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_the_labels_say_what_is_inside(dockerfile: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', (ROOT / dockerfile).read_text()))
+    assert (labels["version"], labels["licenses"]) == (project["version"], project["license"])
+
+
+def test_the_image_of_the_pipeline_has_the_jars_that_the_jobs_look_for() -> None:
+    text = (ROOT / "deploy" / "image" / "pipeline.Dockerfile").read_text()
+    assert f"/opt/bellwether/bellwether_kafka/{JARS}\n" in text
+    assert (
+        'JARS = Path(__file__).resolve().parent.parent / ".cache" / "spark" / "jars"'
+        in (ROOT / "pipeline" / "session.py").read_text()
+    )
+    wanted = re.search(r"includeArtifactIds=(\S+)", text)
+    assert wanted is not None
+    assert wanted[1] in (ROOT / "Makefile").read_text(), "the same jars as make setup-pipeline"
 
 
 def test_the_composition_names_files_and_services_that_exist() -> None:

@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.deploy.containers.bases import provide
-from tests.deploy.containers.engine import (
-    HOME,
-    Engine,
-    EngineError,
-    MissingEngineError,
-    engine,
-    weigh_containers,
-)
+from tests.deploy.containers.engine import HOME, Engine, EngineError, MissingEngineError, engine
 from tests.interop.support.brokers import PortLease
 from tests.paths import ROOT
 
@@ -69,7 +62,6 @@ class Composition:
 
     def up(self, *services: str) -> None:
         """Starts them, and what they depend on; waits for the latter only."""
-        weigh_containers(len(self.services))
         self.run("up", "--detach", "--no-build", *(services or self.services))
 
     def down(self) -> None:
@@ -108,6 +100,7 @@ def composition(home: Path = HOME) -> Iterator[Composition]:
         override = home / "ports.yaml"
         override.write_text(_override(ports))
         made = Composition(ours, compose, docker_host, override, ports, _services(compose, ours, override))
+        made.down()  # what a run before may have left
         try:
             yield made
         finally:

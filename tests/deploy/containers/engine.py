@@ -23,7 +23,6 @@ from tests.paths import ROOT
 HOME = ROOT / ".cache" / "containers"
 PACKAGES = ("podman", "buildah", "runc", "netavark", "aardvark-dns", "catatonit", "iptables", "nftables", "debootstrap")
 PROGRAMS = ("podman", "runc", "debootstrap")
-CPU_SHARES = Path("/sys/fs/cgroup/cpu/libpod_parent/cpu.shares")
 BUILD_LIMIT_S = 900.0
 COMMAND_LIMIT_S = 120.0
 
@@ -156,12 +155,6 @@ def engine(home: Path = HOME) -> Engine:
     except EngineError as error:
         raise MissingEngineError(f"podman does not run here: {error}") from None
     return made
-
-
-def weigh_containers(processes: int) -> None:
-    """All containers together weigh as much as one process (cgroups v1), too little for brokers on a busy machine."""
-    if CPU_SHARES.exists():
-        CPU_SHARES.write_text(str(1024 * processes))
 
 
 def _install(missing: Sequence[str]) -> None:

@@ -1,16 +1,20 @@
-"""`make prove-compose`: the composition run for real. Base images, the Dockerfiles, every service, the smoke script,
-and, with --failures, what each failure costs. Where no engine can be had it says why and ends with 0."""
+"""`make prove-compose`: image, chart and composition run for real, and what each failure costs. Base images are pulled
+or made, the Dockerfiles built as they stand. Where no engine can be had it says why and ends with 0."""
 
 import argparse
 import os
+import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.deploy.containers.composition import Composition, composition, with_images
 from tests.deploy.containers.engine import HOME, EngineError, MissingEngineError
+from tests.deploy.containers.failures import prove_failures
+from tests.deploy.containers.image import prove_image
+from tests.deploy.containers.play import prove_play
 
 SMOKE_LIMIT_S = 300.0
 
@@ -26,36 +30,57 @@ def step(name: str) -> Iterator[None]:
     sys.stdout.flush()
 
 
-def prove(made: Composition, *, failures: bool) -> int:
-    """0 if all holds."""
+def composed(made: Composition) -> int:
+    """Everything up, and the smoke script."""
+    with step("up"):
+        made.up()
+    smoked = made.smoke(SMOKE_LIMIT_S)
+    sys.stdout.write(smoked.stdout + smoked.stderr)
+    return smoked.returncode
+
+
+PARTS = {
+    "image": lambda made: prove_image(made.engine),
+    "play": prove_play,
+    "compose": composed,
+    "failures": prove_failures,  # of what compose has started
+}
+
+
+def prove(made: Composition, parts: Sequence[str]) -> int:
+    """0 if all of them hold. A part that fails does not end the others."""
     with step("images"):
         for name, origin in with_images(made).items():
             sys.stdout.write(f"  {origin:8} {name}\n")
-    with step("up"):
-        made.up()
-    with step("smoke"):
-        smoked = made.smoke(SMOKE_LIMIT_S)
-        sys.stdout.write(smoked.stdout + smoked.stderr)
-    if smoked.returncode == 0 and failures:
-        from tests.deploy.containers.failures import prove_failures
-
-        return prove_failures(made)
-    return smoked.returncode
+    failed = []
+    for part in parts:
+        with step(part):
+            try:
+                outcome = PARTS[part](made)
+            except EngineError as error:
+                sys.stdout.write(f"{error}\n")
+                outcome = 1
+        if outcome != 0:
+            failed.append(part)
+    sys.stdout.write(f"FAILED: {', '.join(failed)}\n" if failed else "all of it held\n")
+    return 1 if failed else 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--failures", action="store_true", help="also kill, pause, stop, starve and cut off everything")
+    parser.add_argument("parts", nargs="*", default=["compose"], help=f"in this order: {', '.join(PARTS)}")
     parser.add_argument("--home", type=Path, default=HOME, help="where the engine keeps its files")
     asked = parser.parse_args()
+    if unknown := [part for part in asked.parts if part not in PARTS]:
+        parser.error(f"there is no part {', '.join(unknown)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what runs is torn down
     sys.stdout.write(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     try:
         with composition(asked.home) as made:
-            try:
-                return prove(made, failures=asked.failures)
-            except EngineError as error:
-                sys.stdout.write(f"FAILED: {error}\n{made.run('ps', '--all')}\n")
-                return 1
+            return prove(made, asked.parts)
+    except EngineError as error:
+        sys.stdout.write(f"FAILED: {error}\n")
+        return 1
     except MissingEngineError as missing:
         sys.stdout.write(f"SKIPPED: {missing}\n")
         return 0

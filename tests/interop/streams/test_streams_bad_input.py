@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import ConfigResource, NewTopic
 
 from bellwether_kafka.coordinator.planning.attestation import RESTARTS_MAX
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -21,6 +21,7 @@ from tests.interop.support.raw import RawMember
 from tests.interop.support.streams_app import Application, StreamsApp
 from tests.interop.support.streams_led import (
     PARTITIONS,
+    WINDOWED,
     application,
     failures,
     generation_of,
@@ -118,6 +119,36 @@ def test_a_changelog_that_nobody_described_is_left_to_java(kafka: KafkaCluster, 
         (refused, *_) = lead.logged("membership", what="REFUSED")
         assert "internal topics do not exist" in refused["reason"]
         assert failures(app) == []
+
+
+def test_internal_topics_get_the_replicas_of_the_application_or_are_not_made(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """The brokers' default is one replica. Thirteen topics were made with it, and with one broker down the application
+    stood still."""
+    name = "bad-replicas"
+    common = Application(name, (f"{name}-in",), f"{name}-out", PARTITIONS, acceptable_recovery_lag=100)
+    for topic, partitions in ((f"{name}-in", PARTITIONS), (f"{name}-out", 1)):
+        kafka.create_topic(topic, partitions, rf=3)
+    internal = {t for number, topics in common.sources.items() if number for t in topics}
+    internal = internal.union(*common.changelogs.values())
+    with led(kafka, common, tmp_path) as lead:
+        lead.wait_for_words(
+            'and topic bad-replicas-in of the application has 3; set \\"replication.factor\\" of the group'
+        )
+        assert lead.log("internal_topics_created") == []
+    settings = {"replication.factor": 3, "topic.segment.bytes": 1_048_576}
+    with led(kafka, common, tmp_path, **settings) as lead, StreamsApp(kafka, common) as app, telling(lead, app):
+        app.add("one")
+        app.wait_settled()
+        assert strangers(kafka, name) == []
+        made = kafka.admin.list_topics(timeout=10).topics
+        assert {len(p.replicas) for t in internal for p in made[t].partitions.values()} == {3}
+        (one,) = {t for t in internal if "windowed-changelog" in t}
+        resource = ConfigResource(ConfigResource.Type.TOPIC, one)
+        configs = kafka.admin.describe_configs([resource])[resource].result(20)
+        said = {key: configs[key].value for key in ("cleanup.policy", "retention.ms", "segment.bytes")}
+        assert said == {**dict(WINDOWED), "segment.bytes": "1048576"}
 
 
 def test_topics_that_outgrow_a_repartition_topic_disturb_nobody(kafka: KafkaCluster, tmp_path: Path) -> None:

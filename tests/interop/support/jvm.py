@@ -47,7 +47,18 @@ class Release:
         return [SOURCES / self.pom, *sorted(SOURCES.rglob(self.sources))]
 
 
-CURRENT = Release("java", "pom.xml", NEEDED_JARS, "*.java")
+CURRENT = Release("java", "pom.xml", NEEDED_JARS, "bellwether/*.java")
+KAFKA_TESTS = Release(
+    "java-kafka-tests",
+    "kafka-tests/pom.xml",
+    (
+        f"kafka-streams-{KAFKA_VERSION}-test.jar",
+        f"kafka-clients-{KAFKA_VERSION}-test.jar",
+        "junit-platform-console-standalone-1.13.4.jar",
+        "mockito-core-5.20.0.jar",
+    ),
+    "kafka-tests/*.java",
+)
 BROKER_39 = Release(
     "java-broker-3.9",
     "broker-3.9/pom.xml",

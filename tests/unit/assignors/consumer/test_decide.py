@@ -173,6 +173,20 @@ def test_a_stale_claim_is_withheld_and_not_believed() -> None:
     assert decision.followup
 
 
+def test_what_a_member_consumes_without_subscribing_to_it_any_more_waits_too() -> None:
+    """Java revokes such partitions before it joins; of a client that does not, both would consume t-0. Kafka's own
+    testReassignmentWithRandomSubscriptionsAndChanges found it."""
+    policy, cluster = Policy("kafka"), cluster_of({"t": 1, "u": 1})
+    a, b = LiveMember("a", ("u",), owned=(TopicPartition("t", 0),), generation=1), LiveMember("b", ("t",))
+    first = decide(live_group([a, b], 2), cluster, Memory.empty(), policy, 0)
+    assert isinstance(first, Decision)
+    assert given_text(first) == {"a": "u-0", "b": ""}
+    members = [a.after(first), b.after(first)]
+    second = decide(live_group(members, 3), cluster, Memory.empty(), policy, 0)
+    assert isinstance(second, Decision)
+    assert given_text(second) == {"a": "u-0", "b": "t-0"}
+
+
 def test_an_eager_member_in_a_cooperative_group_gets_its_share_at_once() -> None:
     eager = LiveMember("eager", ("t",), cooperative=False)
     other = LiveMember("other", ("t",))

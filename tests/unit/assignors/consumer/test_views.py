@@ -2,10 +2,11 @@
 
 import pytest
 
+from bellwether_kafka.assignors.consumer.derived.claims import current_owner
 from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NO_RACK, GroupView, MemberView
+from bellwether_kafka.assignors.shared.model import FOREIGN_RACK, NO_RACK, NOBODY, GroupView, MemberView
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of, racked
@@ -25,11 +26,22 @@ def test_topics_wanted_skips_us_and_the_undecodable() -> None:
 
 
 def test_claims_are_cleaned() -> None:
-    owned = [("t", 3), ("t", -1), ("t", 4), ("gone", 0), ("u", 0), ("t", 1), ("t", 3)]
+    owned = [("t", 3), ("t", -1), ("t", 4), ("gone", 0), ("t", 1), ("t", 3)]
     group = read_group(raw_group({"a": java(["t", "gone"], owned, 3), "b": java(["u"])}), CLUSTER, Memory.empty())
     assert claims_of(group, 0) == ["t-1", "t-3"]
     assert claims_of(group, 1) == []
     assert group.members[0].topics == ("t", "gone")
+
+
+def test_a_claim_outside_the_subscription_is_kept_but_is_no_ownership() -> None:
+    """What a member still consumes has to be revoked before another gets it; it is no reason to get it again."""
+    group = read_group(
+        raw_group({"a": java(["t"], [("t", 0), ("u", 0)], 3), "b": java(["u"])}), CLUSTER, Memory.empty()
+    )
+    assert claims_of(group, 0) == ["t-0", "u-0"]
+    owner = current_owner(group, CLUSTER)
+    assert owner[CLUSTER.flat("t", 0)] == 0
+    assert owner[CLUSTER.flat("u", 0)] == NOBODY
 
 
 def test_equal_subscriptions_share_a_row() -> None:

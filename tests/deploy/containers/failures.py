@@ -1,0 +1,276 @@
+"""What each failure in the composition costs: a row for each, and in the end the application's counts, exactly.
+
+A row is healthy again when both groups are stable with every member back, and have committed everything that was in
+their topics when the failure was over. That is asked of the brokers, not of Bellwether.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.deploy.containers.composition import PROJECT, Composition
+from tests.deploy.containers.engine import EngineError
+from tests.interop.support.brokers import PortLease
+
+NETWORK = f"{PROJECT}_default"
+PROBE = f"{PROJECT}-probe"
+MEMBERS = {"orders-view": 4, "counts": 6}
+INSTANCES = ("counts-1", "counts-2", "counts-3")
+MEMORY = Path("/sys/fs/cgroup/memory/libpod_parent")
+HOLD_S = 20.0  # longer than our session timeout, shorter than a consumer's
+LIMIT_S = 180.0
+STEP_S = 0.5
+ROOM = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`healthy_s` and `leads_s` count from the end of the failure; None is "not within the limit"."""
+
+    what: str
+    service: str
+    bound_s: float
+    healthy_s: float | None
+    leads_s: float | None
+
+    @property
+    def passed(self) -> bool:
+        return self.healthy_s is not None and self.healthy_s <= self.bound_s and self.leads_s is not None
+
+    def line(self) -> str:
+        took = ["not" if value is None else f"{value:.1f} s" for value in (self.healthy_s, self.leads_s)]
+        return f"| {self.what} | {self.service} | {took[0]} | {self.bound_s:.0f} s | {took[1]} |"
+
+
+HEAD = "| failure | of | healthy after | bound | Bellwether leads both after |\n|---|---|---|---|---|"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    what: str
+    service: str
+    inject: Callable[[Composition, str], None]
+    bound_s: float
+
+
+@dataclass(slots=True)
+class Watch:
+    """Asks the probe."""
+
+    port: int
+    failures: list[str] = field(default_factory=list)
+
+    def ask(self, path: str, limit_s: float = 30.0) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=limit_s) as answer:
+            return json.loads(answer.read())
+
+    def groups(self) -> Mapping[str, Any]:
+        """Empty while the brokers do not answer."""
+        try:
+            found: Mapping[str, Any] = self.ask("/state")
+        except (OSError, ValueError):
+            return {}
+        return found
+
+
+@contextlib.contextmanager
+def watched(made: Composition) -> Iterator[Watch]:
+    """With the probe in the composition's network."""
+    lease = PortLease()
+    here = Path(__file__).parent / "probe.py"
+    made.engine.run(
+        *("run", "--detach", "--name", PROBE, "--network", NETWORK, "--publish", f"127.0.0.1:{lease.port}:8080"),
+        *("--volume", f"{here}:/app/probe.py:ro", "--entrypoint", "python3"),
+        *(f"docker.io/library/{PROJECT}-load", "/app/probe.py"),
+    )
+    try:
+        yield Watch(lease.port)
+    finally:
+        made.engine.run("rm", "--force", "--time", "0", PROBE)
+        lease.release()
+
+
+# ---- what is done to a service ----
+
+
+def kill(made: Composition, container: str) -> None:
+    """As the kernel would: the engine sees it die and starts it again."""
+    os.kill(made.engine.state(container)["Pid"], signal.SIGKILL)
+
+
+def pause(made: Composition, container: str) -> None:
+    made.engine.run("pause", container)
+    time.sleep(HOLD_S)
+    made.engine.run("unpause", container)
+
+
+def stop(made: Composition, container: str) -> None:
+    made.engine.run("stop", "--time", "20", container)
+    time.sleep(HOLD_S)
+    made.engine.run("start", container)
+
+
+def exhaust(made: Composition, container: str) -> None:
+    """Something else in its memory limit takes what is left, and the kernel kills the service."""
+    (found,) = made.engine.ask("inspect", container)
+    group = MEMORY / f"libpod-{found['Id']}"
+    pid = found["State"]["Pid"]
+    Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+    used = int((group / "memory.usage_in_bytes").read_text())
+    (group / "memory.limit_in_bytes").write_text(str(used + ROOM))
+    takes = f"open('{group}/cgroup.procs', 'w').write(str(__import__('os').getpid())); x = b'x' * {used + 4 * ROOM}"
+    subprocess.run([sys.executable, "-c", takes], check=False, capture_output=True, timeout=60)
+    with contextlib.suppress(OSError):  # it is gone with the container, which starts again without a limit
+        (group / "memory.limit_in_bytes").write_text("-1")
+
+
+def cut_off(made: Composition, container: str) -> None:
+    """Without a network for a while."""
+    alias = container.removeprefix(f"{PROJECT}-").removesuffix("-1")
+    made.engine.run("network", "disconnect", NETWORK, container)
+    time.sleep(HOLD_S)
+    made.engine.run("network", "connect", "--alias", alias, NETWORK, container)
+
+
+def update(made: Composition, container: str) -> None:
+    """Another image under the name that the composition uses, and the service made anew from it."""
+    name = f"docker.io/library/{container.removesuffix('-1')}"
+    made.engine.run("build", "--tag", name, "-", standard_input=f"FROM {name}\nLABEL generation=next\n", limit_s=300)
+    service = container.removeprefix(f"{PROJECT}-").removesuffix("-1")
+    made.run("up", "--detach", "--no-build", "--no-deps", service)
+
+
+FAILURES = (
+    Failure("killed", "bellwether", kill, 90),
+    Failure("killed", "counts-1", kill, 90),
+    Failure("killed", "kafka-2", kill, 90),
+    Failure("killed", "orders-python-1", kill, 90),
+    Failure("out of memory", "bellwether", exhaust, 90),
+    Failure("stopped for 20 s", "bellwether", stop, 90),
+    Failure("paused for 20 s", "bellwether", pause, 90),
+    Failure("without network for 20 s", "bellwether", cut_off, 90),
+    Failure("updated to another image", "bellwether", update, 90),
+    Failure("without network for 20 s", "kafka-3", cut_off, 90),
+    Failure("without network for 20 s", "counts-2", cut_off, 90),
+    *(Failure("out of memory", service, exhaust, 90) for service in ("kafka-3", "counts-2", "orders-python-2")),
+    *(Failure("stopped for 20 s", service, stop, 90) for service in ("kafka-1", "counts-3", "orders-java-1")),
+    *(Failure("paused for 20 s", service, pause, 90) for service in ("kafka-2", "counts-1", "orders-java-2")),
+    *(Failure("killed", service, kill, 90) for service in ("orders-java-1", "load", "prometheus")),
+)
+
+
+# ---- a row ----
+
+
+def row(made: Composition, watch: Watch, failure: Failure) -> Row:
+    """Injects it and waits until all is well."""
+    failure.inject(made, made.container(failure.service))
+    over = time.monotonic()
+    ends: Mapping[str, Any] = {}
+    healthy_s = leads_s = None
+    while time.monotonic() - over < LIMIT_S and (healthy_s is None or leads_s is None):
+        groups = watch.groups()
+        if groups and not ends:
+            ends = {group: told["ends"] for group, told in groups.items()}
+        if healthy_s is None and groups and healthy(groups, ends):
+            healthy_s = time.monotonic() - over
+        if leads_s is None and groups and leads(made, groups):
+            leads_s = time.monotonic() - over
+        time.sleep(STEP_S)
+    return Row(failure.what, failure.service, failure.bound_s, healthy_s, leads_s)
+
+
+def healthy(groups: Mapping[str, Any], ends: Mapping[str, Any]) -> bool:
+    """Stable, complete, and what was there has been consumed."""
+    return all(
+        told["state"] == "STABLE"
+        and len(told["members"]) == MEMBERS[group]
+        and all(told["committed"].get(partition, -1) >= end for partition, end in ends[group].items())
+        for group, told in groups.items()
+    )
+
+
+def leads(made: Composition, groups: Mapping[str, Any]) -> bool:
+    """It says so, and the brokers know it as a member."""
+    try:
+        told = made.get("bellwether", "/metrics")
+    except OSError:
+        return False
+    return all(groups[g]["ours"] and f'bellwether_leading{{group="{g}"}} 1.0' in told for g in MEMBERS)
+
+
+# ---- the counts ----
+
+
+def counted(made: Composition) -> dict[str, int]:
+    """Sums over the stores of all instances."""
+    sums = [0] * 5
+    for service in INSTANCES:
+        for partition in dumped(made, made.container(service))["counts"].values():
+            sums = [mine + theirs for mine, theirs in zip(sums, partition, strict=True)]
+    return dict(zip(("keys", "seen", "distinct", "missing", "digest"), sums, strict=True))
+
+
+def dumped(made: Composition, container: str) -> dict[str, Any]:
+    """What one instance holds. It ends with the line that asks, so this is the last thing asked of it."""
+    command = ["podman", "attach", "--sig-proxy=false", container]
+    with subprocess.Popen(
+        command, env=made.engine.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("dump\n")
+        process.stdin.flush()
+        for line in process.stdout:
+            if '"dump"' in line:
+                process.kill()
+                found: dict[str, Any] = json.loads(line)
+                return found
+    raise EngineError(f"{container} did not say what it holds")
+
+
+def exact(made: Composition, watch: Watch) -> list[str]:
+    """What is wrong with the counts once nothing more comes; nothing, if all is well."""
+    made.engine.run("stop", "--time", "10", made.container("load"))
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        groups = watch.groups()
+        if groups and healthy(groups, {group: told["ends"] for group, told in groups.items()}):
+            break
+        time.sleep(STEP_S)
+    time.sleep(5)  # what has been read has been repartitioned and counted
+    expected, found = watch.ask("/tally", 300), counted(made)
+    sys.stdout.write(f"records {expected}\ncounted {found}\n")
+    wrong = [name for name in ("keys", "distinct", "missing", "digest") if expected[name] != found[name]]
+    if found["seen"] < expected["records"]:
+        wrong.append("records were lost")
+    return wrong
+
+
+def prove_failures(made: Composition) -> int:
+    """Prints the table; 0 if every row is within its bound and the counts are exact."""
+    rows = []
+    with watched(made) as watch:
+        sys.stdout.write(f"load average {os.getloadavg()[0]:.1f}\n{HEAD}\n")
+        for failure in FAILURES:
+            try:
+                rows.append(row(made, watch, failure))
+            except (EngineError, OSError) as error:
+                sys.stdout.write(f"{failure.what} of {failure.service}: {error}\n")
+                rows.append(Row(failure.what, failure.service, failure.bound_s, None, None))
+            sys.stdout.write(rows[-1].line() + "\n")
+            sys.stdout.flush()
+        wrong = exact(made, watch)
+    failed = [each for each in rows if not each.passed]
+    sys.stdout.write(f"{len(rows) - len(failed)} of {len(rows)} within their bounds; counts: {wrong or 'exact'}\n")
+    sys.stdout.write(f"load average {os.getloadavg()[0]:.1f}\n")
+    return 1 if failed or wrong else 0

@@ -1,0 +1,100 @@
+"""Runs in a container beside the composition and tells what the brokers say of its groups, as JSON over HTTP on 8080.
+
+/state: groups, their members, what they have committed and the ends of their topics. /tally: what the application must
+have counted, from the records themselves. Needs confluent-kafka only; it knows nothing of Bellwether.
+"""
+
+import http.server
+import json
+import os
+import zlib
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+BOOTSTRAP = os.environ.get("BOOTSTRAP_SERVERS", "kafka-1:9092,kafka-2:9092,kafka-3:9092")
+LIMIT_S = 10.0
+GROUPS = {"orders-view": "orders", "counts": "clicks"}
+
+
+def state(admin: AdminClient, consumer: Consumer) -> dict[str, Any]:
+    """Of each group: `state`, `members` (client ids), `ours` (whether Bellwether is one), `committed` and `ends`."""
+    described = admin.describe_consumer_groups(list(GROUPS), request_timeout=LIMIT_S)
+    found = {}
+    for group, topic in GROUPS.items():
+        told = described[group].result(LIMIT_S)
+        clients = [member.client_id for member in told.members]
+        wanted = ConsumerGroupTopicPartitions(group)
+        offsets = next(iter(admin.list_consumer_group_offsets([wanted], request_timeout=LIMIT_S).values())).result(
+            LIMIT_S
+        )
+        committed = {p.partition: p.offset for p in offsets.topic_partitions if p.topic == topic}
+        found[group] = {
+            "state": told.state.name,
+            "members": sorted(client for client in clients if "bellwether" not in client),
+            "ours": any("bellwether" in client for client in clients),
+            "committed": committed,
+            "ends": ends(consumer, topic),
+        }
+    return found
+
+
+def ends(consumer: Consumer, topic: str) -> dict[int, int]:
+    partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
+    return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), LIMIT_S)[1] for p in partitions}
+
+
+def tally(topic: str) -> dict[str, int]:
+    """The sums that the application's store must hold, and how many records there are."""
+    consumer = Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": "nobody", "enable.auto.commit": False})
+    last: dict[bytes, int] = {}
+    gaps: dict[bytes, int] = {}
+    records = 0
+    for partition, end in ends(consumer, topic).items():
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        at = 0
+        while at < end:
+            for message in consumer.consume(1000, 1.0):
+                if message.error() is not None:
+                    if message.error().code() == KafkaError._PARTITION_EOF:
+                        continue
+                    raise KafkaException(message.error())
+                key, number, at = message.key(), int(message.value()), message.offset() + 1
+                records += 1
+                if number > last.get(key, 0):
+                    gaps[key] = gaps.get(key, 0) + number - last.get(key, 0) - 1
+                    last[key] = number
+    consumer.close()
+    distinct = {key: last[key] - gaps[key] for key in last}
+    digest = sum(zlib.crc32(key + b"=%d" % count) for key, count in distinct.items())
+    missing = sum(gaps.values())
+    return {
+        "keys": len(last),
+        "records": records,
+        "distinct": sum(distinct.values()),
+        "missing": missing,
+        "digest": digest,
+    }
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
+    consumer = Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": "nobody"})
+
+    def do_GET(self) -> None:
+        try:
+            answer = tally("clicks") if self.path == "/tally" else state(self.admin, self.consumer)
+            code, body = 200, json.dumps(answer)
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is told
+            code, body = 503, str(error)
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+if __name__ == "__main__":
+    http.server.HTTPServer(("", 8080), Handler).serve_forever()
