@@ -101,10 +101,10 @@ def look_with_plan(settings: Settings, group: str) -> tuple[Observation, Shadow]
     return seen, seen.shadow
 
 
-def warn_hypothetical(seen: Observation) -> None:
-    """Says so where the plan for a group is one that nobody could carry out."""
+def warn_hypothetical(seen: Observation, *, err: bool = False) -> None:
+    """Says so where the plan for a group is one that nobody could carry out; `err`: on standard error."""
     if not seen.can_be_led:
-        typer.echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.")
+        typer.echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.", err=err)
 
 
 async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:

@@ -55,6 +55,7 @@ def explain(
     seen, shadow = look_with_plan(settings, group)
     found = _explanations(shadow.decision, what)
     if output is Output.JSON:
+        warn_hypothetical(seen, err=True)  # a list of nothing has no place for it
         as_json([asdict(explanation) | {"hypothetical": not seen.can_be_led} for explanation in found])
         return
     warn_hypothetical(seen)

@@ -93,10 +93,16 @@ def replay_rounds(
 ) -> Iterator[Replayed]:
     """Every recorded round of one group under each of these policies; none: under the one that it was made by."""
     for number, one in enumerate(rounds):
-        before = rounds[number - 1] if number else None
+        before = rounds[number - 1] if number and _follows(one, rounds[number - 1]) else None
         name = one.snapshot["policy"]
         for policy in policies.values() or (consumer.Policy(name),):
             yield _replayed(one, before, replace(policy, load=replace(policy.load, weights=weights)))
+
+
+def _follows(one: Round, before: Round) -> bool:
+    """Whether this leader remembered that round: between rounds that are apart, others led or the record has a gap."""
+    generation: int = before.snapshot["generation"]
+    return one.snapshot["generation"] == generation + 1
 
 
 def _replayed(one: Round, before: Round | None, policy: consumer.Policy) -> Replayed:
@@ -136,7 +142,8 @@ def _doubt(one: Round, policy: consumer.Policy) -> str:
 
 
 def _memory(one: Round, before: Round | None) -> shared.Memory:
-    """What the leader remembered: the plan that it had sent before, or what the recorded plan names as previous."""
+    """What the leader remembered: the plan that it had sent in the round before; where that was not its own or is not
+    recorded, what the recorded plan names as previous."""
     source = before or one
     raw, cluster = raw_of(source.snapshot), cluster_of(source.snapshot)
     group = consumer.group_view(consumer.decode_group(raw), cluster, shared.Memory.empty(), cooperative=False)

@@ -1,5 +1,6 @@
 """Every command of the command table, with arguments that it can be run with, and what must hold of how it ends."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -93,7 +94,7 @@ def as_json(name: str, group: str, topic: str, bootstrap: str, folder: Path) -> 
     control = f"{brokers} --topic bellwether-control"
     filled = ARGUMENTS[name].format(group=group, item=f"{topic}-0", brokers=brokers, control=control, folder=folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "asyncio", SimpleNamespace(sleep=interrupted))
+        patch.setattr(groups, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": interrupted}))
         return bellwether(*name.split(), *filled.split(), "--output", "json")
 
 

@@ -80,6 +80,24 @@ def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, protocol: s
     assert all(one.now == one.recorded for one in found)
 
 
+@pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn"])
+def test_rounds_that_somebody_else_led_are_no_memory_of_ours(tmp_path: Path, policy: str) -> None:
+    cluster = ClusterView.of({"t": [[RACKS[p // 4]] for p in range(12)]})
+    members = [LiveMember(f"m{i}", ("t",)) for i in range(3)]
+    first = decide(live_group(members, 1, "sticky"), cluster, Memory.empty(), Policy(policy), now_ms=0, seed=0)
+    theirs = Memory.of(3, cluster, (first.plan.owner + 1) % 3, first.plan.group.members)
+    again = decide(live_group(members, 4, "sticky"), cluster, theirs, Policy(policy), now_ms=9, seed=1)
+    assert (again.plan.owner != first.plan.owner).any()
+    records = []
+    for decision in (first, again):
+        head = {"group": "group", "generation": decision.raw.generation, "decided_at_ms": decision.decided_at_ms}
+        entries = list(assignment_entries(decision.plan))
+        records.append(SCHEMAS.encode("assignment", {**head, "part": 0, "entries": entries}))
+        records.append(SCHEMAS.encode("snapshot", snapshot_record(decision)))
+    write_history(tmp_path / "h", records)
+    assert [one.differs for one in replay_rounds(rounds(tmp_path / "h"), {}, Weights())] == [0, 0]
+
+
 def test_a_difference_from_what_was_sent_for_want_of_a_plan_is_doubtful(tmp_path: Path) -> None:
     decision = decided(member("a", None), member("b", None))
     sent = planned(decision)
