@@ -9,12 +9,7 @@ from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle, R
 from bellwether_kafka.coordinator.membership.takeover_policy import PREPARING
 from bellwether_kafka.coordinator.membership.transitions import State
 
-LED = (State.JOINING, State.DECIDING, State.SYNCING, State.STABLE, State.COALESCING)  # by us, if we are a member
-WAYS_OUT = {
-    "when-empty": "until the group is empty",
-    "succeed": "until its leader goes by itself",
-    "take-over": "until the group is at rest",
-}
+WAITS = {"when-empty": "until the group is empty", "succeed": "until its leader goes by itself"}
 
 
 @dataclass(slots=True)
@@ -38,7 +33,7 @@ class CurrentRole:
             return self.leaving.ended or Obstacle(NotLeading.STOPPED, "this process ends")
         if core.state is State.LEAVING:
             return Obstacle(NotLeading.LEAVING, core.reason)
-        if core.unreachable and not (core.is_member and not core.session_expired):
+        if core.unreachable and (core.session_expired or not core.is_member):
             return Obstacle(NotLeading.UNREACHABLE, "no broker answers for this group")
         if core.state is State.APPROACHING:
             return Obstacle(NotLeading.TAKING_OVER, "the lead is being taken from a member")
@@ -68,17 +63,14 @@ class CurrentRole:
         set_back = self.core.policy.setback
         if set_back is not None and self.core.policy.may_try_in(core.now):
             return set_back
+        if not sighting.others and not config.adopt_empty:
+            sentence = "the group is empty, and its topology is to be learned from its first members"
+            return Obstacle(NotLeading.EMPTY, sentence)
         if not sighting.others:
-            return (
-                self._alone()
-                if config.adopt_empty
-                else Obstacle(
-                    NotLeading.EMPTY, "the group is empty, and its topology is to be learned from its first members"
-                )
-            )
+            return self._alone()
         since = f"; we gave it back: {set_back.sentence}" if set_back is not None else ""
         if config.adopt != "take-over":
-            text = f'a member leads, and adopt = "{config.adopt}" waits {WAYS_OUT[config.adopt]}'
+            text = f'a member leads, and adopt = "{config.adopt}" waits {WAITS[config.adopt]}'
             return Obstacle(NotLeading.LEADER_STAYS, text + since)
         if self.core.takeovers.obstacle is not None:
             return self.core.takeovers.obstacle
