@@ -171,7 +171,7 @@ def a_misspelt_group_is_reported_as_such(stage: Stage, found: Findings) -> None:
     consumer.commit(offsets=[TopicPartition(empty, 0, 0)], asynchronous=False)
     consumer.close()
     with stage.bellwether(empty, misspelt) as ours:
-        told_s = within(20, lambda: bool(_doubts(ours, misspelt)))
+        told_s = within(LED_WITHIN_S, lambda: bool(_doubts(ours, misspelt)))
         doubts, about_empty = _doubts(ours, misspelt), _doubts(ours, empty)
         found.check(told_s is not None, f"of the misspelt one it says {doubts or 'nothing'}")
         found.check(doubts != about_empty or not doubts, f"of the empty one it says {about_empty or 'nothing'}")
