@@ -151,7 +151,7 @@ def _session(facts: Facts) -> Check:
 def _size(facts: Facts) -> Check:
     most, size = facts.limits.get(SIZE_MAX), len(facts.seen.members)
     if facts.seen.sidecars:
-        return Check("group size", Verdict.PASS, "We have our place in the group.")
+        return Check("group size", Verdict.PASS, f"We have our place in the group, beside {size} members.")
     if most is not None and size >= most:
         said = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for us."
         return Check("group size", Verdict.FAIL, said, f"Raise {SIZE_MAX} by one.")

@@ -101,8 +101,8 @@ def replay_rounds(
 
 def _follows(one: Round, before: Round) -> bool:
     """Whether this leader remembered that round: between rounds that are apart, others led or the record has a gap."""
-    generation: int = before.snapshot["generation"]
-    return one.snapshot["generation"] == generation + 1
+    former, generation = int(before.snapshot["generation"]), int(one.snapshot["generation"])
+    return generation == former + 1
 
 
 def _replayed(one: Round, before: Round | None, policy: consumer.Policy) -> Replayed:
