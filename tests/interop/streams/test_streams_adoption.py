@@ -134,7 +134,7 @@ def test_a_new_application_is_led_once_a_java_member_has_made_its_topics(kafka: 
         wait_until(lambda: last_round(kafka, common.application_id).leader.startswith(INSTANCE), 60, app.tell)
         app.wait_settled()
         load.produce(500)
-        app.wait_counted(load.expected)
+        app.wait_counted(load.expected, exactly_once=False)  # what the removed leader had not committed comes again
         assert failures(app) == []
 
 
