@@ -48,8 +48,8 @@ class NextRound:
         if action_for(answer.error) is Action.REJOIN and not current:
             return  # of the generation before: the broker's answer to our JoinGroup has overtaken it
         match answer.error, self.core.state:
-            case ((Code.NONE | Code.REBALANCE_IN_PROGRESS), State.JOINING):
-                self.joining.send_overdue()
+            case ((Code.NONE | Code.REBALANCE_IN_PROGRESS | Code.ILLEGAL_GENERATION), State.JOINING):
+                self.joining.send_overdue()  # after the last of them: its answer is lost, and the round has ended
             case Code.NONE, State.STABLE:
                 self.core.trouble_is_over()
             case Code.REBALANCE_IN_PROGRESS, (State.DECIDING | State.STABLE):

@@ -55,6 +55,8 @@ class DemoGroup:
             heartbeat_interval_ms=HEARTBEAT_MS,
             decision_deadline_ms=1_500,
             sync_margin_ms=500,
+            roll_ms_max=500,
+            hold_ms_max=500,
             coalesce_ms=0,
             watch_interval_ms=200,
             rebalance_interval_ms_min=0,

@@ -159,12 +159,13 @@ def fetched(address: str, path: str) -> str:
 
 @pytest.mark.embedded
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_service_leads_serves_metrics_and_stops(
+def test_a_service_joins_serves_metrics_and_stops(
     running: tuple[subprocess.Popen[str], str], number: signal.Signals
 ) -> None:
     process, address = running
     deadline = time.monotonic() + 30
-    while 'bellwether_group_leading{group="orders"} 1.0' not in fetched(address, "/metrics"):
+    alone = 'bellwether_group_not_leading{group="orders",reason="unknown_group"} 1.0'  # there are no members to lead
+    while alone not in fetched(address, "/metrics"):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.1)

@@ -112,6 +112,16 @@ def test_a_join_that_the_broker_may_never_have_seen_is_sent_again_on_a_new_conne
     assert play.joined(member("a"), member(ME), generation=2).machine.state is State.DECIDING
 
 
+def test_a_join_whose_answer_was_lost_is_sent_again() -> None:
+    """The round had ended without us, heartbeats were answered with ILLEGAL_GENERATION, and we waited for an answer
+    that had been lost (seed 39 of the simulation)."""
+    play = Play(session_timeout_ms=10_000).stable().wake()
+    play.heartbeat(27)
+    play.run(7.0, heartbeats=27)
+    late = [command for command in play.run(2.0, heartbeats=22) if not isinstance(command, Heartbeat)]
+    assert [type(command) for command in late] == [Abandon, Join]
+
+
 def test_a_first_join_is_left_where_it_is_parked() -> None:
     play = Play().joining()
     assert not any(isinstance(command, Join) for command in play.run(60.0))
