@@ -153,7 +153,7 @@ def test_a_protocol_that_is_not_ours_is_refused_by_name(kafka: KafkaCluster, top
         member = flock.member("confluent", group, [topic], ["roundrobin"])
         settled(member)
         told = member.count("assigned")
-        with Sidecar(properties(kafka), replace(config(group), protocols=("range",))) as refused:
+        with Sidecar(properties(kafka), replace(config(group), protocols=("range",), adopt="when-empty")) as refused:
             outcome = refused.wait_for_outcome()
         assert outcome.exit_code == 2
         assert "uses the protocol 'roundrobin'" in outcome.messages[0]
@@ -166,7 +166,7 @@ def test_a_group_led_by_a_member_is_watched_until_it_is_empty(kafka: KafkaCluste
         member = flock.member("confluent", group, [topic], ["range"])
         settled(member)
         told = member.count("assigned")
-        with Sidecar(properties(kafka), config(group)) as led:
+        with Sidecar(properties(kafka), replace(config(group), adopt="when-empty")) as led:
             led.wait_for(State.WATCHING)
             time.sleep(1.5)
             assert led.states == [State.WATCHING]

@@ -96,7 +96,9 @@ def test_group_whose_assignors_are_not_listed_is_left_alone(kafka: KafkaCluster,
         members = [flock.member("java", "refused-names", ["refused-names"], ["range"]) for _ in range(2)]
         wait_settled(members, partitions_of({"refused-names": 4}), spread=0)
         watched = Undisturbed(kafka, members)
-        ended = run(tmp_path, plain(kafka), {"name": "refused-names", "protocols": ["cooperative-sticky", "sticky"]})
+        names = ["cooperative-sticky", "sticky"]
+        group = {"name": "refused-names", "protocols": names, "adopt": "when-empty"}
+        ended = run(tmp_path, plain(kafka), group)
         refused(ended, "refused-names", "protocols", "range")
         watched.check()
 
