@@ -70,6 +70,8 @@ def membership(group: str, strategy: str) -> MembershipConfig:
         decision_deadline_ms=1_000,
         sync_margin_ms=500,
         rebalance_timeout_ms=6_000,
+        roll_ms_max=500,
+        hold_ms_max=500,
         coalesce_ms=500,
         coalesce_ms_max=1_000,
     )
