@@ -16,14 +16,13 @@ from bellwether_kafka.coordinator.cli.look import (
     LISTED_TYPES,
     LOOKS_AT_ONCE,
     MEMBER,
-    NOBODY,
-    US,
     all_groups,
     connected,
     look,
     observer_of,
     of_a_group,
     run_to_end,
+    who_assigns,
 )
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, fail, ranges
@@ -93,8 +92,7 @@ async def _list(settings: Settings) -> list[tuple[ListedGroup, str]]:
                     members = (await sources.transport.describe_group(group.group_id)).members
                 except TransportError:
                     return MEMBER  # a group that cannot be looked at now
-            # A sidecar that does not lead leaves at once, so one that is a member leads.
-            return US if any(is_sidecar(m, config) for m in members) else MEMBER if members else NOBODY
+            return who_assigns(sidecar=any(is_sidecar(m, config) for m in members), others=bool(members))
 
         return list(zip(found, await asyncio.gather(*map(by, found)), strict=True))
 
