@@ -19,6 +19,7 @@ from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, Desc
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import GroupType, Observation, observation, shadow_of
+from bellwether_kafka.coordinator.observation.rebalances import Rebalances
 from bellwether_kafka.coordinator.planning import STABLE, Application, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
@@ -72,6 +73,7 @@ class GroupObserver:
     ) -> None:
         self.group_id = config.group_id
         self.last: Observation | None = None
+        self.rebalances = Rebalances()
         self._config = config
         self._sources = sources
         self._policy = policy
@@ -105,6 +107,7 @@ class GroupObserver:
         if _summary(seen) != (_summary(self.last) if self.last is not None else None):
             log.info("group_observed", group=self.group_id, lag=seen.lag, **_summary(seen))
         self.last = seen
+        self.rebalances.saw(seen)
         for observer in self._on_observation:
             notify(observer, seen)
 
