@@ -120,7 +120,7 @@ async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) ->
 
 class Placed:
     """A group as an order on placement finds it. `rules` stand already, `rule` is the new one (None: nothing but a
-    round is ordered), `policy` is by the word of whoever leads, None where it says nothing.
+    round is ordered), `policy` is what the leader names, None where it says nothing.
 
     Each look is taken anew, except for the one behind `doubt`.
     """

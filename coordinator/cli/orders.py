@@ -2,7 +2,7 @@
 
 Each writes one record to the control topic (`control.records` says what is in it); WRITE on that topic is the
 permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn. What nobody could
-obey is not written: who listens is in the topic (`control.checks`), what there is to place in the group (`ordered`).
+obey is not written: who listens is in the topic (`control.checks`), what can be placed is in the group (`look.Placed`).
 """
 
 import functools
@@ -38,7 +38,7 @@ ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so 
 ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
 Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
 Topic = Annotated[str | None, typer.Option(help=f"The control topic, {DEFAULT_TOPIC} unless the file names one.")]
-Reason = Annotated[str, typer.Option(help="For the logs of whoever obeys.")]
+Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
 For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
 Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
 Force = Annotated[bool, typer.Option("--force", help="Order it though nobody could obey it now.")]

@@ -67,7 +67,7 @@ class GroupRunner(Generic[P]):
         self._synced_from = 0.0
         self._wake_next = False
         self._takes_part = False
-        self._orders: tuple[str, ...] = ()  # on placement, which no plan has heeded yet
+        self._orders: tuple[str, ...] = ()  # on placement, which no plan has taken in yet
         self._former: tuple[Rule, ...] = ()  # what stood before them
         self._obeying: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -86,7 +86,7 @@ class GroupRunner(Generic[P]):
 
     @property
     def rules_refused(self) -> str:
-        """Why plans cannot heed the operator's word on placement, "" where they can."""
+        """Why plans cannot follow the operator's word on placement, "" where they can."""
         return self._planner.kind.rules_refused
 
     def rule(self, rules: tuple[Rule, ...], order: str) -> None:

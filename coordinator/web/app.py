@@ -1,7 +1,7 @@
 """What HTTP answers, as an ASGI application: metrics, probes, decisions and a read-only page. GET and HEAD only.
 
-Whoever can reach the port can learn what groups, topics and clients are called and can do nothing. The page comes with
-its own script and style and asks nobody else for anything.
+Anybody who can reach the port can learn what groups, topics and clients are called and can do nothing. The page comes
+with its own script and style and asks nobody else for anything.
 """
 
 import json

@@ -75,8 +75,8 @@ def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
 
 
 class LagWatch:
-    """Gives pictures out with the lags that are known; whoever asks for one has lags read for the next time. Give
-    `beside` to the service."""
+    """Gives pictures out with the lags that are known; each request has lags read for the next one.
+    Give `beside` to the service."""
 
     def __init__(self, rounds: Rounds, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._rounds = rounds

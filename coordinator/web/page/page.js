@@ -142,7 +142,8 @@ function clients(holder, observed) {
     const all = [...new Set(values)];
     return all.slice(0, CLIENTS_SHOWN).join(", ") + (all.length > CLIENTS_SHOWN ? ` and ${all.length - CLIENTS_SHOWN} more` : "");
   };
-  const text = `client ${some(members.map((m) => m.client_id))} on ${some(members.map((m) => m.client_host.replace(/^\//, "")))}, lag ${lag}`;
+  const hosts = some(members.map((member) => member.client_host.replace(/^\//, "")));
+  const text = `client ${some(members.map((member) => member.client_id))} on ${hosts}${active.length ? `, lag ${lag}` : ""}`;
   return [make("small", { className: "client" }, text)];
 }
 

@@ -66,7 +66,7 @@ def test_of_a_group_that_nobody_leads_there_is_no_picture() -> None:
 
 
 @pytest.mark.embedded
-def test_whoever_looks_has_lags_read() -> None:
+def test_a_look_has_lags_read() -> None:
     """Three partitions of four have an owner who committed: 5, 0 and 1 of their records are left."""
     with EmbeddedCluster() as brokers:
         brokers.create_topic("orders", 4)
