@@ -102,6 +102,7 @@ def judge(name: str, ended: CompletedProcess[str], *, missing: bool) -> None:
     """A document and nothing else, or a sentence of people and nothing else."""
     assert ended.returncode in WITH_A_DOCUMENT | {Exit.INPUT}, ended
     assert "Traceback" not in ended.stderr, ended.stderr
+    assert "2147483647" not in ended.stdout, "a number that stands for none is for machines inside"
     if missing and name in NEEDS_THE_GROUP:
         assert ended.returncode == Exit.INPUT, ended
     if ended.returncode in WITH_A_DOCUMENT:
