@@ -76,7 +76,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
         lambda: [_status(group, service) for group in settings.groups],
         rounds,
         lags.picture,
-        lambda group: _present(service.observed.get(group)),
+        lambda group: present_of(service.observed.get(group)),
     )
     server = HttpServer(web)
     try:
@@ -152,7 +152,7 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
     return GroupStatus(group.name, group.mode, state, False, None, -1, len(seen.members) if seen else 0)
 
 
-def _present(observer: GroupObserver | None) -> Present | None:
+def present_of(observer: GroupObserver | None) -> Present | None:
     """None for a group that is not observed, or has not been looked at yet."""
     if observer is None or observer.last is None:
         return None
