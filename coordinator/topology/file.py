@@ -61,13 +61,14 @@ def read_topology(text: str) -> Topology:
     internal: dict[str, InternalTopic] = {}
     patterns: list[tuple[int, str]] = []
     parts = tuple([_subtopology(part, internal, patterns) for part in _list(top, SUBTOPOLOGIES, "the file")])
+    undecided = tuple([_topic(item, UNDECIDED, internal) for item in _list(top, UNDECIDED, "the file")])
     return Topology(
         application_id,
         parts,
         "file",
         internal_topics=tuple(internal.values()),
         patterns=tuple(patterns),
-        undecided=tuple(_texts(top, UNDECIDED, "the file")),
+        undecided=undecided,
     )
 
 
@@ -76,7 +77,7 @@ def write_topology(topology: Topology, notes: Sequence[str] = ()) -> str:
     document = {
         APPLICATION: topology.application_id,
         SUBTOPOLOGIES: [_document(subtopology, topology) for subtopology in topology.subtopologies],
-        UNDECIDED: list(topology.undecided),
+        UNDECIDED: [_topic_document(t, topology) for t in topology.undecided],
     }
     import yaml  # noqa: PLC0415 - as above
 
