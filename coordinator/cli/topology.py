@@ -93,6 +93,7 @@ def _document(topology: Topology) -> dict[str, Any]:
         "subtopologies": [asdict(s) | {"stateful": s.stateful} for s in topology.subtopologies],
         "patterns": [{"subtopology": number, "pattern": pattern} for number, pattern in topology.patterns],
         "undecided": list(topology.undecided),
+        "obstacle": topology.obstacle,
     }
 
 
@@ -105,9 +106,9 @@ def _lines(topology: Topology) -> list[str]:
         lines += [f"  writes    {', '.join(s.repartition_sinks)}"] if s.repartition_sinks else []
         lines += [f"  keeps     {', '.join(s.changelogs)}"] if s.changelogs else []
         lines += [f"  joins     {', '.join(g)}" for g in s.copartition_groups]
-    if topology.undecided:
+    if topology.obstacle:
         lines.append(f"undecided   {', '.join(topology.undecided)}")
-        lines.append("It cannot be led with: move each of these to the StateChangelogTopics of its subtopology.")
+        lines.append(f"It cannot be led with: {topology.obstacle}.")
     return lines
 
 
