@@ -1,20 +1,5 @@
 """Topology files: the KIP-1071 shape as YAML (of which JSON is a part), read strictly and written so that people can
-finish what learning or parsing could not know.
-
-    ApplicationId: shop
-    Subtopologies:
-      - SubtopologyId: "1"
-        SourceTopics: [orders]
-        SourceTopicRegex: []
-        RepartitionSourceTopics:
-          - {Name: shop-by-user-repartition, Partitions: 0, ReplicationFactor: -1, TopicConfigs: []}
-        RepartitionSinkTopics: []
-        StateChangelogTopics:
-          - Name: shop-totals-changelog
-            TopicConfigs: [{Key: cleanup.policy, Value: compact}]
-        CopartitionGroups:
-          - {SourceTopics: [0], SourceTopicRegex: [], RepartitionSourceTopics: [0]}   # indexes, or names
-    UndecidedChangelogTopics: []      # not KIP-1071's: changelogs whose subtopology somebody has to say
+finish what learning or parsing could not know (docs/reference/topology-file.md#the-format).
 
 Partitions 0 and ReplicationFactor 0 or -1 mean "not set", as in the KIP. A topic may be written as its bare name.
 """
