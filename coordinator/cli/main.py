@@ -13,13 +13,14 @@ TOPOLOGY = [
     LazyCommand(
         "topology:learn",
         "Learn the topology of a running application that a Java member leads, and write the file to standard output."
-        "\n\nJoins nothing and changes nothing: it reads what DescribeGroups returns.",
+        "\n\nIt joins no group and changes nothing: it reads what DescribeGroups returns, and the sizes and configs of"
+        " topics.",
     ),
     LazyCommand(
         "topology:parse",
         "Turn the text of Topology.describe() into a topology file, on standard output."
-        "\n\nWith brokers it looks which internal topics exist, so which stores are logged and how large repartition"
-        " topics are.",
+        "\n\nWith brokers it reads which internal topics exist, their sizes and their configs. The head of the file"
+        " names what it cannot know, with the lines to write.",
     ),
     LazyCommand(
         "topology:show",

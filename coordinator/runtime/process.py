@@ -50,6 +50,10 @@ async def serve(settings: Settings, version: str) -> Outcome:
         applications = {g.name: load_application(g.streams, weights) for g in settings.groups if g.streams}
     except (ApplicationError, UnknownNameError) as error:
         return Outcome(EXIT_CONFIG, (str(error),))
+    lead = [group.name for group in settings.groups if group.mode == "lead"]
+    obstacles = [applications[name].obstacle for name in lead if name in applications]
+    if any(obstacles):
+        return Outcome(EXIT_CONFIG, tuple(filter(None, obstacles)))
     events = EventsOut.of(settings, metrics.registry)
 
     def wanted(group: str, reason: str) -> None:

@@ -40,7 +40,7 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, NotLeading, Obstacle
-from bellwether_kafka.coordinator.planning import TASK_STALL_MS, StreamsConfig
+from bellwether_kafka.coordinator.planning import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 SESSION_MS_MIN, SESSION_MS_MAX = 6_000, 10_000
@@ -152,11 +152,7 @@ class StreamsSettings(BaseModel):
             sentence = "under exactly_once_v2 the removed leader would lose the local state of its tasks"
             return Obstacle(NotLeading.BLOCKED, sentence)
         if self.stores != "persistent":
-            sentence = (
-                'stores = "persistent" is not declared, and in-memory stores would have to be restored; write it if the'
-                ' application has no others, or adopt = "succeed"'
-            )
-            return Obstacle(NotLeading.UNDECLARED, sentence)
+            return STORES_UNDECLARED
         return None
 
     def stage_configs(self) -> StageConfigs:

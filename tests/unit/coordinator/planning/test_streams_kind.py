@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors
@@ -16,7 +17,19 @@ from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.streams_kind import OFFSETS_FAILURES_MAX
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
-from tests.unit.coordinator.planning.applications import RETURNED, A, App, B, Cluster, Known, after, lead, order, run
+from tests.unit.coordinator.planning.applications import (
+    RETURNED,
+    A,
+    App,
+    B,
+    Cluster,
+    Known,
+    Log,
+    after,
+    lead,
+    order,
+    run,
+)
 
 CHANGELOG = "shop-totals-changelog"
 
@@ -68,7 +81,32 @@ def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_find
 
 
 def test_it_makes_internal_topics_before_anybody_comes() -> None:
-    app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS), attested=True)
+    fresh = Log(committed=-1)
+    app = App(cluster=Cluster({"orders": 4}), log=fresh, known=Known(creates=SHOP_COUNTS), attested=True)
+    run(app.kind.prepare(1.0))
+    assert app.cluster.counts == SHOP_COUNTS
+
+
+def test_a_reset_application_does_not_get_its_old_topics_again_before_members_come() -> None:
+    """StreamsResetter removed us and nine topics; five seconds later we had made them all again, for a version that
+    nobody would start any more."""
+    seen = App(log=Log(committed=-1), known=Known(creates=SHOP_COUNTS), attested=True)
+    run(seen.kind.prepare(1.0))
+    restarted = App(known=Known(creates=SHOP_COUNTS), attested=True)
+    for app in (seen, restarted):
+        app.cluster.counts = {"orders": 4}
+        with capture_logs() as logs:
+            run(app.kind.prepare(1.0))
+            run(app.kind.prepare(1.0))
+        assert app.cluster.counts == {"orders": 4}
+        assert [entry["event"] for entry in logs] == ["application_reset"]
+        run(lead(app, 1, A))
+        assert app.cluster.counts == SHOP_COUNTS, "its members are of this topology"
+
+
+def test_an_application_that_has_run_gets_what_a_new_version_adds() -> None:
+    counts = {t: n for t, n in SHOP_COUNTS.items() if "changelog" not in t}
+    app = App(cluster=Cluster(counts), known=Known(creates=SHOP_COUNTS), attested=True)
     run(app.kind.prepare(1.0))
     assert app.cluster.counts == SHOP_COUNTS
 
