@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
+    HEARD_MS,
     Beat,
     ControlSettings,
     Order,

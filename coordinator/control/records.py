@@ -22,6 +22,7 @@ TEXT_LENGTH_MAX = 1_000
 NAMES_MAX = 100_000
 EVERYBODY = "*"  # a drain's target: whoever leads
 BEAT = "beat"
+HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be heard
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,17 +79,18 @@ class ReadLog:
     topic: str
     offset: int
     timeout_ms: int
+    bytes_max: int = FETCH_BYTES_MAX
 
     def message(self) -> Any:
         topic = FetchRequest.FetchTopic
         partition = topic.FetchPartition(
-            partition=PARTITION, fetch_offset=self.offset, partition_max_bytes=FETCH_BYTES_MAX, current_leader_epoch=-1
+            partition=PARTITION, fetch_offset=self.offset, partition_max_bytes=self.bytes_max, current_leader_epoch=-1
         )
         return FetchRequest(
             replica_id=ANY_CONSUMER,
             max_wait_ms=0,
             min_bytes=0,
-            max_bytes=FETCH_BYTES_MAX,
+            max_bytes=self.bytes_max,
             isolation_level=0,
             session_id=0,
             session_epoch=-1,
