@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.guard.state_directory import descends
@@ -124,9 +125,9 @@ class Child(Guarded):
         """Raises CommandError."""
         _adopt_orphans()
         self._listen()
-        group = {} if self._shares_terminal else {"setpgroup": 0}
+        spawn = os.posix_spawnp if self._shares_terminal else partial(os.posix_spawnp, setpgroup=0)
         try:
-            self.pid = os.posix_spawnp(self._command[0], self._command, os.environ, setsigdef=RESTORED, **group)
+            self.pid = spawn(self._command[0], self._command, os.environ, setsigdef=RESTORED)
         except OSError as error:
             code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
             raise CommandError(f"The command {self._command[0]} cannot be run ({error.strerror}).", code) from None
