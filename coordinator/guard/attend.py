@@ -67,7 +67,8 @@ class Attendance:
         """A child is emptied and stopped. Whoever stops a process that is not our child has told it so, too."""
         if self._process.stops_by_us:
             await self._empty()
-            self._process.stop()
+            if not self._process.ended:
+                self._process.stop()
             await self._until(lambda: False)
         else:
             with suppress(TimeoutError):
@@ -138,7 +139,8 @@ class Attendance:
         except TimeoutError:
             self._say(f"It is not empty after {self._options.grace_s:g} s, and is stopped.")
         else:
-            said = "stopped at once, as asked for twice" if self._process.hurried else "empty"
+            said = "stopped at once, as asked for twice," if self._process.hurried else "empty"
+            said = "gone by itself" if self._process.ended else said
             self._say(f"It is {said} after {time.monotonic() - began:.1f} s.")
 
     async def _emptied(self, ours: members.Belonging) -> None:
