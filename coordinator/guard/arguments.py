@@ -85,10 +85,10 @@ def run_guard(given: GuardArguments, environ: Mapping[str, str] = os.environ) ->
 
 def parsed(arguments: Sequence[str]) -> GuardArguments:
     """Raises ArgumentError."""
-    own, command = list(arguments), ()
+    own, command = list(arguments), list[str]()
     if "--" in own:
         at = own.index("--")
-        own, command = own[:at], tuple(own[at + 1 :])
+        own, command = own[:at], own[at + 1 :]
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--group", default="")
     parser.add_argument("--pid", type=int)
@@ -102,7 +102,7 @@ def parsed(arguments: Sequence[str]) -> GuardArguments:
     found, stray = parser.parse_known_args(own)
     if stray:
         raise ArgumentError(f"'{stray[0]}' is no option of the guard; the command goes behind --.")
-    return GuardArguments(**{**vars(found), "client_id": tuple(found.client_id), "command": command})
+    return GuardArguments(**{**vars(found), "client_id": tuple(found.client_id), "command": tuple(command)})
 
 
 class _Parser(argparse.ArgumentParser):

@@ -116,12 +116,13 @@ def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> int | None:
 
 def _as_seen(member: DescribedMember, seen: Seen) -> SeenMember:
     known = seen.members.get(member.member_id)
+    reported = known.process_id if known is not None else None  # which a member never changes
     return SeenMember(
         member_id=member.member_id,
         client_id=member.client_id,
         client_host=member.client_host,
         static=member.instance_id is not None,
-        process_id=_reported(member.metadata) or (known.process_id if known is not None else None),
+        process_id=reported or _reported(member.metadata),
         at_first=known.at_first if known is not None else seen.looks == 0,
     )
 

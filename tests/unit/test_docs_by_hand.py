@@ -51,6 +51,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def commands(page: Path) -> Iterator[list[str]]:
     for hit in COMMAND.finditer(page.read_text()):
         words = shlex.split((hit[1] or hit[2]).split("#")[0].replace("...", ""))[1:]
+        words = words[: words.index("--")] if "--" in words else words  # what follows is somebody else's command
         if words:
             yield words
 
