@@ -4,9 +4,16 @@ after. Pure: records are the topic's by key, `now_ms` is the wall clock."""
 from collections.abc import Iterable, Mapping
 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.coordinator.control.records import EVERYBODY, Beat, Order, OrderKind, PlacementOrder, Record
+from bellwether_kafka.coordinator.control.records import (
+    EVERYBODY,
+    HEARD_MS,
+    Beat,
+    Order,
+    OrderKind,
+    PlacementOrder,
+    Record,
+)
 
-HEARD_MS = 10_000
 NEEDS_A_LEADER = (OrderKind.REBALANCE,)
 HEARD = f"within {HEARD_MS // 1000} s"
 

@@ -12,15 +12,17 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from bellwether_kafka.assignors.shared import Rule
+if TYPE_CHECKING:
+    from bellwether_kafka.assignors.shared import Rule
 
 VERSION = 1
 TEXT_LENGTH_MAX = 1_000
 NAMES_MAX = 100_000
 EVERYBODY = "*"  # a drain's target: whoever leads
 BEAT = "beat"
+HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,9 @@ class PlacementOrder:
         return item if self.kind is PlacementKind.PIN else f"{item}/{self.where}"
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> "Rule":
+        from bellwether_kafka.assignors.shared import Rule  # noqa: PLC0415 - numpy, which only planners need
+
         return Rule("pin" if self.kind is PlacementKind.PIN else "ban", self.item, self.where, self.sentence)
 
     @property

@@ -68,6 +68,14 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "\n\nSettings come from the file, then BELLWETHER_* variables, then these options; the last wins.",
             EPILOG,
         ),
+        LazyCommand(
+            "guard:guard",
+            "Run an instance of an application, or watch one, and end its memberships at once when it is gone."
+            "\n\nEverything that follows -- is the command. It gets the signals that the guard gets; on SIGTERM it is"
+            " emptied first, where Bellwether leads. Exits with its exit code, 128 and the signal's number if one has"
+            " killed it, 127 or 126 if it cannot be started.",
+            EPILOG,
+        ),
         LazyCommand("offline:version", "Print the version."),
     ],
     "Orders": [
@@ -94,7 +102,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
     "Files": [
         lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
         LazyCommand(
-            "history:history",
+            "replay:history",
             "Copy rounds, plans and traffic from the events topic into a file, for `simulate --history` and `replay`.",
         ),
         LazyCommand(
