@@ -41,7 +41,7 @@ public final class Consumers {
         JsonNode answer = Ask.ask("consumers", question(assignor.name(), topics, subscriptions));
         Map<String, List<TopicPartition>> plan = new HashMap<>();
         answer.get("assignments").properties().forEach(one -> plan.put(one.getKey(), partitions(one.getValue())));
-        Map<TopicPartition, Set<String>> claims = claims(assignor, subscriptions);
+        Claims claims = claims(assignor, subscriptions);
         if (assignor instanceof AbstractStickyAssignor) {
             note((AbstractStickyAssignor) assignor, subscriptions, moving(plan, answer.get("withheld"), claims), claims);
         }
@@ -104,16 +104,16 @@ public final class Consumers {
     }
 
     /** Who says that it has each partition, as Kafka's assignor reads it, and subscribes to it. */
-    private static Map<TopicPartition, Set<String>> claims(
+    private static Claims claims(
         AbstractPartitionAssignor assignor, Map<String, Subscription> subscriptions) {
-        Map<TopicPartition, Set<String>> claims = new HashMap<>();
+        Claims claims = new Claims();
         if (!(assignor instanceof AbstractStickyAssignor)) {
             return claims;
         }
         subscriptions.forEach((member, subscription) -> {
             for (TopicPartition partition : claimed(assignor, subscription)) {
                 if (subscription.topics().contains(partition.topic())) {
-                    claims.computeIfAbsent(partition, p -> new HashSet<>()).add(member);
+                    claims.add(partition, member);
                 }
             }
         });
@@ -141,11 +141,11 @@ public final class Consumers {
 
     /** What has another owner than the one that says it has it: of what is sent, and of what is withheld for a round. */
     private static Map<TopicPartition, String> moving(
-        Map<String, List<TopicPartition>> plan, JsonNode withheld, Map<TopicPartition, Set<String>> claims) {
+        Map<String, List<TopicPartition>> plan, JsonNode withheld, Claims claims) {
         Map<TopicPartition, String> moving = new HashMap<>();
-        if (!claims.isEmpty()) {
+        if (claims.number > 0) {
             plan.forEach((member, partitions) -> partitions.forEach(partition -> {
-                Set<String> holders = claims.getOrDefault(partition, Set.of());
+                Set<String> holders = claims.of(partition);
                 if (!holders.isEmpty() && !holders.contains(member)) {
                     moving.put(partition, member);
                 }
@@ -153,7 +153,7 @@ public final class Consumers {
         }
         withheld.forEach(one -> {
             TopicPartition partition = new TopicPartition(one.get(0).asText(), one.get(1).asInt());
-            if (claims.containsKey(partition)) {
+            if (!claims.of(partition).isEmpty()) {
                 moving.put(partition, one.get(2).asText());
             }
         });
@@ -165,7 +165,7 @@ public final class Consumers {
         AbstractStickyAssignor assignor,
         Map<String, Subscription> subscriptions,
         Map<TopicPartition, String> moving,
-        Map<TopicPartition, Set<String>> claims) {
+        Claims claims) {
         boolean alike = subscriptions.values().stream().map(s -> Set.copyOf(s.topics())).distinct().count() <= 1;
         try {
             var field = AbstractStickyAssignor.class.getDeclaredField("partitionsTransferringOwnership");
@@ -178,9 +178,9 @@ public final class Consumers {
     }
 
     /** Whether two members gave each other partitions of one topic. */
-    private static boolean turnsRound(Map<TopicPartition, String> moving, Map<TopicPartition, Set<String>> claims) {
+    private static boolean turnsRound(Map<TopicPartition, String> moving, Claims claims) {
         Set<List<String>> moves = new HashSet<>();
-        moving.forEach((p, to) -> claims.get(p).forEach(from -> moves.add(List.of(p.topic(), from, to))));
+        moving.forEach((p, to) -> claims.of(p).forEach(from -> moves.add(List.of(p.topic(), from, to))));
         return moves.stream().anyMatch(move -> moves.contains(List.of(move.get(0), move.get(2), move.get(1))));
     }
 
@@ -189,7 +189,7 @@ public final class Consumers {
         Map<?, ?> topics,
         Map<?, ?> members,
         Map<String, List<TopicPartition>> ours,
-        Map<TopicPartition, Set<String>> claims) {
+        Claims claims) {
         long partitions = ours.values().stream().mapToLong(List::size).sum();
         Map<String, List<TopicPartition>> theirs =
             Ask.kafkas(partitions * members.size(), () -> kafkas(assignor, topics, members));
@@ -220,7 +220,7 @@ public final class Consumers {
 
     /** Unevenness of loads is their sum of squares; partitions on their way to another member are with nobody. */
     private static ObjectNode measures(
-        Map<String, List<TopicPartition>> plan, Map<?, ?> topics, Map<?, ?> members, Map<TopicPartition, Set<String>> claims) {
+        Map<String, List<TopicPartition>> plan, Map<?, ?> topics, Map<?, ?> members, Claims claims) {
         long sent = 0;
         long loads = 0;
         long kept = 0;
@@ -230,14 +230,14 @@ public final class Consumers {
             sent += one.getValue().size();
             loads += (long) one.getValue().size() * one.getValue().size();
             for (TopicPartition partition : one.getValue()) {
-                kept += claims.getOrDefault(partition, Set.of()).contains(one.getKey()) ? 1 : 0;
+                kept += claims.of(partition).contains(one.getKey()) ? 1 : 0;
                 racks += isElsewhere(partition, topics.get(partition.topic()), rack) ? 1 : 0;
             }
         }
         return Ask.JSON.createObjectNode()
             .put("missing", -sent)
             .put("loads", loads)
-            .put("moves", claims.size() - kept)
+            .put("moves", claims.number - kept)
             .put("racks", racks);
     }
 
@@ -245,6 +245,31 @@ public final class Consumers {
         return !rack.isEmpty() && known instanceof List<?> && ((List<?>) known).stream()
             .map(PartitionInfo.class::cast)
             .anyMatch(one -> one.partition() == partition.partition() && !racks(one).contains(rack));
+    }
+
+    /**
+     * Members by partition. In a HashMap by TopicPartition a million of them would share some ten thousand hash codes, and
+     * adding one would search among all that share its own.
+     */
+    private static final class Claims {
+        private final Map<String, Map<Integer, Set<String>>> members = new HashMap<>();
+        private long number;
+
+        void add(TopicPartition partition, String member) {
+            Map<Integer, Set<String>> topic = members.computeIfAbsent(partition.topic(), t -> new HashMap<>());
+            Set<String> known = topic.putIfAbsent(partition.partition(), Set.of(member));
+            if (known == null) {
+                number++;
+            } else {
+                Set<String> all = new HashSet<>(known);
+                all.add(member);
+                topic.put(partition.partition(), all);
+            }
+        }
+
+        Set<String> of(TopicPartition partition) {
+            return members.getOrDefault(partition.topic(), Map.of()).getOrDefault(partition.partition(), Set.of());
+        }
     }
 
     /** Woven around assign and assignPartitions. */

@@ -118,7 +118,8 @@ public final class Utils {
         List<TaskId> order = new ArrayList<>();
         new TreeMap<>(state.allTasks()).forEach((id, task) -> {
             order.add(id);
-            tasks.addArray().add(id.subtopology()).add(id.partition()).add(task.isStateful());
+            boolean stateful = task.topicPartitions().stream().anyMatch(TaskTopicPartition::isChangelog); // what we call so
+            tasks.addArray().add(id.subtopology()).add(id.partition()).add(stateful);
             ArrayNode read = sources.addArray();
             ArrayNode kept = changelogs.addArray();
             for (TaskTopicPartition partition : task.topicPartitions()) {
