@@ -27,7 +27,7 @@ from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group,
 
 REPARTITION, CHANGELOG = "shop-by-user-repartition", "shop-totals-changelog"
 WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
-KEY_VALUE_LINE = f"- {{Name: {CHANGELOG}, TopicConfigs: [{{Key: cleanup.policy, Value: compact}}]}}"
+KEY_VALUE_LINE = f"- {{Name: {CHANGELOG}, TopicConfigs: {{cleanup.policy: compact}}}}"
 WINDOWED_LINE = (
     f'{{Name: {CHANGELOG}, TopicConfigs: {{cleanup.policy: "compact,delete",'
     " retention.ms: <milliseconds: retention of the store + 86400000>}}"
