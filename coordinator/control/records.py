@@ -132,7 +132,7 @@ class Beat:
 
     `hands_over` is part of `leads`: it leads them until somebody has taken them. `between`: sent because something has
     changed, between two regular ones, so it tells of no time that has passed. `policies` are those of all its groups
-    (empty: a version that does not say); in `heeds` are the groups whose plans heed pins, bans and evacuations.
+    (empty: a version that does not say). `orders_for` has the groups whose plans carry out pins, bans and evacuations.
     """
 
     sidecar: str
@@ -144,7 +144,7 @@ class Beat:
     expires_ms: int = 0  # a beat ends by silence, not by a clock
     between: bool = False
     policies: Mapping[str, str] = field(default_factory=dict)
-    heeds: tuple[str, ...] = ()
+    orders_for: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -167,7 +167,7 @@ class Beat:
             "hands_over": self.hands_over,
             "between": self.between,
             "policies": self.policies,
-            "heeds": self.heeds,
+            "orders_for": self.orders_for,
         }
 
 
@@ -238,7 +238,7 @@ def _beat(fields: Mapping[str, Any]) -> Beat:
         at_ms=_number(fields, "at_ms"),
         between=fields.get("between") is True,
         policies=_texts(fields, "policies"),
-        heeds=_names(fields, "heeds"),
+        orders_for=_names(fields, "orders_for"),
     )
 
 

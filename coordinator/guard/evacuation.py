@@ -123,7 +123,7 @@ def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int)
     leading = [beat for beat in beats if group_id in beat.leads]
     if not leading:
         return f"No Bellwether that leads '{group_id}' has been heard within {control.HEARD_MS // 1000} s."
-    if all(beat.policies and group_id not in beat.heeds for beat in leading):
+    if all(beat.policies and group_id not in beat.orders_for for beat in leading):
         return f"Bellwether plans '{group_id}' by a policy that does not know evacuations."
     return ""
 

@@ -138,7 +138,7 @@ def published(kafka: KafkaCluster, topic: str) -> list[tuple[str, dict[str, Any]
 def counting(
     kafka: KafkaCluster, folder: Path, name: str, control: str
 ) -> Iterator[tuple[Application, Bellwether, StreamsApp, Load]]:
-    """An application that obeys orders, without instances yet; its next tick is ten minutes away."""
+    """An application whose policy carries out orders, without instances yet; its next tick is ten minutes away."""
     common = application(kafka, name, probing_interval_ms=600_000, session_timeout_ms=30_000)
     with (
         led(kafka, common, folder, control_topic=control, policy="streams-ha") as lead,

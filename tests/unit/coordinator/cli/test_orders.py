@@ -119,7 +119,7 @@ def test_what_is_forced_is_written_and_the_doubt_is_said_behind_it(desk: Desk) -
 
 
 def test_placement_under_a_policy_that_cannot_follow_it_is_refused(desk: Desk) -> None:
-    desk.beat(policies={"orders": "kafka"}, heeds=())
+    desk.beat(policies={"orders": "kafka"}, orders_for=())
     assert 'set policy = "streams-ha"' in desk.refused("evacuate", "orders", "rack:az1")
 
 

@@ -229,7 +229,7 @@ def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
 
 def beat(**fields: object) -> control.Beat:
     now_ms = int(time.time() * 1000)
-    return replace(control.Beat("lead", leads=(GROUP,), heeds=(GROUP,), at_ms=now_ms), **fields)  # type: ignore[arg-type]
+    return replace(control.Beat("lead", leads=(GROUP,), orders_for=(GROUP,), at_ms=now_ms), **fields)  # type: ignore[arg-type]
 
 
 def orders(brokers: Brokers) -> list[tuple[str, bool]]:
@@ -261,7 +261,7 @@ def test_it_is_empty_before_it_is_stopped_and_the_order_is_withdrawn() -> None:
         (lambda b: None, "No Bellwether that leads"),
         (lambda b: b.say(beat(at_ms=1)), "No Bellwether that leads"),
         (lambda b: b.say(beat(leads=())), "No Bellwether that leads"),
-        (lambda b: b.say(beat(policies={GROUP: "kafka"}, heeds=())), "a policy that does not know evacuations"),
+        (lambda b: b.say(beat(policies={GROUP: "kafka"}, orders_for=())), "a policy that does not know evacuations"),
         (lambda b: setattr(b, "no_topic", True), "There is no control topic"),
         (lambda b: (b.say(beat()), b.codes.update({AppendRecord: [29]})), "grant WRITE"),
     ],
