@@ -50,6 +50,11 @@ class Sighting:
         self.others = others
         self.known = self.known or others or state == "Empty"
 
+    def heard(self, *, others: bool) -> None:
+        """What answers tell a member of the group about others in it."""
+        self.others = others
+        self.known = self.known or others
+
 
 @dataclass(slots=True)
 class Session:

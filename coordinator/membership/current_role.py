@@ -43,7 +43,8 @@ class CurrentRole:
             return Obstacle(NotLeading.JOINING, core.reason)
         if core.session_expired:
             return Obstacle(NotLeading.UNREACHABLE, "no broker has answered us for a session timeout")
-        return self._alone() if core.alone and not core.leadership.must_lead else None
+        alone = core.alone and not core.sighting.others and not core.leadership.must_lead
+        return self._alone() if alone else None
 
     def _alone(self) -> Obstacle:
         if self.core.sighting.known:

@@ -116,7 +116,7 @@ class Leading:
         core = self.core
         core.requests.admitted(answer)
         core.leadership.members = answer.members
-        core.sighting.known = core.sighting.known or not core.alone
+        core.sighting.heard(others=not core.alone)
         core.leadership.returned = core.leadership.must_lead = False
         core.attempts = 0
         core.session.alive_at = core.now

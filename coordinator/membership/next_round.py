@@ -66,6 +66,7 @@ class NextRound:
         close it at once and give the first of fifty starting members a generation of its own."""
         core, config = self.core, self.core.config
         core.leadership.lists_app_topics = False
+        core.sighting.heard(others=True)  # only somebody else opens a round while we are a member at rest
         window_ms = config.coalesce_ms if core.alone else config.coalesce_running_ms
         if not window_ms or self.leaving.stopping:
             self.recovery.rejoin("a rebalance has begun")

@@ -41,6 +41,7 @@ def given_back() -> Play:
         (Play().stable(), None),
         (beat(Play().stable(), 27), None),
         (Play().joining().joined(member(ME)).synced(), R.EMPTY),
+        (beat(Play().joining().joined(member(ME)).synced(), 27), None),
         (Play().found().described("Dead").joined(member(ME)).synced(), R.UNKNOWN_GROUP),
         (Play().found().described(error=69).joined(member(ME)).synced(), R.UNKNOWN_GROUP),
         (Play(adopt="when-empty").found().described("Stable", seen("a")), R.LEADER_STAYS),
