@@ -13,12 +13,12 @@ TOPOLOGY = [
     LazyCommand(
         "topology:learn",
         "Learn the topology of a running application that a Java member leads, and write the file to standard output."
-        "\n\nJoins nothing and changes nothing: it reads what DescribeGroups returns, and the sizes and configs of topics.",
+        "\n\nJoins nothing and changes nothing: it reads what DescribeGroups returns, and sizes and configs of topics.",
     ),
     LazyCommand(
         "topology:parse",
         "Turn the text of Topology.describe() into a topology file, on standard output."
-        "\n\nWith brokers it looks which internal topics exist, so which stores are logged, and how large they are and how"
+        "\n\nWith brokers it looks which internal topics exist, so which stores are logged, how large they are and how"
         " they are kept. What it cannot tell stands at the head of the file, with the lines to write.",
     ),
     LazyCommand(
