@@ -4,5 +4,5 @@ from tests.interop.support.jvm import Java
 from tests.vectors.topologies import FILE, ask
 
 
-def test_the_corpus_is_what_kafka_streams_says(: Java) -> None:
+def test_the_corpus_is_what_kafka_streams_says(jvm: Java) -> None:
     assert ask() == FILE.read_text("utf-8")
