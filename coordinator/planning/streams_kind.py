@@ -87,7 +87,7 @@ class StreamsKind:
 
     def rule(self, rules: tuple[shared.Rule, ...]) -> None:
         if self.rules_refused:
-            log.warning("rules_not_heeded", group=self.group_id, reason=self.rules_refused)
+            log.warning("rules_ignored", group=self.group_id, reason=self.rules_refused)
             return
         self.rules = rules
         self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)

@@ -49,7 +49,7 @@ def test_versions_of_members_are_told_and_mixed_ones_explained() -> None:
     mixed = check(consumers(1, 3), "versions")
     assert (mixed.verdict, mixed.said) == (
         Verdict.PASS,
-        "Members speak subscriptions v1, v3; everybody is told in the lowest, as in a rolling upgrade.",
+        "Members speak subscriptions v1, v3; all are answered in the lowest, as in a rolling upgrade.",
     )
     assert check(application(SHOP), "versions").said == "Members speak subscription data of Streams v11."
 
@@ -73,7 +73,7 @@ def test_brokers_that_nobody_has_tried_are_a_warning() -> None:
         assert (found.verdict, said in found.said) == (Verdict.WARN, True)
 
 
-def test_a_topology_is_as_good_as_whoever_vouches_for_it() -> None:
+def test_a_topology_is_as_good_as_who_vouches_for_it() -> None:
     attested = check(application(SHOP), "topology")
     assert attested.verdict is Verdict.PASS
     assert attested.said.startswith("2 subtopologies, digest ")

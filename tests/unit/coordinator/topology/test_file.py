@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
-from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.topology.file import load_topology, read_topology, write_topology
 from bellwether_kafka.coordinator.topology.internal_topics import (
     CHANGELOG_CONFIGS,
@@ -27,7 +27,7 @@ from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group,
 
 REPARTITION, CHANGELOG = "shop-by-user-repartition", "shop-totals-changelog"
 WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
-KEY_VALUE_LINE = f"- {{Name: {CHANGELOG}, TopicConfigs: [{{Key: cleanup.policy, Value: compact}}]}}"
+KEY_VALUE_LINE = f"- {{Name: {CHANGELOG}, TopicConfigs: {{cleanup.policy: compact}}}}"
 WINDOWED_LINE = (
     f'{{Name: {CHANGELOG}, TopicConfigs: {{cleanup.policy: "compact,delete",'
     " retention.ms: <milliseconds: retention of the store + 86400000>}}"

@@ -122,6 +122,32 @@ def test_copartitioning_imposes_the_size_of_the_external_topic() -> None:
     assert required_counts(joined(fixed=4), {"t": 3, "u": 8}).partitions["a-x-repartition"] == 4
 
 
+def test_a_repartition_topic_may_have_one_partition() -> None:
+    counts = required_counts(joined(), {"t": 1, "u": 8})
+    assert counts.usable
+    assert counts.partitions["a-x-repartition"] == 1
+
+
+def test_among_repartition_topics_copartitioning_imposes_the_size_that_is_fixed() -> None:
+    first, second = "a-x-repartition", "a-y-repartition"
+    both = Topology(
+        "a",
+        (
+            Subtopology(0, ("t",), repartition_sinks=(first, second)),
+            Subtopology(1, (first, second), repartition_sources=(first, second), copartition_groups=((first, second),)),
+        ),
+        "file",
+        internal_topics=(InternalTopic(first, 4),),
+    )
+    assert required_counts(both, {"t": 6}).partitions == {"t": 6, first: 4, second: 4}
+
+
+def test_copartitioning_makes_up_no_size_for_an_external_topic_that_is_missing() -> None:
+    counts = required_counts(joined(("u", "a-x-repartition")), {"t": 3})
+    assert counts.missing == ("u",)
+    assert counts.partitions == {"t": 3, "a-x-repartition": 3}
+
+
 def test_end_sums_and_lags() -> None:
     one = Subtopology(0, ("t", "w"), changelogs=("c", "t"))
     ends = EndOffsets({"c": np.array([5, PINNED, 7]), "t": np.array([1, 2])})
