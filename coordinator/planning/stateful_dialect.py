@@ -11,7 +11,7 @@ from bellwether_kafka.assignors import stateful as translate
 from bellwether_kafka.assignors.shared import ClusterView, Decision, RefusalCause, RefusalError
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Topology
-from bellwether_kafka.coordinator.kafka import ClusterReader
+from bellwether_kafka.coordinator.kafka import ClusterReader, Offsets
 from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer
 from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Dialect
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
@@ -32,6 +32,10 @@ class Reported(GivenTopology):
     async def end_offsets(self, *_: object) -> EndOffsets:
         """The members have said them already, whoever asks and however."""
         return self.ends
+
+    async def committed(self, *_: object) -> Offsets:
+        """Only asked before topics are made, which is their own affair."""
+        return {}
 
 
 class StatefulDialect(Dialect[TaskPlan]):

@@ -66,16 +66,16 @@ def _recorded(line: dict[str, Any]) -> Recorded:
     return Recorded(line["name"], settings, line["counts"], line["text"], parts, groups, created)
 
 
-def write() -> None:
-    """Asks Kafka's own classes again."""
+def ask() -> str:
+    """The lines of Kafka's own classes. Raises MissingToolError without a JDK."""
     from tests.interop.support.jvm import java
 
     quiet = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Xmx256m")
     done = subprocess.run(
         java().command(PROGRAM, options=quiet), check=True, capture_output=True, text=True, timeout=300
     )
-    FILE.write_text(done.stdout, "utf-8")
+    return done.stdout
 
 
 if __name__ == "__main__":
-    write()
+    FILE.write_text(ask(), "utf-8")

@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.cli.commands import app as bellwether
 from bellwether_kafka.coordinator.topology.file import load_topology
+from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
+from bellwether_kafka.coordinator.topology.live import topic_configs
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.streams_app import Application, StreamsApp, describe
 from tests.interop.support.streams_load import Load
@@ -48,6 +50,16 @@ def test_learn_and_parse_agree_with_the_application(kafka: KafkaCluster, tmp_pat
             assert set(learned.undecided) == set(parsed.changelogs)
         else:
             assert learned.digest == parsed.digest
+
+        made = plan_internal_topics(parsed, {"topo-in": PARTITIONS})
+        assert not made.reasons, "the file is enough for a first start"
+        configs = topic_configs(kafka.admin, [topic.name for topic in made.topics], 10.0)
+        assert {topic.name: dict(topic.configs) for topic in made.topics} == configs
+        assert {topic.partitions for topic in made.topics} == {PARTITIONS}
+        for topic in made.topics:
+            found = learned.internal(topic.name)
+            assert dict(topic.configs).items() >= dict(found.configs if found is not None else ()).items()
+            assert found is not None
 
 
 def _by_number(topology: Topology, field: str) -> dict[int, tuple[str, ...]]:

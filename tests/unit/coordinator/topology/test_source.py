@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
-from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.planning.applications import ApplicationError, load_application
