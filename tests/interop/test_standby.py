@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from bellwether_kafka.coordinator.control.topic import read_all
-from bellwether_kafka.coordinator.kafka.client_config import librdkafka_properties
+from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
 from tests.interop.support.bellwether import Ended, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, wait_until
