@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-from bellwether_kafka.coordinator.guard import guard
+from bellwether_kafka.coordinator.guard import guard as run_as_guard  # `guard` is a module of this package
 
 GUARD = "guard"
 
@@ -12,7 +12,7 @@ def main() -> None:
     """The entry point of the distribution. A guard is as small as what it imports, so it goes past the table of all
     commands, except to be explained."""
     if sys.argv[1:2] == [GUARD] and not _asks_for_help(sys.argv[2:]):
-        sys.exit(guard(sys.argv[2:]))
+        sys.exit(run_as_guard(sys.argv[2:]))
     import_module(f"{__name__}.commands").main()
 
 

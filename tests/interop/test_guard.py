@@ -1,15 +1,19 @@
 """Real instances under a guard, with sessions of 45 s: what they had is owned again at once when they are gone."""
 
+import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
+from tests.interop.support.bellwether import toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.guarded import CONSUMER, Guarded, children, guard_command
 from tests.interop.support.members import Flock, wait_until
@@ -40,9 +44,9 @@ def resident_kb(pid: int) -> int:
     return int(found[1])
 
 
-def consumer(cluster: KafkaCluster, group: str, client_id: str) -> list[str]:
-    numbers = [str(SESSION_MS), str(HEARTBEAT_MS)]
-    return [sys.executable, "-c", CONSUMER, cluster.bootstrap, group, group, client_id, *numbers]
+def consumer(cluster: KafkaCluster, group: str, client_id: str, user: str = "admin") -> list[str]:
+    properties, numbers = json.dumps(cluster.client_config(user, user)), [str(SESSION_MS), str(HEARTBEAT_MS)]
+    return [sys.executable, "-c", CONSUMER, properties, group, group, client_id, *numbers]
 
 
 def wait_for_a_proven_member() -> None:
@@ -92,6 +96,45 @@ def test_a_consumer_whose_client_id_others_have_too_is_left_to_its_session(kafka
         assert victim.process.wait(30) == 128 + signal.SIGKILL
         assert "--client-id must be this process' own" in victim.said()
         assert {member.member_id for member in describe(kafka.bootstrap, group).members} == before
+
+
+@pytest.mark.timeout(300)
+def test_a_watched_consumer_of_a_secured_cluster_is_removed_with_read_on_the_group(
+    secured_kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    group, user = "guard-secured", "bellwether"
+    secured_kafka.create_topic(group, PARTITIONS)
+    login = secured_kafka.client_properties(user, user)
+    login.pop("log_level")
+    config = tmp_path / "guard.toml"
+    config.write_text(toml(login, []))
+    guard = [sys.executable, "-m", "bellwether_kafka", "guard", "--group", group, "--client-id", "victim"]
+    with (
+        subprocess.Popen(consumer(secured_kafka, group, "victim")) as victim,
+        Guarded([*guard, "--config", str(config), "--pid", str(victim.pid)]) as guarded,
+    ):
+        words = f"our principal needs the ACL READ on Group '{group}'"
+        wait_until(lambda: words in guarded.said(), 60, guarded.said)
+        grant(secured_kafka, user, AclOperation.READ, group)
+        wait_until(lambda: members_of(secured_kafka, group) == 1, 60, guarded.said)
+        wait_for_a_proven_member()
+        kilobytes = resident_kb(guarded.process.pid)
+        victim.kill()
+        assert guarded.process.wait(30) == 0
+        assert "Removed 1 of its 1 members" in guarded.said()
+        assert members_of(secured_kafka, group) == 0
+        assert kilobytes < RESIDENT_KB_MAX, guarded.said()
+
+
+def grant(cluster: KafkaCluster, user: str, operation: AclOperation, group: str) -> None:
+    pattern, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    binding = AclBinding(ResourceType.GROUP, group, pattern, f"User:{user}", "*", operation, allow)
+    for done in cluster.admin.create_acls([binding]).values():
+        done.result(30)
+
+
+def members_of(cluster: KafkaCluster, group: str) -> int:
+    return len(cluster.admin.describe_consumer_groups([group])[group].result(30).members)
 
 
 @pytest.mark.timeout(600)

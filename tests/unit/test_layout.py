@@ -6,7 +6,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 from tests.paths import ROOT
 
@@ -46,6 +49,18 @@ def test_other_packages_are_imported_by_their_public_interface() -> None:
         if what not in exported(known.get(f"{source}.__init__"))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", ["kafka", "control"])
+def test_what_is_imported_when_it_is_asked_for_is_what_is_declared(package: str) -> None:
+    """Also when every module has been imported: one with the name of what it exports would stand in its place."""
+    face = f"bellwether_kafka.coordinator.{package}"
+    for path in (ROOT / "coordinator" / package).glob("[!_]*.py"):
+        import_module(f"{face}.{path.stem}")
+    declared = imports(ROOT / "coordinator" / package / "__init__.py")
+    assert declared
+    for module, name in declared:
+        assert getattr(import_module(face), name) is getattr(import_module(module), name), name
 
 
 def test_every_package_says_what_it_is_for() -> None:

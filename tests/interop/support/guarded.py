@@ -16,9 +16,9 @@ from tests.interop.support.members import wait_until
 from tests.paths import ROOT
 
 CONSUMER = """
-import sys, confluent_kafka
-bootstrap, group, topic, client_id, session_ms, heartbeat_ms = sys.argv[1:]
-consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "client.id": client_id,
+import json, sys, confluent_kafka
+properties, group, topic, client_id, session_ms, heartbeat_ms = sys.argv[1:]
+consumer = confluent_kafka.Consumer({**json.loads(properties), "group.id": group, "client.id": client_id,
     "session.timeout.ms": int(session_ms), "heartbeat.interval.ms": int(heartbeat_ms), "log_level": 0,
     "partition.assignment.strategy": "range"})
 consumer.subscribe([topic])
@@ -42,9 +42,9 @@ def children(pid: int) -> list[int]:
 
 
 class Guarded:
-    """A guard with its command; a context manager that ends both."""
+    """A guard with its command, if it has one; a context manager that ends both."""
 
-    def __init__(self, guard: Sequence[str], command: Sequence[str]) -> None:
+    def __init__(self, guard: Sequence[str], command: Sequence[str] = ()) -> None:
         self._log = tempfile.NamedTemporaryFile(mode="r")  # noqa: SIM115 - closed with the process
         with Path(self._log.name).open("w") as log:
             self.process = subprocess.Popen([*guard, *command], stderr=log, cwd=ROOT, env=clean_environment())

@@ -26,8 +26,8 @@ def test_a_line_of_the_readme_works(line: str, tmp_path: Path, monkeypatch: pyte
     )
     monkeypatch.chdir(tmp_path)
     words = shlex.split(re.split(" #| > ", line)[0])
-    if words[0] in ("run", "top"):
-        return  # they go on until Ctrl-C
+    if words[0] in ("run", "top", "guard"):
+        return  # they go on until Ctrl-C, or to the end of an application
     local = next((file for name, file in FILES.items() if words[: len(name.split())] == name.split()), None)
     words = [local if word == "FILE" and local else word for word in words]
     if local or words[0] == "decode":

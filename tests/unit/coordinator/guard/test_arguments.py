@@ -10,6 +10,7 @@ from bellwether_kafka.coordinator.guard.arguments import GuardArguments, parsed
 from bellwether_kafka.coordinator.guard.options import GRACE_S, GuardOptions
 from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
 from tests.unit.coordinator.cli.every_command import ALL
+from tests.unit.coordinator.cli.in_process import bellwether
 
 COMMAND = ["--", "java", "-jar", "app.jar", "--group", "its own"]
 
@@ -21,6 +22,14 @@ def test_what_is_read_is_what_is_documented() -> None:
     for name in fields.keys() - {"command"}:
         assert documented[name].opts == [f"--{name.replace('_', '-')}"]
     assert documented["grace"].default == fields["grace"].default == GRACE_S
+
+
+def test_a_guard_goes_past_the_table_of_commands_in_a_process_that_has_read_it() -> None:
+    """`ALL` has imported every command by now, the module that documents this one included."""
+    assert ALL["guard"]
+    ended = bellwether("guard", "--group", "g")
+    assert ended.returncode == 2
+    assert "Name the command to run, behind --" in ended.stderr
 
 
 def test_every_option_is_read_and_the_command_is_left_alone() -> None:
