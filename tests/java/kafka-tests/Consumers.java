@@ -111,8 +111,9 @@ public final class Consumers {
             return claims;
         }
         subscriptions.forEach((member, subscription) -> {
+            Set<String> topics = Set.copyOf(subscription.topics());
             for (TopicPartition partition : claimed(assignor, subscription)) {
-                if (subscription.topics().contains(partition.topic())) {
+                if (topics.contains(partition.topic())) {
                     claims.add(partition, member);
                 }
             }
