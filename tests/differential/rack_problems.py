@@ -97,7 +97,8 @@ class RackProblem:
 def remote(partitions: list[Racks], racks: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """(signature per task, remote partitions per signature and rack, a rack without a broker last)."""
     rows = [[*(sum(r not in held for held in mine) for r in racks), len(mine)] for mine in partitions]
-    table, signature = np.unique(np.array(rows, dtype=np.int32), axis=0, return_inverse=True)
+    counts = np.array(rows, dtype=np.int32).reshape(len(rows), len(racks) + 1)
+    table, signature = np.unique(counts, axis=0, return_inverse=True)
     return signature.reshape(-1).astype(np.int32), table
 
 

@@ -74,7 +74,7 @@ def main(words: Sequence[str]) -> int:
     found = [trouble for result in results for trouble in told_of(result)]
     for trouble in found:
         print(f"NOT AS LISTED: {trouble}")
-    if not (found or chosen.classes or chosen.release or chosen.policy):
+    if not (chosen.classes or chosen.release or chosen.policy):
         PAGE.write_text(page(results), encoding="utf-8")
     return 1 if found else 0
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.kafka.run import Case, Ran
-from tests.kafka.verdicts import KINDS, Differing, worse
+from tests.kafka.verdicts import KINDS, Differing, troubles, worse
 from tests.paths import DOCS
 
 PAGE = DOCS / "kafka-tests.md"
@@ -68,7 +68,7 @@ def _passed(cases: Sequence[Case]) -> int:
 
 
 def page(results: Sequence[Result]) -> str:
-    return "\n".join((HEAD, *(line for result in results for line in _section(result))))
+    return "\n".join((HEAD, *(line for result in results for line in _section(result)))).rstrip("\n") + "\n"
 
 
 def _section(result: Result) -> Iterator[str]:
@@ -80,6 +80,11 @@ def _section(result: Result) -> Iterator[str]:
         differ = len(cases) - _passed(cases) or ""
         yield f"| {name or '**all**'} | {len(cases)} | {_asked(cases)} | {_passed(cases)} | {differ} |"
     yield ""
+    found = troubles(result.ran, result.told, frozenset(result.classes))
+    if found:
+        yield "Not as listed:\n"
+        yield from (f"- {trouble}" for trouble in found)
+        yield ""
     if not result.told:
         return
     yield "| test that differs | runs | what it is | why |"

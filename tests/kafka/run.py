@@ -12,7 +12,7 @@ from tests.interop.support.jvm import Java
 from tests.paths import ROOT
 
 LIMIT_S = 900
-JVM = ("-Xmx3g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # a million partitions, twice
+JVM = ("-Xmx3g", "-XX:+UseSerialGC")  # a million partitions, twice
 
 
 @dataclass(frozen=True, slots=True)

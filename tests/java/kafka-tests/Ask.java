@@ -55,9 +55,14 @@ public final class Ask {
         return KAFKA.get();
     }
 
+    /** Whether Kafka's own code would take long for a question of this size. */
+    public static boolean isLarge(long size) {
+        return size > BESIDE_MAX;
+    }
+
     /** What Kafka's own code answers to a question of this size, null where it fails and where it would take long. */
     public static <T> T kafkas(long size, Supplier<T> answer) {
-        if (size > BESIDE_MAX) {
+        if (isLarge(size)) {
             return null;
         }
         boolean before = KAFKA.get();

@@ -16,7 +16,6 @@ import net.bytebuddy.asm.Advice;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
 import org.apache.kafka.clients.consumer.internals.AbstractPartitionAssignor;
 import org.apache.kafka.clients.consumer.internals.AbstractStickyAssignor;
-import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
@@ -40,7 +39,8 @@ public final class Consumers {
         Map<String, Subscription> subscriptions = (Map<String, Subscription>) members;
         JsonNode answer = Ask.ask("consumers", question(assignor.name(), topics, subscriptions));
         Map<String, List<TopicPartition>> plan = new HashMap<>();
-        answer.get("assignments").properties().forEach(one -> plan.put(one.getKey(), partitions(one.getValue())));
+        answer.get("assignments").properties().forEach(
+            one -> plan.put(one.getKey(), Blobs.read(Base64.getDecoder().decode(one.getValue().asText()))));
         Claims claims = claims(assignor, subscriptions);
         if (assignor instanceof AbstractStickyAssignor) {
             note((AbstractStickyAssignor) assignor, subscriptions, moving(plan, answer.get("withheld"), claims), claims);
@@ -60,7 +60,7 @@ public final class Consumers {
         subscriptions.forEach((member, subscription) -> group.addObject()
             .put("id", member)
             .put("instance", subscription.groupInstanceId().orElse(null))
-            .put("metadata", bytes(ConsumerProtocol.serializeSubscription(subscription))));
+            .put("metadata", Base64.getEncoder().encodeToString(Blobs.write(subscription))));
         return question;
     }
 
@@ -92,17 +92,6 @@ public final class Consumers {
         return racks;
     }
 
-    private static List<TopicPartition> partitions(JsonNode blob) {
-        ByteBuffer bytes = ByteBuffer.wrap(Base64.getDecoder().decode(blob.asText()));
-        return new ArrayList<>(ConsumerProtocol.deserializeAssignment(bytes).partitions());
-    }
-
-    private static String bytes(ByteBuffer buffer) {
-        byte[] bytes = new byte[buffer.remaining()];
-        buffer.duplicate().get(bytes);
-        return Base64.getEncoder().encodeToString(bytes);
-    }
-
     /** Who says that it has each partition, as Kafka's assignor reads it, and subscribes to it. */
     private static Claims claims(
         AbstractPartitionAssignor assignor, Map<String, Subscription> subscriptions) {
@@ -111,8 +100,9 @@ public final class Consumers {
             return claims;
         }
         subscriptions.forEach((member, subscription) -> {
+            Set<String> topics = Set.copyOf(subscription.topics());
             for (TopicPartition partition : claimed(assignor, subscription)) {
-                if (subscription.topics().contains(partition.topic())) {
+                if (topics.contains(partition.topic())) {
                     claims.add(partition, member);
                 }
             }

@@ -58,7 +58,11 @@ def test_nothing_differs_and_nothing_is_listed() -> None:
         ),
         (ran(plans=(replace(PLAN, name="[2] no racks"),)), LISTED, "no plan of it was compared"),
         (ran(plans=(replace(PLAN, same=True),)), LISTED, "all of its plans are Kafka's"),
-        (ran(), {(STICKY, "moves"): replace(ENTRY, kind="order")}, "a matter of order, but a plan is another one"),
+        (
+            ran(),
+            {(STICKY, "moves"): replace(ENTRY, kind="order")},
+            "as a matter of order, and a plan is another one (as good)",
+        ),
     ],
     ids=[
         *("not listed", "another number", "stale", "not compared", "worse", "worse at the second measure"),
@@ -79,6 +83,26 @@ def test_a_class_that_was_not_run_or_asked_us_nothing_is_told() -> None:
 def test_a_later_measure_counts_only_where_earlier_ones_are_equal() -> None:
     assert worse(replace(PLAN, ours={"loads": 4, "moves": 9})) == ""
     assert worse(replace(PLAN, ours={"loads": 5, "moves": 0})) == ""
+
+
+@pytest.mark.parametrize(
+    ("ours", "said"),
+    [
+        ({"active loads": 4, "loads": 5, "moves": 2}, None),
+        ({"active loads": 4, "loads": 6, "moves": 2}, "loads 6 > 5"),
+        ({"active loads": 4, "loads": 5, "moves": 4}, "active loads are less even, and as many tasks move"),
+        ({"active loads": 4, "loads": 5, "moves": 5}, "moves 5 > 4"),
+    ],
+    ids=["fewer moves", "uneven in the end", "as many moves", "more moves"],
+)
+def test_active_tasks_may_be_uneven_for_a_while_if_fewer_move(ours: dict[str, float], said: str | None) -> None:
+    theirs = {"active loads": 2, "loads": 5, "moves": 4}
+    found = troubles(
+        ran(plans=(replace(PLAN, ours=ours, theirs=theirs),)),
+        {(STICKY, "moves"): replace(ENTRY, kind="later")},
+        CLASSES,
+    )
+    assert found == ([f"{STICKY}.moves is listed, but a plan is worse than Kafka's: {said}"] if said else [])
 
 
 def test_the_reviewed_file_is_read_by_policy_and_release() -> None:
