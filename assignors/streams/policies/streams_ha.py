@@ -11,6 +11,7 @@ The stages of `stages/` come in where actives have been placed: capacity weighs 
 co-location and the budget of moves refine it.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +35,7 @@ class StreamsHighAvailability(placing.HighAvailability):
     ) -> None:
         self.steps = Steps(view, stages, racks=racks is not None)
         self._target: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+        self._held = 0
         super().__init__(self.steps.view, configs, racks)
 
     def assign(self) -> application.StreamsPlan:
@@ -42,15 +44,22 @@ class StreamsHighAvailability(placing.HighAvailability):
             plan,
             stays=True,
             probing=plan.probing or steps.deferred > 0,
+            destination=self._target,
             notes=(*steps.notes, *plan.notes),
             stages=tuple(steps.reports),
-            deferred=steps.deferred,
+            deferred=steps.deferred + self._held,
         )
 
     def place_stateful(self) -> None:
         owner = current_owners(self.view, self.lags)
         self._live = self._running(owner) if self.steps.any else owner
+        owner = self._on_their_way(owner)
         self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
+
+    def _on_their_way(self, owner: IntArray) -> IntArray:
+        """These owners, and the destinations of the last plan where those stand."""
+        destination = self.view.destination
+        return np.where(destination == NOBODY, owner, destination) if len(destination) else owner
 
     def _running(self, owner: IntArray) -> IntArray:
         """Who runs each task now and could go on with it."""
@@ -62,16 +71,17 @@ class StreamsHighAvailability(placing.HighAvailability):
 
     def refine(self, tasks: IntArray) -> None:
         """Runs the stages. Stateless tasks are placed beside where stateful ones will end up."""
-        if not self.steps.any:
-            if tasks is self.stateful:
-                self._aim = np.bincount(self.place.owners(tasks), minlength=self.view.size)
-            return
         owner = np.array(self.place.active, dtype=np.int32)
+        if not self.steps.any:
+            self._target[tasks] = owner[tasks]
+            if tasks is self.stateful:
+                self._aim = np.bincount(owner[tasks], minlength=self.view.size)
+            return
         if tasks is self.stateless:
             owner[self.stateful] = self._target[self.stateful]
         wanted, now = self.steps.refine(tasks, owner, self._live, self.lags)
+        self._target[tasks] = wanted[tasks]
         if tasks is self.stateful:
-            self._target = wanted
             self._aim = np.bincount(wanted[tasks], minlength=self.view.size)
         if now is not owner:
             self.place.replace_actives(tasks, now[tasks])
@@ -98,17 +108,27 @@ class StreamsHighAvailability(placing.HighAvailability):
         place, hashes = self.place, placing.hashes_of(self.view)
         moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes)
         aims = place.owners(self.stateful)
-        moved = moves.actives(self.stateful, running_processes(self.view), self.steps.reserved)
+        running = running_processes(self.view)
+        held = self._caught_up_early(running)
+        self._held = len(held)
+        moved = moves.actives(self.stateful, running, self.steps.reserved, held)
         # A copy that will run its task is worth more than one that will stay a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
         return moved + moves.standbys(closer=True, urgent=late)
+
+    def _caught_up_early(self, running: Mapping[int, int]) -> frozenset[int]:
+        """Tasks that could leave their processes now, in a round in which none does."""
+        if self.view.hands_over:
+            return frozenset()
+        late = set(self.stateful[self.lags.behind(self.stateful, self.place.owners(self.stateful))].tolist())
+        return frozenset(t for t, p in running.items() if self.place.active[t] != p and t not in late)
 
     def place_stateless(self) -> None:
         """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""
         owner = placing.previous_owners(self.view)
         if len(home := self.view.home):
             owner = np.where(owner == NOBODY, home, owner)
-        self._place_evenly(self.stateless, owner, self._aim)
+        self._place_evenly(self.stateless, self._on_their_way(owner), self._aim)
 
     def _place_evenly(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
         """Leaves tasks with their owners, deals those that have none, and evens out."""
