@@ -152,7 +152,7 @@ def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
         seen, hidden = members.use_hidden_state(
             seen, memory, work.decoded, process_map, tasks, now_ms, lag, durable=durable
         )
-        seen = replace(seen, view=members.use_destinations(seen.view, memory, tasks))
+        seen = replace(seen, view=members.use_destinations(seen.view, memory, tasks, asks=hidden.asks(now_ms)))
     homes = members.known_homes(memory, tasks, process_map, now_ms, work.assignors.affinity_ms)
     home, homes = members.home_of(seen.view, homes)
     if hidden is not None:
@@ -317,8 +317,7 @@ def _called_back(
     if inputs.hidden is not None and destinations is not None and not rows:
         lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
         look_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, work.now_ms)
-        if look_again_ms is not None:
-            look_again_ms = max(look_again_ms, destinations.next_hand_over_ms(work.now_ms))
+        if look_again_ms is not None and look_again_ms >= destinations.next_hand_over_ms(work.now_ms):
             later = [(row, look_again_ms) for row in process_map.member.tolist()]
     return sending.deadlines(len(decoded.members), sorted(rows), later)
 

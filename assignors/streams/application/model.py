@@ -220,8 +220,9 @@ class StreamsPlan:
     process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
     `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
     `stays`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
-    `stages` tell what each configured stage did; `deferred` tasks wait for nothing but a later round.
-    `destination[t]` is the process where task t shall end up; () where that is `active`."""
+    `stages` tell what each configured stage did; `deferred` tasks wait for a later round because of one of them.
+    `destination[t]` is the process where task t shall end up; () where that is `active`. `held` tasks could be there now
+    and wait for others, so that all leave their processes at once."""
 
     active: IntArray
     standby_task: IntArray
@@ -233,6 +234,7 @@ class StreamsPlan:
     stays: bool = False
     stages: tuple[StageReport, ...] = ()
     deferred: int = 0
+    held: int = 0
     destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @classmethod

@@ -4,8 +4,9 @@ A plan moves a task in several rounds: its new process warms up, its owner gives
 Lags change in between, and a plan made anew from lags alone would choose other tasks for other processes, of which some
 have been given up already. So the destinations of a plan stand as long as the group is the one that it was made for.
 
-Tasks leave processes that run them at most once in `memory.HAND_OVER_MS`: what has caught up meanwhile goes together with what
-catches up until then, because each hand-over costs two rebalances. No task waits for this that runs nowhere.
+Tasks leave processes that run them once in HAND_OVER_MS at most (see `memory`): what has caught up meanwhile goes
+together with what catches up until then, because each hand-over costs two rebalances. No task waits for this that runs
+nowhere.
 """
 
 from dataclasses import replace
@@ -13,34 +14,30 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
-from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, StreamsPlan, StreamsView, TaskMap
+from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap
 from bellwether_kafka.assignors.streams.members.memory import Destinations, StreamsMemory
 
 
-def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap) -> StreamsView:
+def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap, *, asks: bool) -> StreamsView:
     """The view with the destinations that stand: of all tasks where the group is the same, else of those that the last
-    plan withheld for a process that is the same."""
+    plan withheld for a process that is the same. `asks`: a process has come back that will soon say what it has; then
+    all that shall go there goes at once."""
     last = memory.destinations
     if last is None:
-        return view
-    same = last.processes == view.processes and len(last.process) == view.tasks.size
-    index = {process: p for p, process in enumerate(view.processes)}
-    process = np.array([*(index.get(process, NOBODY) for process in last.processes), NOBODY], dtype=np.int32)
-    task = tasks.index(last.subtopology, last.partition)
-    known = (task != NOBODY) & (last.process != NOBODY)
-    found: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
-    found[task[known]] = process[last.process[known]]
-    if not same:
-        found[(view.running_on != NOBODY) | ~_withheld(memory, tasks)] = NOBODY
+        return replace(view, hands_over=not asks)
+    table = view.tasks
+    same = last.processes == view.processes and np.array_equal(last.subtopology, table.subtopology)
+    if not same or not np.array_equal(last.partition, table.partition):
+        return replace(view, destination=_withheld_for(last, view, memory, tasks), hands_over=not asks)
     just_now = last.next_hand_over_ms(view.now_ms) > view.now_ms
-    return replace(view, destination=found, hands_over=not (same and just_now))
+    return replace(view, destination=last.process, hands_over=not (asks or just_now))
 
 
 def destinations_after(view: StreamsView, plan: StreamsPlan, memory: StreamsMemory) -> Destinations:
     """What to remember once this plan has been sent."""
     last = memory.destinations
-    runs = view.report_lag == LATEST_OFFSET
-    leaves = bool((plan.active[view.report.values[runs]] != view.report.row[runs]).any())
+    owned = view.previous_active
+    leaves = bool((plan.active[owned.values] != owned.row).any())
     return Destinations(
         processes=view.processes,
         subtopology=view.tasks.subtopology,
@@ -50,9 +47,13 @@ def destinations_after(view: StreamsView, plan: StreamsPlan, memory: StreamsMemo
     )
 
 
-def _withheld(memory: StreamsMemory, tasks: TaskMap) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Tasks of which the last plan sent nobody the partitions."""
-    nobody = memory.plan.owner_in(tasks.cluster, memory.plan.members.keys) == NOBODY
-    withheld = np.zeros(tasks.table.size + 1, dtype=np.bool_)
-    withheld[tasks.task_of[nobody]] = True
-    return withheld[:-1]
+def _withheld_for(last: Destinations, view: StreamsView, memory: StreamsMemory, tasks: TaskMap) -> IntArray:
+    """Per task that was sent to nobody and runs nowhere, the process that it was meant for, if that is the same."""
+    index = {process: p for p, process in enumerate(view.processes)}
+    process = np.array([*(index.get(process, NOBODY) for process in last.processes), NOBODY], dtype=np.int32)
+    task = tasks.index(last.subtopology, last.partition)
+    meant: IntArray = np.full(view.tasks.size + 1, NOBODY, dtype=np.int32)
+    meant[task] = process[last.process]
+    sent = memory.plan.owner_in(tasks.cluster, memory.plan.members.keys) != NOBODY
+    meant[tasks.task_of[sent]] = NOBODY
+    return np.where(view.running_on == NOBODY, meant[:-1], NOBODY)

@@ -78,6 +78,12 @@ class HiddenState:
     lost_by: IntArray
     away: HeldBy
 
+    def asks(self, now_ms: int) -> bool:
+        """Whether a process has come back in this round and has not said yet what it has."""
+        returned = np.flatnonzero(self.restarted_ms == now_ms)
+        process = self.hidden // max(1, len(self.promised_to))
+        return bool(np.isin(process, returned).any())
+
     def homes(self, affinity: IntArray) -> IntArray:
         """Per task the process that shall have it back, NOBODY for none. `affinity` are the homes of host affinity."""
         found = self.promised_to  # its owner has let go of it for this process, after all that else is remembered
@@ -166,6 +172,8 @@ def asks_again_at_ms(state: HiddenState, lags: TaskLags, plan: StreamsPlan, now_
         silent = among(task_code(process, task, lags.tasks), state.hidden) | (lag >= lags.end_sum[task])
         late = (lag > lags.acceptable_lag) & (silent | (lag <= lags.end_sum[task] // 2))
         waited_for.append(away_ms[process[late]])
+    if plan.held and state.asks(now_ms):
+        waited_for.append(np.zeros(1, dtype=np.int64))
     ages = np.concatenate(waited_for)
     return now_ms + max(ASK_MS, int(ages.min())) if len(ages) else None
 

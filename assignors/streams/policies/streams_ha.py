@@ -43,11 +43,12 @@ class StreamsHighAvailability(placing.HighAvailability):
         return replace(
             plan,
             stays=True,
-            probing=plan.probing or steps.deferred > 0,
+            probing=plan.probing or steps.deferred > 0 or self._held > 0,
             destination=self._target,
             notes=(*steps.notes, *plan.notes),
             stages=tuple(steps.reports),
-            deferred=steps.deferred + self._held,
+            deferred=steps.deferred,
+            held=self._held,
         )
 
     def place_stateful(self) -> None:
@@ -70,21 +71,29 @@ class StreamsHighAvailability(placing.HighAvailability):
         return live
 
     def refine(self, tasks: IntArray) -> None:
-        """Runs the stages. Stateless tasks are placed beside where stateful ones will end up."""
+        """Runs the stages, and holds back what shall wait. Stateless tasks are placed beside where stateful ones will be."""
         owner = np.array(self.place.active, dtype=np.int32)
-        if not self.steps.any:
-            self._target[tasks] = owner[tasks]
-            if tasks is self.stateful:
-                self._aim = np.bincount(owner[tasks], minlength=self.view.size)
-            return
-        if tasks is self.stateless:
-            owner[self.stateful] = self._target[self.stateful]
-        wanted, now = self.steps.refine(tasks, owner, self._live, self.lags)
+        wanted = now = owner
+        if self.steps.any:
+            if tasks is self.stateless:
+                owner[self.stateful] = self._target[self.stateful]
+            wanted, now = self.steps.refine(tasks, owner, self._live, self.lags)
         self._target[tasks] = wanted[tasks]
         if tasks is self.stateful:
             self._aim = np.bincount(wanted[tasks], minlength=self.view.size)
+        elif not self.view.hands_over:
+            now = self._waiting(tasks, now)
         if now is not owner:
             self.place.replace_actives(tasks, now[tasks])
+
+    def _waiting(self, tasks: IntArray, owner: IntArray) -> IntArray:
+        """These owners, but of tasks that run the process that runs them."""
+        runs = placing.previous_owners(self.view)
+        waits = tasks[(runs[tasks] != NOBODY) & (runs[tasks] != owner[tasks])]
+        self._held += len(waits)
+        now = owner.copy()
+        now[waits] = runs[waits]
+        return now
 
     def place_standbys(self) -> None:
         """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
@@ -109,19 +118,33 @@ class StreamsHighAvailability(placing.HighAvailability):
         moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes)
         aims = place.owners(self.stateful)
         running = running_processes(self.view)
-        held = self._caught_up_early(running)
-        self._held = len(held)
-        moved = moves.actives(self.stateful, running, self.steps.reserved, held)
+        restoring = self._restoring()
+        there = np.array([t for t, p in restoring.items() if place.active[t] == p], dtype=np.int32)
+        staying = running | restoring
+        held = self._caught_up_early(staying)
+        self._held += len(held)
+        moving = np.setdiff1d(self.stateful, there)
+        moved = moves.actives(moving, staying, self.steps.reserved, held) + len(there)
         # A copy that will run its task is worth more than one that will stay a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
         return moved + moves.standbys(closer=True, urgent=late)
 
-    def _caught_up_early(self, running: Mapping[int, int]) -> frozenset[int]:
+    def _restoring(self) -> dict[int, int]:
+        """The process of each task that was given to it and is far from done, while nobody has caught up: it goes on,
+        although a standby may be a few records ahead of it."""
+        view, owned = self.view, self.view.previous_active
+        if not len(view.destination):
+            return {}
+        late = view.tasks.stateful & (self.lags.caught_count == 0) & (view.destination != NOBODY)
+        mine = late[owned.values]
+        return dict(zip(owned.values[mine].tolist(), owned.row[mine].tolist(), strict=True))
+
+    def _caught_up_early(self, staying: Mapping[int, int]) -> frozenset[int]:
         """Tasks that could leave their processes now, in a round in which none does."""
         if self.view.hands_over:
             return frozenset()
         late = set(self.stateful[self.lags.behind(self.stateful, self.place.owners(self.stateful))].tolist())
-        return frozenset(t for t, p in running.items() if self.place.active[t] != p and t not in late)
+        return frozenset(t for t, p in staying.items() if self.place.active[t] != p and t not in late)
 
     def place_stateless(self) -> None:
         """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""

@@ -6,8 +6,10 @@ reports nothing of what is on its disk until it is given the task, as Kafka Stre
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
@@ -23,7 +25,7 @@ from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
 
 TICK_MS = 50
 ROUND_MS = 50  # from a JoinGroup of the first member until all have their assignment
-ROUNDS_MAX = 80
+ROUNDS_MAX = 2_000
 
 
 @dataclass
@@ -47,13 +49,16 @@ class Process:
 
 @dataclass(frozen=True)
 class Round:
-    """One decision: when, how many tasks changed their intended owner in it, and who runs each task after it."""
+    """One decision. `moved` tasks were given to another process that those before had not announced. `owner` has the
+    process that each task is given to now or as soon as it is let go of, `destination` the one where it shall end up.
+    `hands_over`: tasks that run are taken from their processes."""
 
     at_ms: int
     moved: int
     probing: bool
-    running: Mapping[TaskId, int]
-    intended: Mapping[TaskId, int]
+    hands_over: bool
+    owner: Mapping[TaskId, int]
+    destination: Mapping[TaskId, int]
     warmups: int
 
 
@@ -110,6 +115,10 @@ class RestoringApplication:
             self.threads[name] = Thread(name, number, self.topology.source_topics, rack=process.rack)
         self.asked_ms = self.now_ms
 
+    @property
+    def here(self) -> set[int]:
+        return {thread.process for thread in self.threads.values()}
+
     def stop(self, number: int) -> None:
         """The broker has removed its threads."""
         for name in self.processes[number].names:
@@ -117,26 +126,25 @@ class RestoringApplication:
         self.asked_ms = self.now_ms
 
     def end_of(self, task: TaskId) -> float:
-        end = self.first_ends[f"shop-{self.store_of[task.subtopology]}-changelog"]
-        return end + self.growth * (self.now_ms - NOW_MS) / 1000
+        return self._end(f"shop-{self.store_of[task.subtopology]}-changelog")
 
     def rest(self, most_ms: int = 3_600_000) -> list[Round]:
         """Lives on until no round is asked for or expected; returns the rounds that this took."""
         begun, until_ms = len(self.rounds), self.now_ms + most_ms
         while self.now_ms < until_ms:
             if self.asked_ms is not None and self.now_ms >= self.asked_ms:
-                self._round()
+                self.round()
             elif self.prober.due(self.now_ms):
                 self.asked_ms = self.now_ms
             elif self.asked_ms is None and self.prober.next_at_ms is None:
                 return self.rounds[begun:]
             else:
-                self._pass(TICK_MS)
+                self.idle(TICK_MS)
         raise AssertionError("it never comes to rest")
 
     # ---- how it goes -----------------------------------------------------------------------------------------------
 
-    def _pass(self, passed_ms: int) -> None:
+    def idle(self, passed_ms: int) -> None:
         """Copies are restored; those that run keep up."""
         self.now_ms += passed_ms
         running = self.running()
@@ -152,7 +160,9 @@ class RestoringApplication:
         mine = {t for t, p in running.items() if p == process.number and t.subtopology in self.store_of}
         process.running &= mine
         position |= {task: self.end_of(task) for task in process.running}
-        behind = sorted(self._copies(process.number) - process.running, key=lambda task: self.end_of(task) - position.get(task, 0.0))
+        behind = sorted(
+            self._copies(process.number) - process.running, key=lambda task: self.end_of(task) - position.get(task, 0.0)
+        )
         for left, task in zip(range(len(behind), 0, -1), behind, strict=True):
             gained = min(self.end_of(task) - position.get(task, 0.0), records / left)
             position[task] = position.get(task, 0.0) + gained
@@ -186,7 +196,8 @@ class RestoringApplication:
         """The thread as it joins: what it was sent, and the first one of its process what else is on the disk."""
         process = self.processes[thread.process]
         if self.decision is None or name not in dict(self.decision.assignments):
-            partitions, active, standby, generation = thread.owned, set(), set(), thread.generation
+            partitions, generation = thread.owned, thread.generation
+            active, standby = set[TaskId](), set[TaskId]()
         else:
             partitions, info = sent(self.decision, name)
             active, standby = set(info.active_tasks), {t for t, _ in info.standby_tasks}
@@ -200,17 +211,13 @@ class RestoringApplication:
             running = task in active & process.running
             position = LATEST_OFFSET if running else int(process.position.get(task, 0.0))
             sums[task.subtopology, task.partition] = position
-        return replace(
-            thread, owned=partitions, sums=sums, generation=generation, unique=(thread.unique + 1) % 128
-        )
+        return replace(thread, owned=partitions, sums=sums, generation=generation, unique=(thread.unique + 1) % 128)
 
-    def _round(self) -> None:
+    def round(self) -> Round:
         assert len(self.rounds) < ROUNDS_MAX, "it never comes to rest"
-        self._pass(ROUND_MS)
+        self.idle(ROUND_MS)
         self.threads = {name: self._report(name, thread) for name, thread in self.threads.items()}
-        ends = {
-            topic: [int(self._end(topic))] * self.partitions for topic in self.topology.changelogs
-        }
+        ends = {topic: [int(self._end(topic))] * self.partitions for topic in self.topology.changelogs}
         last, generation = self.decision, len(self.rounds) + 1
         decision = led(
             group(*self.threads.values(), generation=generation),
@@ -228,13 +235,29 @@ class RestoringApplication:
         self.memory, self.decision = decision.plan.memory, decision
         self.prober.planned(ProbingFacts.of(decision))
         self.asked_ms = self._next_ms(decision)
-        view = decision.plan.view
-        names = [self.threads[p.members[0]].process for p in view.processes]
-        intended = {view.tasks.task_id(t): names[p] for t, p in enumerate(decision.plan.target.active.tolist())}
-        running, plan = self.running(), decision.plan.target
-        self.rounds.append(
-            Round(self.now_ms, decision.moves.moved, plan.probing, running, intended, int(plan.warmup.sum()))
+        self.rounds.append(self._told(decision))
+        return self.rounds[-1]
+
+    def _told(self, decision: Decision[TaskPlan]) -> Round:
+        view, plan = decision.plan.view, decision.plan.target
+        names = [self.threads[process.members[0]].process for process in view.processes]
+        tasks = [view.tasks.task_id(task) for task in range(view.tasks.size)]
+        further = plan.destination if len(plan.destination) else plan.active
+        return Round(
+            at_ms=self.now_ms,
+            moved=decision.moves.moved,
+            probing=plan.probing,
+            hands_over=self._takes_running(decision),
+            owner={task: names[p] for task, p in zip(tasks, plan.active.tolist(), strict=True)},
+            destination={task: names[p] for task, p in zip(tasks, further.tolist(), strict=True)},
+            warmups=int(plan.warmup.sum()),
         )
+
+    def _takes_running(self, decision: Decision[TaskPlan]) -> bool:
+        view, plan = decision.plan.view, decision.plan
+        moving = np.flatnonzero(plan.withheld & (plan.before != plan.target.active))
+        pairs = zip(moving.tolist(), plan.before[moving].tolist(), strict=True)
+        return any(not view.tasks.stateful[task] or view.lag_of(task, p) == LATEST_OFFSET for task, p in pairs)
 
     def _end(self, topic: str) -> float:
         return self.first_ends[topic] + self.growth * (self.now_ms - NOW_MS) / 1000
@@ -251,19 +274,12 @@ class RestoringApplication:
         return None if soonest >= 2**62 else max(self.now_ms, soonest)
 
 
-def moved_twice(rounds: list[Round], before: Mapping[TaskId, int]) -> dict[TaskId, list[int]]:
-    """Tasks whose intended owner changed more than once, with all of them in order."""
-    found: dict[TaskId, list[int]] = {}
-    for task, owner in before.items():
-        path = [owner]
-        for r in rounds:
-            if r.intended[task] != path[-1]:
-                path.append(r.intended[task])
-        if len(path) > 2:
-            found[task] = path
-    return found
+def path(task: TaskId, rounds: Sequence[Round]) -> list[int]:
+    """The processes that were given the task one after the other."""
+    owners = [r.owner[task] for r in rounds]
+    return [p for n, p in enumerate(owners) if n == 0 or owners[n - 1] != p]
 
 
-def shown(rounds: list[Round]) -> str:
-    first = rounds[0].at_ms if rounds else 0
-    return ", ".join(f"{r.at_ms - first}:{r.moved}{'p' if r.probing else ''}{'w' * r.warmups}" for r in rounds)
+def shown(rounds: Sequence[Round]) -> str:
+    """Milliseconds after the first and moves of each round, for messages of tests."""
+    return ", ".join(f"{r.at_ms - rounds[0].at_ms}:{r.moved}" for r in rounds)
