@@ -152,7 +152,8 @@ def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
         seen, hidden = members.use_hidden_state(
             seen, memory, work.decoded, process_map, tasks, now_ms, lag, durable=durable
         )
-        seen = replace(seen, view=members.use_destinations(seen.view, memory, tasks, asks=hidden.asks(now_ms)))
+        asks = hidden.asks(now_ms, TaskLags.of(seen.view, lag))
+        seen = replace(seen, view=members.use_destinations(seen.view, memory, tasks, asks=asks))
     homes = members.known_homes(memory, tasks, process_map, now_ms, work.assignors.affinity_ms)
     home, homes = members.home_of(seen.view, homes)
     if hidden is not None:

@@ -1,5 +1,5 @@
-"""Random applications in which processes come, go and lose their stores: what the first plan after a change announces is
-what happens, in few steps. BELLWETHER_SEEDS raises the number of histories."""
+"""Random applications in which processes come, go and lose their stores: what the first plan after a change announces
+is what happens, in few steps. BELLWETHER_SEEDS raises the number of histories."""
 
 import os
 from collections.abc import Sequence

@@ -221,8 +221,8 @@ class StreamsPlan:
     `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
     `stays`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
     `stages` tell what each configured stage did; `deferred` tasks wait for a later round because of one of them.
-    `destination[t]` is the process where task t shall end up; () where that is `active`. `held` tasks could be there now
-    and wait for others, so that all leave their processes at once."""
+    `destination[t]` is the process where task t shall end up; () where that is `active`. `held` tasks could be there
+    now and wait for others, so that all leave their processes at once."""
 
     active: IntArray
     standby_task: IntArray

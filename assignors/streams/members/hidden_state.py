@@ -47,6 +47,7 @@ from bellwether_kafka.assignors.streams.application import (
     TaskLags,
     TaskMap,
     has_state,
+    is_caught_up,
 )
 from bellwether_kafka.assignors.streams.members.memory import Held, StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
@@ -78,11 +79,11 @@ class HiddenState:
     lost_by: IntArray
     away: HeldBy
 
-    def asks(self, now_ms: int) -> bool:
-        """Whether a process has come back in this round and has not said yet what it has."""
-        returned = np.flatnonzero(self.restarted_ms == now_ms)
-        process = self.hidden // max(1, len(self.promised_to))
-        return bool(np.isin(process, returned).any())
+    def asks(self, now_ms: int, lags: TaskLags) -> bool:
+        """Whether a process has come back in this round that can take over more once it has said what it has."""
+        process, task = np.divmod(self.hidden, max(1, lags.tasks))
+        unsaid = ~is_caught_up(lags.end_sum[task], lags.acceptable_lag) & (self.restarted_ms[process] == now_ms)
+        return bool(unsaid.any())
 
     def homes(self, affinity: IntArray) -> IntArray:
         """Per task the process that shall have it back, NOBODY for none. `affinity` are the homes of host affinity."""
@@ -172,7 +173,7 @@ def asks_again_at_ms(state: HiddenState, lags: TaskLags, plan: StreamsPlan, now_
         silent = among(task_code(process, task, lags.tasks), state.hidden) | (lag >= lags.end_sum[task])
         late = (lag > lags.acceptable_lag) & (silent | (lag <= lags.end_sum[task] // 2))
         waited_for.append(away_ms[process[late]])
-    if plan.held and state.asks(now_ms):
+    if plan.held and state.asks(now_ms, lags):
         waited_for.append(np.zeros(1, dtype=np.int64))
     ages = np.concatenate(waited_for)
     return now_ms + max(ASK_MS, int(ages.min())) if len(ages) else None

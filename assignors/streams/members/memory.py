@@ -26,7 +26,6 @@ from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_infos, read
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId
 
-
 HAND_OVER_MS = 3_000  # from one hand-over of running tasks to the next
 
 

@@ -71,7 +71,7 @@ class StreamsHighAvailability(placing.HighAvailability):
         return live
 
     def refine(self, tasks: IntArray) -> None:
-        """Runs the stages, and holds back what shall wait. Stateless tasks are placed beside where stateful ones will be."""
+        """Runs the stages and holds back what shall wait. Stateless tasks go beside where stateful ones will end up."""
         owner = np.array(self.place.active, dtype=np.int32)
         wanted = now = owner
         if self.steps.any:
