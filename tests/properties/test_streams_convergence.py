@@ -94,21 +94,18 @@ class History:
         for number in np.unique(table.subtopology[stateful]):
             assert skew(plan.active[table.subtopology == number], size) <= most
 
-
     def movable(self, plan: StreamsPlan) -> list[tuple[int, int, int]]:
         """(task, from, to) of standbys that could go to a process with two copies less, while the copies of the task
         stay on as many racks: docs/policies.md says that nothing else keeps copies uneven."""
         stateful, racks = self.application.table().stateful, [i.rack for i in self.application.instances]
         size = len(racks)
         load = np.bincount(plan.active[stateful], minlength=size) + np.bincount(plan.standby_process, minlength=size)
-        found = []
+        found: list[tuple[int, int, int]] = []
         for task, source in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
             holders = {int(plan.active[task]), *plan.standby_process[plan.standby_task == task].tolist()}
-            used = {racks[p] for p in holders}
-            others = {racks[p] for p in holders - {source}}
-            for process in np.flatnonzero(load + 2 <= load[source]).tolist():
-                if process not in holders and len(others | {racks[process]}) >= len(used):
-                    found.append((task, source, process))
+            used, others = {racks[p] for p in holders}, {racks[p] for p in holders - {source}}
+            room = set(np.flatnonzero(load + 2 <= load[source]).tolist()) - holders
+            found += [(task, source, p) for p in room if len(others | {racks[p]}) >= len(used)]
         return found
 
 

@@ -15,7 +15,7 @@ from tests.unit.assignors.streams.restoring import RestoringApplication, Round, 
 
 SEEDS = int(os.environ.get("BELLWETHER_SEEDS", "40"))
 EVENTS = 5
-ROUNDS_PER_MINUTE = 45  # a hand-over every three seconds takes forty, and a process that returns is asked four times
+ROUNDS_PER_MINUTE = 45  # a hand-over every three seconds takes forty, and a process that returns is asked five times
 
 
 def application(random: Random) -> RestoringApplication:
