@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
-from bellwether_kafka.coordinator.cli.main import app
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.records import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.ghosts.proof import Proof
@@ -210,7 +210,8 @@ def commands_page() -> str:
     lines = [
         "# Commands",
         "",
-        "All but `run`, and those that write to the control topic, only look: they join no group and change nothing.",
+        "All but `run`, `guard`, and those that write to the control topic, only look: they join no group and change",
+        "nothing.",
         "Where brokers are: `--bootstrap`, or a file named by `--config` or `BELLWETHER_CONFIG`. Completion for your",
         "shell: `bellwether --install-completion`, or `--show-completion` to look at it first.",
         "Made by `python docs/generate.py`.",
@@ -226,7 +227,7 @@ def commands_page() -> str:
         "## In scripts",
         "",
         "With `--output json` standard output is one JSON document and nothing else; `observe`, and `top` without",
-        "`--once`, print one per line. Only `run`, which writes logs, has no such option. Logs and warnings go to",
+        "`--once`, print one per line. Only `run` and `guard` have no such option. Logs and warnings go to",
         "standard error. A command that exits with 2 has printed no document. Tables are not cut where no terminal is.",
     ]
     for words, command in _commands(typer.main.get_command(app)):

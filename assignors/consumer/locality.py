@@ -89,7 +89,7 @@ def _cancel(cost: LongArray, flow: LongArray) -> None:
     for _ in range(MAX_ROUNDS):
         for a in stale:
             there = np.flatnonzero(flow[:, a])
-            gain[a], through[a] = _FAR, 0
+            gain[a] = _FAR
             if len(there):
                 step = cost[there] - cost[there, a][:, None]
                 best = step.argmin(axis=0)

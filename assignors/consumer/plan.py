@@ -87,8 +87,8 @@ class PartitionPlan:
     def cost(self, owner: IntArray) -> shared.Cost:
         return self._cost if owner is self.owner else score(self.group, self.cluster, owner)
 
-    def read_remotely(self) -> tuple[BoolArray, BoolArray]:
-        cluster, owner = self.cluster, self.owner
+    def read_remotely(self, owner: IntArray) -> tuple[BoolArray, BoolArray]:
+        cluster = self.cluster
         known = np.logical_or.reduce(cluster.signature_racks, axis=1)[cluster.signature]
         known &= (owner != NOBODY) & (self.group.rack[owner] != NO_RACK)
         return known, crossing(self.group, cluster, owner)

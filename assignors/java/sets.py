@@ -122,10 +122,10 @@ class _Tree:
         self._parent[x] = parent
         if parent == _NIL:
             self.root = x
-            return parent
-        self._child[parent, right] = x
-        self._red.add(x)
-        self._balance(x)
+        else:
+            self._child[parent, right] = x
+            self._red.add(x)
+            self._balance(x)
         return parent
 
     def _balance(self, x: int) -> None:

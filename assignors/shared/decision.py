@@ -161,8 +161,8 @@ class GroupPlan(Protocol):
     def cost(self, owner: IntArray) -> Cost:
         """Of a plan in the same coordinates as `before` and `owner`."""
 
-    def read_remotely(self) -> tuple[BoolArray, BoolArray]:
-        """(items of which the racks of owner and replicas are known, items that are read from another rack)."""
+    def read_remotely(self, owner: IntArray) -> tuple[BoolArray, BoolArray]:
+        """(items of which the racks of these owners and of the replicas are known, items read from another rack)."""
 
     def topic_changes(self, previous: Self) -> list[str]:
         """What has become of topics since a plan of the same group, in words."""

@@ -126,9 +126,9 @@ class TaskPlan:
         remote = int(table.source_remote[table.source_signature[racked], known].sum()) if len(racked) else 0
         return shared.Cost(len(owner) - len(placed), remote, int(counts.max() - counts.min()) if view.size else 0)
 
-    def read_remotely(self) -> tuple[shared.BoolArray, shared.BoolArray]:
+    def read_remotely(self, owner: shared.IntArray) -> tuple[shared.BoolArray, shared.BoolArray]:
         table = self.view.tasks
-        rack = shared.look_up(self.view.rack, self.owner, shared.NO_RACK)
+        rack = shared.look_up(self.view.rack, owner, shared.NO_RACK)
         known = (rack != shared.NO_RACK) & table.racks_known
         remote = table.source_remote[table.source_signature, np.where(rack < 0, 0, rack)] > 0
         return known, (rack == shared.FOREIGN_RACK) | ((rack >= 0) & remote)

@@ -90,7 +90,7 @@ def run_plugin(
     configs: AssignmentConfigs,
     health: PluginHealth,
     *,
-    now_ms: int = 0,
+    now_ms: int,
     cluster: ClusterView | None = None,
 ) -> PluginRun:
     """One round of a plug-in. Never raises for anything that the plug-in does, and its plan is always valid (as long as

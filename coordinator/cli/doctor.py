@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from rich.text import Text
 
 from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.look import connected, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, as_json
@@ -35,7 +36,9 @@ async def _facts(settings: Settings, configured: bool, group: str) -> Facts:
     async with connected(settings.properties) as sources:
         seen = await observer_for(settings, group, sources).look()
         found = group_settings(settings, group)
+        application = leader.configured(settings, group).application
         config = found.membership(settings.instance_id)
+        config = application.membership(config) if application is not None else config
         if not configured and seen.protocol == membership.STREAMS_PROTOCOL:
             config = replace(config, protocols=(membership.STREAMS_PROTOCOL,))  # nobody said that it is none
         error = await _heartbeat(sources.transport, group)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -16,21 +16,20 @@ from bellwether_kafka.coordinator.cli.look import (
     LISTED_TYPES,
     LOOKS_AT_ONCE,
     MEMBER,
-    NOBODY,
-    US,
     all_groups,
     connected,
     look,
     observer_of,
     of_a_group,
     run_to_end,
+    who_assigns,
 )
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, fail, ranges
 from bellwether_kafka.coordinator.cli.weights import weights_in_words
 from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import is_sidecar
-from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.observation import Observation, as_document
 from bellwether_kafka.coordinator.planning import STABLE
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -93,8 +92,7 @@ async def _list(settings: Settings) -> list[tuple[ListedGroup, str]]:
                     members = (await sources.transport.describe_group(group.group_id)).members
                 except TransportError:
                     return MEMBER  # a group that cannot be looked at now
-            # A sidecar that does not lead leaves at once, so one that is a member leads.
-            return US if any(is_sidecar(m, config) for m in members) else MEMBER if members else NOBODY
+            return who_assigns(sidecar=any(is_sidecar(m, config) for m in members), others=bool(members))
 
         return list(zip(found, await asyncio.gather(*map(by, found)), strict=True))
 
@@ -107,25 +105,9 @@ async def _observe(settings: Settings, group: str, interval_s: float, show: Call
             show(await observer.look())
 
 
-def as_document(seen: Observation) -> dict[str, Any]:
-    """An observation as JSON's values; bytes and the decision itself are left out."""
-    shadow, plain = seen.shadow, ("state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "trouble", "lag")
-    return {
-        "group": seen.group_id,
-        "type": seen.kind,
-        **{name: getattr(seen, name) for name in plain},
-        "lags": {topic: list(lags) for topic, lags in seen.lags.items()},
-        "members": [asdict(member) | {"owned": [list(tp) for tp in member.owned]} for member in seen.members],
-        "sidecars": [member.member_id for member in seen.sidecars],
-        "shadow": shadow and {name: asdict(getattr(shadow, name)) for name in ("current", "planned", "moves")},
-    }
-
-
 def _draw(seen: Observation) -> None:
     console = Console()
-    led = "can be led" if seen.can_be_led else f"cannot be led: {seen.obstacle or seen.trouble}"
-    led = f"led by Bellwether ({seen.sidecars[0].member_id})" if seen.sidecars else led
-    console.print(Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.protocol or '-'}; {led}"))
+    console.print(Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.protocol or '-'}; {seen.verdict}"))
     table = Table("member", "client", "rack", "has", "lag")
     at_rest = seen.kind != "classic" or seen.state == STABLE
     for member in seen.members:

@@ -30,7 +30,8 @@ class Exit(IntEnum):
 
 EXIT_CODES: Mapping[Exit, str] = {
     Exit.DONE: "ended as asked; so do `run`, `observe` and `top` after Ctrl-C",
-    Exit.UNEXPECTED: "something unexpected, a defect of ours; of `doctor`: a check has failed",
+    Exit.UNEXPECTED: "an error in Bellwether; of `doctor`: a check has failed; of orders: not in effect within --wait,"
+    " which is 10 s for `rebalance` and `drain` and otherwise not waited for",
     Exit.INPUT: "bad input or configuration: options, settings, an unknown group, topic or order, silent brokers,"
     " missing ACLs, bytes that do not decode",
     Exit.FENCED: "fenced, another instance runs with our group.instance.id; do not restart this one while it does",

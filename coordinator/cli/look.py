@@ -107,6 +107,11 @@ def warn_hypothetical(seen: Observation, *, err: bool = False) -> None:
         typer.echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.", err=err)
 
 
+def who_assigns(*, sidecar: bool, others: bool) -> str:
+    """In a classic group. A sidecar that does not lead leaves at once, so one that is a member leads."""
+    return US if sidecar else MEMBER if others else NOBODY
+
+
 async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:
     """The groups of all brokers."""
     found = await asyncio.gather(*(transport.list_groups(node) for node in await reader.nodes()))
@@ -115,7 +120,7 @@ async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) ->
 
 class Placed:
     """A group as an order on placement finds it. `rules` stand already, `rule` is the new one (None: nothing but a
-    round is ordered), `policy` is by the word of whoever leads, None where it says nothing.
+    round is ordered), `policy` is what the leader names, None where it says nothing.
 
     Each look is taken anew, except for the one behind `doubt`.
     """

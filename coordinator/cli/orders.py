@@ -2,7 +2,7 @@
 
 Each writes one record to the control topic (`control.records` says what is in it); WRITE on that topic is the
 permission. An order stays in force through restarts and fail-overs until it expires or is withdrawn. What nobody could
-obey is not written: who listens is in the topic (`control.checks`), what there is to place in the group (`ordered`).
+obey is not written: who listens is in the topic (`control.checks`), what can be placed is in the group (`look.Placed`).
 """
 
 import functools
@@ -38,7 +38,7 @@ ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so 
 ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
 Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
 Topic = Annotated[str | None, typer.Option(help=f"The control topic, {DEFAULT_TOPIC} unless the file names one.")]
-Reason = Annotated[str, typer.Option(help="For the logs of whoever obeys.")]
+Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
 For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
 Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
 Force = Annotated[bool, typer.Option("--force", help="Order it though nobody could obey it now.")]
@@ -128,9 +128,20 @@ class OrdersTopic:
         return f"{leads[0]} still leads it." if leads and order.kind is control.OrderKind.LEAVE else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How an order on placement is given: for how long ("1d"), why, and what is asked of the command."""
+
+    for_: str
+    reason: str
+    wait_s: float
+    force: bool
+    dry_run: bool
+
+
 def with_topic(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name. An
-    error of the topic ends the process."""
+    """Gives a command the options that lead to the control topic, behind its own; it gets the topic that they name, as
+    `to`. An error of the topic ends the process."""
 
     def options(
         bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
@@ -139,16 +150,37 @@ def with_topic(command: Callable[..., None]) -> Callable[..., None]:
         name = topic or settings.control_topic or DEFAULT_TOPIC
         return OrdersTopic(librdkafka_properties(settings.properties), name, output, bootstrap, config)
 
+    def to_the_end(**given: Any) -> None:
+        try:
+            command(**given)
+        except control.ControlTopicError as error:
+            fail(str(error))
+
+    return _with_options("to", options, functools.wraps(command)(to_the_end))
+
+
+def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of orders on placement, behind its own; it gets them as `terms`. An order lasts this
+    long, such as "1d", where --for says nothing."""
+
+    def options(
+        for_: For = lasts, reason: Reason = "", wait: Wait = 0.0, force: Force = False, dry_run: DryRun = False
+    ) -> Terms:
+        return Terms(for_, reason, wait, force, dry_run)
+
+    return functools.partial(_with_options, "terms", options)
+
+
+def _with_options(name: str, options: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the parameters of `options`, behind all others, in place of its parameter `name`, for which it
+    gets what `options` makes of them."""
     shared = inspect.signature(options).parameters
-    own = list(inspect.signature(command).parameters.values())[1:]
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != name]
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
-        to = options(**{name: given.pop(name) for name in shared})
-        try:
-            command(to, **given)
-        except control.ControlTopicError as error:
-            fail(str(error))
+        made = options(**{one: given.pop(one) for one in shared})
+        command(**{name: made}, **given)
 
     with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
     return with_options
@@ -212,53 +244,24 @@ def drain(
 
 
 @with_topic
-def pin(
-    to: OrdersTopic,
-    group: Group,
-    item: ItemName,
-    where: Where,
-    for_: For = "1d",
-    reason: Reason = "",
-    wait: Wait = 0.0,
-    force: Force = False,
-    dry_run: DryRun = False,
-) -> None:
-    order = _placement(control.PlacementKind.PIN, group, item, where, for_, reason)
-    sentence = f"{item} of {group} belongs on {where} for {for_}; {_ends(order)} ends that."
-    to.give(order, sentence, wait_s=wait, force=force, dry_run=dry_run)
+@with_terms("1d")
+def pin(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Where) -> None:
+    order = _placement(control.PlacementKind.PIN, group, item, where, terms)
+    _place(to, order, terms, f"{item} of {group} belongs on {where}")
 
 
 @with_topic
-def ban(
-    to: OrdersTopic,
-    group: Group,
-    item: ItemName,
-    where: Where,
-    for_: For = "1d",
-    reason: Reason = "",
-    wait: Wait = 0.0,
-    force: Force = False,
-    dry_run: DryRun = False,
-) -> None:
-    order = _placement(control.PlacementKind.BAN, group, item, where, for_, reason)
-    sentence = f"{item} of {group} stays off {where} for {for_}; {_ends(order)} ends that."
-    to.give(order, sentence, wait_s=wait, force=force, dry_run=dry_run)
+@with_terms("1d")
+def ban(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Where) -> None:
+    order = _placement(control.PlacementKind.BAN, group, item, where, terms)
+    _place(to, order, terms, f"{item} of {group} stays off {where}")
 
 
 @with_topic
-def evacuate(
-    to: OrdersTopic,
-    group: Group,
-    where: Where,
-    for_: For = "1h",
-    reason: Reason = "",
-    wait: Wait = 0.0,
-    force: Force = False,
-    dry_run: DryRun = False,
-) -> None:
-    order = _placement(control.PlacementKind.EVACUATE, group, EVERYTHING, where, for_, reason)
-    sentence = f"{where} is to be empty of {group} for {for_}; {_ends(order)} ends that."
-    to.give(order, sentence, wait_s=wait, force=force, dry_run=dry_run)
+@with_terms("1h")
+def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where) -> None:
+    order = _placement(control.PlacementKind.EVACUATE, group, EVERYTHING, where, terms)
+    _place(to, order, terms, f"{where} is to be empty of {group}")
 
 
 @with_topic
@@ -305,13 +308,17 @@ def _order(kind: control.OrderKind, target: str, lasts_ms: int, reason: str) -> 
     return control.Order(kind, target, _owner(), at_ms, at_ms + lasts_ms, reason)
 
 
-def _placement(
-    kind: control.PlacementKind, group: str, item: str, where: str, for_: str, reason: str
-) -> control.PlacementOrder:
+def _placement(kind: control.PlacementKind, group: str, item: str, where: str, terms: Terms) -> control.PlacementOrder:
     if not where.startswith(("rack:", "member:")) or where.endswith(":"):
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
     at_ms = _now_ms()
-    return control.PlacementOrder(kind, group, item, where, _owner(), at_ms, at_ms + _duration_ms(for_), reason)
+    expires_ms = at_ms + _duration_ms(terms.for_)
+    return control.PlacementOrder(kind, group, item, where, _owner(), at_ms, expires_ms, terms.reason)
+
+
+def _place(to: OrdersTopic, order: control.PlacementOrder, terms: Terms, outcome: str) -> None:
+    sentence = f"{outcome} for {terms.for_}; {_ends(order)} ends that."
+    to.give(order, sentence, wait_s=terms.wait_s, force=terms.force, dry_run=terms.dry_run)
 
 
 def _is_named(order: control.PlacementOrder, text: str | None) -> bool:

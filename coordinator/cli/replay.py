@@ -1,10 +1,12 @@
-"""The command `bellwether replay`: would today's code, or another policy, decide recorded rounds as they were?
+"""The commands on recorded rounds. `bellwether history` copies them into a file, from which `simulate --history` and
+`bellwether replay` decide: would today's code, or another policy, decide recorded rounds as they were?
 
 `replay_tasks` does that for applications. Each round is decided on its own, from exactly what its leader had, memory
 included; the plan to compare with is the one that was published beside it. What is not recorded: weights, so
 `load-aware` may differ for want of them, and what a custom assignor keeps to itself.
 """
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer import POLICIES
@@ -19,12 +22,37 @@ from bellwether_kafka.assignors.consumer import policy as named
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES
 from bellwether_kafka.coordinator import planning
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, counted, fail
-from bellwether_kafka.coordinator.telemetry import ACTIVE, assignment_entries
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, counted, fail, tell
+from bellwether_kafka.coordinator.kafka import librdkafka_properties
+from bellwether_kafka.coordinator.telemetry import ACTIVE, HistoryUnreadError, assignment_entries, recorded
 from bellwether_kafka.pipeline import records
 
+TIMEOUT_S = 10.0
 EventRecord = Mapping[str, Any]
 DIFFERENCES_SHOWN = 5
+
+
+def history(
+    file: Annotated[Path, typer.Option(help="The file to write: Avro, or JSON if its name ends with .jsonl.")],
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    topic: Annotated[str, typer.Option(help="The events topic.")] = "bellwether.events",
+    registry_url: Annotated[str | None, typer.Option(help="The Schema Registry, if events are framed for it.")] = None,
+    output: As = Output.TABLE,
+) -> None:
+    try:
+        ids = records.registered(registry_url, topic, records.SchemaSet.load()) if registry_url else {}
+        properties = settings_without_group(bootstrap, config).properties
+        values = recorded(librdkafka_properties(properties), topic, TIMEOUT_S, ids)
+        count = (records.write_json_lines if file.suffix == ".jsonl" else records.write_history)(file, values)
+    except (HistoryUnreadError, records.RegistryError) as error:
+        fail(str(error))
+    except KafkaException as error:
+        fail(f"The topic {topic} cannot be read: {error.args[0].str()}; check bootstrap.servers and the ACL READ.")
+    except OSError as error:
+        fail(f"The file {file} cannot be written ({error.strerror}); check --file.")
+    tell(output, f"Wrote {count} records to {file}.", records=count, file=str(file))
 
 
 def replay(
@@ -172,3 +200,29 @@ def _decided(asked: planning.TaskRequest, policy: str, weights: shared.Weights) 
     except planning.ApplicationError as error:
         raise shared.RefusalError(shared.RefusalCause.CONFIG, str(error)) from error
     return planning.make_tasks(assignors, replace(asked, config=config)).decision
+
+
+def replay_history(history: Path, policies: Sequence[str], output: Output) -> None:
+    """`bellwether simulate --history`: replays recorded groups and says what each policy would have cost."""
+    wanted = tuple(policies or POLICIES)
+    unknown = sorted(set(wanted) - set(POLICIES))
+    if unknown:
+        fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(POLICIES)}.")
+    try:
+        found = records.read_history(history)
+    except records.HistoryError as error:
+        fail(str(error))
+    if not found.snapshots:
+        fail(
+            f"The history {history} holds no consumer group; `bellwether replay` decides rounds of applications again."
+        )
+    began = time.perf_counter()
+    outcomes = records.replay_here(found, wanted)
+    took_s = time.perf_counter() - began
+    for reason, count in sorted(found.refused.items()):
+        typer.echo(f"{count} records were left out: {reason}.", err=True)
+    if output is Output.JSON:
+        as_json(records.summary(outcomes))
+        return
+    typer.echo(records.recommendation(outcomes))
+    typer.echo(f"Replayed {counted(len(outcomes), 'round')} in {took_s:.2f} s.")

@@ -13,11 +13,11 @@ from bellwether_kafka.assignors.shared import Change, Cost, Decision, GroupPlan,
 from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rounds_of_tasks
 from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
-from bellwether_kafka.coordinator.cli.history import replay_history
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led
 from bellwether_kafka.coordinator.cli.look import connected, look_with_plan, run_to_end, warn_hypothetical
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, counted, fail
+from bellwether_kafka.coordinator.cli.replay import replay_history
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.observation import NEWEST, Observation
 from bellwether_kafka.coordinator.planning import ApplicationError

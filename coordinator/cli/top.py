@@ -21,13 +21,13 @@ from bellwether_kafka.coordinator.cli.look import (
     BROKER,
     LISTED_TYPES,
     LOOKS_AT_ONCE,
-    MEMBER,
     NOBODY,
     US,
     all_groups,
     connected,
     observer_for,
     run_to_end,
+    who_assigns,
 )
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail
@@ -224,7 +224,4 @@ def _leader(seen: Observation, reports: SidecarReports) -> str:
         return US
     if reports.roles.get(seen.group_id, {}).get("reason") in WITHOUT_OTHERS and not seen.members:
         return NOBODY
-    # A sidecar that does not lead leaves at once, so one that is a member leads.
-    if seen.sidecars:
-        return US
-    return MEMBER if seen.members else NOBODY
+    return who_assigns(sidecar=bool(seen.sidecars), others=bool(seen.members))

@@ -16,13 +16,21 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
     TopologyError,
     parse_description,
-    with_existing_sizes,
 )
 from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
 from bellwether_kafka.coordinator.kafka import TransportError, librdkafka_properties
-from bellwether_kafka.coordinator.topology import Learned, learn_live, load_topology, topic_counts, write_topology
+from bellwether_kafka.coordinator.topology import (
+    Learned,
+    learn_live,
+    load_topology,
+    serving_candidates,
+    topic_configs,
+    topic_counts,
+    with_existing,
+    write_topology,
+)
 
 LIMIT_S = 10.0
 
@@ -52,16 +60,18 @@ def parse(
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{file} cannot be read: {error}.")
     try:
-        topics = None
         if bootstrap or config:
             properties = librdkafka_properties(_properties(bootstrap, config, application_id))
-            topics = topic_counts(AdminClient({"log_level": 2, **properties}), LIMIT_S)
-        described = parse_description(text, application_id, topics)
-        if topics is not None:
-            described = with_existing_sizes(described, topics)
+            admin = AdminClient({"log_level": 2, **properties})
+            counts = topic_counts(admin, LIMIT_S)
+            described = parse_description(text, application_id, counts)
+            topology, notes = _with_existing(described.topology, described.notes, admin, counts)
+        else:
+            described = parse_description(text, application_id)
+            topology, notes = described.topology, described.notes
     except TopologyError as error:
         fail(f"{file} cannot be used: {error}.")
-    _print(described.topology, described.notes, output)
+    _print(topology, notes, output)
 
 
 def show(file: Annotated[Path, typer.Argument(help="A topology file.")], output: As = Output.TABLE) -> None:
@@ -83,6 +93,7 @@ def _document(topology: Topology) -> dict[str, Any]:
         "subtopologies": [asdict(s) | {"stateful": s.stateful} for s in topology.subtopologies],
         "patterns": [{"subtopology": number, "pattern": pattern} for number, pattern in topology.patterns],
         "undecided": list(topology.undecided),
+        "obstacle": topology.obstacle,
     }
 
 
@@ -95,9 +106,9 @@ def _lines(topology: Topology) -> list[str]:
         lines += [f"  writes    {', '.join(s.repartition_sinks)}"] if s.repartition_sinks else []
         lines += [f"  keeps     {', '.join(s.changelogs)}"] if s.changelogs else []
         lines += [f"  joins     {', '.join(g)}" for g in s.copartition_groups]
-    if topology.undecided:
+    if topology.obstacle:
         lines.append(f"undecided   {', '.join(topology.undecided)}")
-        lines.append("It cannot be led with: move each of these to the StateChangelogTopics of its subtopology.")
+        lines.append(f"It cannot be led with: {topology.obstacle}.")
     return lines
 
 
@@ -111,9 +122,27 @@ async def _learn(group: str, properties: Mapping[str, str]) -> Learned:
             if answer.state != "Stable" or answer.protocol != "stream":
                 raise TopologyError(f"it must be Stable under protocol 'stream', and it is {answer.state or 'unknown'}")
             described = [AssignedMember(m.member_id, m.instance_id, m.metadata, m.assignment) for m in answer.members]
-            return await learn_live(group, described, sources.reader.admin, sources.offsets, LIMIT_S)
+            found = await learn_live(group, described, sources.reader.admin, sources.offsets, LIMIT_S)
+            return await asyncio.to_thread(_completed, found, sources.reader.admin)
     except TransportError as error:
         fail(str(error))
+
+
+def _completed(learned: Learned, admin: AdminClient) -> Learned:
+    """With what its topics tell, source topics included. Raises TopologyError."""
+    counts = topic_counts(admin, LIMIT_S)
+    topology, notes = _with_existing(learned.topology, learned.notes, admin, counts)
+    external = sorted({*topology.source_topics} - {*topology.repartition_topics})
+    candidates = serving_candidates(topology, topic_configs(admin, external, LIMIT_S))
+    return Learned(topology, (*notes, *candidates))
+
+
+def _with_existing(
+    topology: Topology, notes: Sequence[str], admin: AdminClient, counts: Mapping[str, int]
+) -> tuple[Topology, tuple[str, ...]]:
+    topics = [t for t in (*topology.repartition_topics, *topology.changelogs, *topology.undecided) if t in counts]
+    found = with_existing(topology, counts, topic_configs(admin, topics, LIMIT_S))
+    return found.topology, (*notes, *found.notes)
 
 
 def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[str, str]:

@@ -1,9 +1,11 @@
 """The control topic: orders of operators, and which of several instances is active."""
 
-from bellwether_kafka.coordinator.control.checks import heard, objection, policy_of
-from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
+    HEARD_MS,
     Beat,
     ControlSettings,
     Order,
@@ -12,12 +14,27 @@ from bellwether_kafka.coordinator.control.records import (
     PlacementKind,
     PlacementOrder,
     Record,
+    RecordError,
+    decode,
     encode,
     order_key,
 )
-from bellwether_kafka.coordinator.control.topic import (
-    ControlTopic,
-    ControlTopicError,
-    read_all,
-    write_now,
-)
+
+# As in `coordinator.kafka`: these need librdkafka or numpy, which are too large for a guard beside an application.
+_HEAVY = {
+    "checks": ("heard", "objection", "policy_of"),
+    "controller": ("Controller", "ControlReport", "OnControl"),
+    "topic": ("ControlTopic", "ControlTopicError", "read_all", "write_now"),
+}
+
+if TYPE_CHECKING:
+    from bellwether_kafka.coordinator.control.checks import heard, objection, policy_of
+    from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
+    from bellwether_kafka.coordinator.control.topic import ControlTopic, ControlTopicError, read_all, write_now
+else:
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _HEAVY.items():
+            if name in names:
+                return getattr(import_module(f"{__name__}.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

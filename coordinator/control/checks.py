@@ -4,9 +4,16 @@ after. Pure: records are the topic's by key, `now_ms` is the wall clock."""
 from collections.abc import Iterable, Mapping
 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.coordinator.control.records import EVERYBODY, Beat, Order, OrderKind, PlacementOrder, Record
+from bellwether_kafka.coordinator.control.records import (
+    EVERYBODY,
+    HEARD_MS,
+    Beat,
+    Order,
+    OrderKind,
+    PlacementOrder,
+    Record,
+)
 
-HEARD_MS = 10_000
 NEEDS_A_LEADER = (OrderKind.REBALANCE,)
 HEARD = f"within {HEARD_MS // 1000} s"
 
@@ -32,11 +39,11 @@ def objection(order: Order | PlacementOrder, records: Mapping[str, Record], now_
         return f"No Bellwether that looks after '{order.target}' has been heard in the control topic {HEARD}; {known}."
     leads = any(order.target in beat.leads for beat in keepers)
     placement = isinstance(order, PlacementOrder)
-    deaf = [beat for beat in keepers if beat.policies and order.target not in beat.heeds]
+    deaf = [beat for beat in keepers if beat.policies and order.target not in beat.orders_for]
     if placement and deaf:
         policy = deaf[0].policies.get(order.target, "another")
-        heeds = f'which heeds no pins, bans and evacuations; set policy = "{STREAMS_HA}"'
-        return f"'{order.target}' is planned by the policy {policy}, {heeds}."
+        remedy = f'which ignores pins, bans and evacuations; set policy = "{STREAMS_HA}"'
+        return f"'{order.target}' is planned by the policy {policy}, {remedy}."
     if not leads and (placement or order.kind in NEEDS_A_LEADER):
         return f"Bellwether does not lead '{order.target}' now; see why with 'bellwether top', and order when it does."
     return ""

@@ -300,7 +300,7 @@ class Controller:
                 at_ms=int(self._wall_clock() * 1000),
                 between=between,
                 policies={group: state.runner.policy for group, state in groups},
-                heeds=tuple(group for group, state in groups if not state.runner.rules_refused),
+                orders_for=tuple(group for group, state in groups if not state.runner.rules_refused),
             )
         )
 

@@ -12,15 +12,17 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from bellwether_kafka.assignors.shared import Rule
+if TYPE_CHECKING:
+    from bellwether_kafka.assignors.shared import Rule
 
 VERSION = 1
 TEXT_LENGTH_MAX = 1_000
 NAMES_MAX = 100_000
 EVERYBODY = "*"  # a drain's target: whoever leads
 BEAT = "beat"
+HEARD_MS = 10_000  # a sidecar whose last beat is older has ended, or cannot be heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,9 @@ class PlacementOrder:
         return item if self.kind is PlacementKind.PIN else f"{item}/{self.where}"
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> "Rule":
+        from bellwether_kafka.assignors.shared import Rule  # noqa: PLC0415 - numpy, which only planners need
+
         return Rule("pin" if self.kind is PlacementKind.PIN else "ban", self.item, self.where, self.sentence)
 
     @property
@@ -128,7 +132,7 @@ class Beat:
 
     `hands_over` is part of `leads`: it leads them until somebody has taken them. `between`: sent because something has
     changed, between two regular ones, so it tells of no time that has passed. `policies` are those of all its groups
-    (empty: a version that does not say); in `heeds` are the groups whose plans heed pins, bans and evacuations.
+    (empty: a version that does not say). `orders_for` has the groups whose plans carry out pins, bans and evacuations.
     """
 
     sidecar: str
@@ -140,7 +144,7 @@ class Beat:
     expires_ms: int = 0  # a beat ends by silence, not by a clock
     between: bool = False
     policies: Mapping[str, str] = field(default_factory=dict)
-    heeds: tuple[str, ...] = ()
+    orders_for: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -163,7 +167,7 @@ class Beat:
             "hands_over": self.hands_over,
             "between": self.between,
             "policies": self.policies,
-            "heeds": self.heeds,
+            "orders_for": self.orders_for,
         }
 
 
@@ -234,7 +238,7 @@ def _beat(fields: Mapping[str, Any]) -> Beat:
         at_ms=_number(fields, "at_ms"),
         between=fields.get("between") is True,
         policies=_texts(fields, "policies"),
-        heeds=_names(fields, "heeds"),
+        orders_for=_names(fields, "orders_for"),
     )
 
 

@@ -1,20 +1,78 @@
 """Everything that talks to brokers: group requests, metadata, offsets, logins and rights."""
 
-from bellwether_kafka.coordinator.kafka.acls import DENIED, IRRELEVANT_TO_READERS, grant, with_remedy
-from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Renewed
-from bellwether_kafka.coordinator.kafka.client_config import (
-    ClientConfigError,
-    check_kerberos,
-    client_config,
-    librdkafka_properties,
-)
-from bellwether_kafka.coordinator.kafka.cluster import (
-    ClusterReader,
-    ClusterUnreachableError,
-    MetadataWatch,
-    follower_fetching,
-)
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, BrokerProtocol, ListedGroup
-from bellwether_kafka.coordinator.kafka.node_requests import AnyCommitted, RemovedMembers, RemoveMembers
-from bellwether_kafka.coordinator.kafka.offset_reader import Counts, GroupOffsets, OffsetReader, Offsets, OffsetsError
-from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bellwether_kafka.coordinator.kafka.acls import DENIED, IRRELEVANT_TO_READERS, grant, with_remedy
+    from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Renewed
+    from bellwether_kafka.coordinator.kafka.client_config import (
+        ClientConfigError,
+        check_kerberos,
+        client_config,
+        librdkafka_properties,
+    )
+    from bellwether_kafka.coordinator.kafka.cluster import (
+        ClusterReader,
+        ClusterUnreachableError,
+        MetadataWatch,
+        follower_fetching,
+    )
+    from bellwether_kafka.coordinator.kafka.describe_groups import (
+        BrokerGroup,
+        BrokerMember,
+        BrokerProtocol,
+        ListedGroup,
+    )
+    from bellwether_kafka.coordinator.kafka.log_requests import (
+        AppendedRecord,
+        AppendRecord,
+        FindLeader,
+        LeaderFound,
+        ReadLog,
+        ReadRecords,
+    )
+    from bellwether_kafka.coordinator.kafka.node_requests import (
+        AnyCommitted,
+        NodeRequest,
+        RemovedMembers,
+        RemoveMembers,
+    )
+    from bellwether_kafka.coordinator.kafka.offset_reader import (
+        Counts,
+        GroupOffsets,
+        OffsetReader,
+        Offsets,
+        OffsetsError,
+    )
+    from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer, FindTransactionCoordinator
+    from bellwether_kafka.coordinator.kafka.properties import (
+        KAFKA_PREFIX,
+        as_table,
+        environment_properties,
+        flattened,
+        properties_in,
+    )
+    from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
+else:
+    # The module of each name, imported when somebody asks for it: librdkafka and numpy are too large for the guard
+    # beside an application, and kafka-python takes longer to import than an application may wait for its start.
+    _HOMES = {
+        "acls": ("DENIED", "IRRELEVANT_TO_READERS", "grant", "with_remedy"),
+        "certificates": ("CertificateFiles", "Renewed"),
+        "client_config": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
+        "cluster": ("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "follower_fetching"),
+        "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
+        "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),
+        "node_requests": ("AnyCommitted", "NodeRequest", "RemoveMembers", "RemovedMembers"),
+        "offset_reader": ("Counts", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
+        "producer_requests": ("FenceProducer", "FindTransactionCoordinator"),
+        "properties": ("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in"),
+        "transport": ("Transport", "TransportError", "UnreachableError"),
+    }
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _HOMES.items():
+            if name in names:
+                return getattr(import_module(f"{__name__}.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,9 +10,6 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 GSSAPI = "GSSAPI"
 KEYTAB, PRINCIPAL = "sasl.kerberos.keytab", "sasl.kerberos.principal"
 SERVICE, SERVICE_DEFAULT = "sasl.kerberos.service.name", "kafka"  # librdkafka's default
@@ -43,6 +40,10 @@ def check_packages() -> None:
         raise KerberosError(
             "sasl.mechanism GSSAPI needs the Python package gssapi; pip install bellwether-kafka[gssapi]."
         )
+    # librdkafka is large, and only this asks it for anything.
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
     try:
         AdminClient({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": GSSAPI, RELOGIN: "0", "log_level": "0"})
     except KafkaException:

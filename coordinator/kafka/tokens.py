@@ -12,9 +12,7 @@ import re
 import ssl
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -183,6 +181,10 @@ def _oidc(properties: Mapping[str, str]) -> TokenSource:
 
 
 def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str]) -> Token:
+    # 2 MB that only this needs, and a guard beside an application has 40.
+    import urllib.error  # noqa: PLC0415
+    import urllib.request  # noqa: PLC0415
+
     form = {"grant_type": "client_credentials"} | ({"scope": properties[SCOPE]} if properties.get(SCOPE) else {})
     login = f"{properties[CLIENT_ID]}:{properties[CLIENT_SECRET]}".encode()
     headers = {"Authorization": f"Basic {base64.b64encode(login).decode()}", "Accept": "application/json"}

@@ -184,6 +184,10 @@ class Transport:
         Empty without the ACL DESCRIBE on the cluster."""
         return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
 
+    async def ask(self, request: node_requests.NodeRequest[T]) -> T:
+        """The answer to a request of one node. Raises TransportError; an error code of the broker is in the answer."""
+        return await self._ask(request)
+
     async def _coordinator_of(self, group_id: str, timeout_ms: int) -> tuple[Node | None, int]:
         """The group's coordinator node, or None and the broker's error code. Raises TransportError."""
         found = await self.request(membership.FindCoordinator(0, group_id, timeout_ms))

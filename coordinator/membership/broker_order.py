@@ -61,14 +61,14 @@ def tables(listing: Sequence[str]) -> tuple[Table, ...]:
     prove little: any order of two is ascending every second time."""
     hashes = [spread_hash(member_id) for member_id in listing]
     smallest = {order: buckets_for(len(listing), order) for order in HashOrder}
-    sizes = ((order, buckets << n) for order, buckets in smallest.items() for n in range(DOUBLINGS_MAX + 1))
-    return tuple(Table(order, buckets) for order, buckets in sizes if _ascends(hashes, order, buckets))
+    larger = (Table(order, buckets << n) for order, buckets in smallest.items() for n in range(DOUBLINGS_MAX + 1))
+    return tuple(table for table in larger if _ascends(hashes, table))
 
 
 def rivals(members: Iterable[str], own: str, table: Table) -> tuple[str, ...]:
     """Members that come before an id that is new in this table."""
-    mine = spread_hash(own)
-    return tuple(m for m in members if m != own and _before(spread_hash(m), mine, table))
+    mine = _key(spread_hash(own), table)
+    return tuple(m for m in members if m != own and _key(spread_hash(m), table) <= mine)
 
 
 def unavoidable(members: Iterable[str], table: Table) -> tuple[str, ...]:
@@ -132,17 +132,14 @@ def _client(member: DescribedMember) -> tuple[str, str, str | None]:
     return (member.client_id, member.client_host, member.instance_id)
 
 
-def _before(other: int, mine: int, table: Table) -> bool:
-    mask = table.buckets - 1
-    if other & mask != mine & mask:
-        return other & mask < mine & mask
-    return table.order is HashOrder.JAVA or _signed(other) <= _signed(mine)
+def _ascends(hashes: Sequence[int], table: Table) -> bool:
+    return all(_key(before, table) <= _key(after, table) for before, after in pairwise(hashes))
 
 
-def _ascends(hashes: Sequence[int], order: HashOrder, buckets: int) -> bool:
-    mask = buckets - 1
-    keys = [(value & mask, 0 if order is HashOrder.JAVA else _signed(value)) for value in hashes]
-    return all(before <= after for before, after in pairwise(keys))
+def _key(value: int, table: Table) -> tuple[int, ...]:
+    """What a table sorts by. Of members with equal keys the one that came first is first."""
+    bucket = value & (table.buckets - 1)
+    return (bucket,) if table.order is HashOrder.JAVA else (bucket, _signed(value))
 
 
 def _signed(value: int) -> int:

@@ -160,7 +160,7 @@ class StepAsideWanted:
 @dataclass(frozen=True, slots=True)
 class OrdersStand:
     """What operators have ordered and what stands: a level, may be repeated. Each is a sentence, "" for no such order.
-    `leave`: out of the group and not back. `pause`: begin no rebalance of our own accord."""
+    `leave`: out of the group and not back. `pause`: begin no rebalance by ourselves."""
 
     leave: str
     pause: str

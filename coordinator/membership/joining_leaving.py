@@ -77,7 +77,6 @@ class Leaving:
     joining: Joining
     stopping: bool = False
     ended: Obstacle | None = None  # why we can never lead this group
-    _fatal: Fatal | None = None
 
     def leave(self, reason: str, *, setback: NotLeading | None = None) -> None:
         """LeaveGroup, then watch (or stop). `setback` delays the next adoption, longer each time in a row."""
@@ -156,13 +155,11 @@ class Leaving:
                 self._fenced()
                 return
         reason = NOT_LEADING.get(code, NotLeading.UNFIT)
-        exit_code = EXIT_FENCED if reason is NotLeading.FENCED else EXIT_CONFIG
-        self.fail(Obstacle(reason, fatal_sentence(code, config)), exit_code)
+        self.fail(Obstacle(reason, fatal_sentence(code, config)))
 
-    def fail(self, why: Obstacle, exit_code: int = EXIT_CONFIG) -> None:
+    def fail(self, why: Obstacle) -> None:
         """The end for this group. A member leaves first, so that nobody waits for our session to expire."""
         self.ended = self.ended or why
-        self._fatal = self._fatal or Fatal(why.sentence, exit_code)
         self.stopping = True
         if self.core.requests.member_id and self.core.state is not State.LEAVING:
             self.leave(why.sentence)
@@ -182,6 +179,7 @@ class Leaving:
         core = self.core
         core.clear()
         core.go(State.STOPPED)
-        if self._fatal is not None:
-            core.send(self._fatal)
+        if self.ended is not None:
+            exit_code = EXIT_FENCED if self.ended.reason is NotLeading.FENCED else EXIT_CONFIG
+            core.send(Fatal(self.ended.sentence, exit_code))
         core.send(Stopped())

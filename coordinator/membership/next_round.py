@@ -67,7 +67,7 @@ class NextRound:
         core, config = self.core, self.core.config
         core.leadership.lists_app_topics = False
         window_ms = config.coalesce_ms if core.alone else config.coalesce_running_ms
-        if window_ms <= 0 or self.leaving.stopping:
+        if not window_ms or self.leaving.stopping:
             self.recovery.rejoin("a rebalance has begun")
             return
         core.timers.clear(Timer.DECISION, Timer.FOLLOWUP, Timer.REBALANCE, Timer.LINGER)

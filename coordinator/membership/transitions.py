@@ -82,7 +82,7 @@ def trigger_name(on: Trigger) -> str:
 
 
 class Position(Generic[S]):
-    """Where a machine is. `trigger` is what is being handled; whoever handles it sets it."""
+    """Where a machine is. `trigger` is what is being handled; its handler sets it."""
 
     trigger: Trigger
 

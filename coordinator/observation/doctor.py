@@ -232,7 +232,7 @@ def _versions(facts: Facts) -> list[Check]:
         return [Check("versions", Verdict.WARN, said, "They keep what they have; upgrade Bellwether.")]
     spoken = sorted({*known.values()})
     versions = ", ".join(f"v{version}" for version in spoken)
-    more = "; everybody is told in the lowest, as in a rolling upgrade" if len(spoken) > 1 else ""
+    more = "; all are answered in the lowest, as in a rolling upgrade" if len(spoken) > 1 else ""
     return [Check("versions", Verdict.PASS, f"Members speak {what} {versions}{more}.")]
 
 

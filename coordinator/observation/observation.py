@@ -4,8 +4,8 @@ Nothing here asks a broker; `observer` does, and hands over what DescribeGroups 
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 from bellwether_kafka.assignors.shared import Cost, Decision, GroupPlan, IntArray, Moves, moves
 from bellwether_kafka.coordinator.kafka import Offsets
@@ -73,18 +73,36 @@ class Observation:
         return _total(lag for lags in self.lags.values() for lag in lags)
 
     @property
+    def unknown_lags(self) -> int:
+        """How many partitions have no known lag, of those that could be asked for."""
+        return sum(lag is None for lags in self.lags.values() for lag in lags)
+
+    @property
     def can_be_led(self) -> bool:
         return not self.obstacle and self.kind != "missing"
 
+    @property
+    def verdict(self) -> str:
+        """Whether we lead the group, or could."""
+        if self.sidecars:
+            return f"led by Bellwether ({self.sidecars[0].member_id})"
+        return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
+
     def with_lags(self, committed: Offsets, ends: Offsets) -> "Observation":
         """With the records that are not consumed yet, of each partition and of what each member has."""
-        lags: dict[str, tuple[int | None, ...]] = {}
-        for topic, offsets in committed.items():
-            pairs = zip(offsets.tolist(), ends[topic].tolist() if topic in ends else [-1] * len(offsets), strict=True)
-            lags[topic] = tuple(max(0, end - at) if min(at, end) >= 0 else None for at, end in pairs)
+        lags = lags_of(committed, ends)
         owned = ([lags[t][p] for t, p in m.owned if p < len(lags.get(t, ()))] for m in self.members)
         members = tuple(replace(m, lag=_total(mine)) for m, mine in zip(self.members, owned, strict=True))
         return replace(self, lags=lags, members=members)
+
+
+def lags_of(committed: Offsets, ends: Offsets) -> dict[str, tuple[int | None, ...]]:
+    """Records that are not consumed yet, of each partition by topic; None where an offset is not known."""
+    lags: dict[str, tuple[int | None, ...]] = {}
+    for topic, offsets in committed.items():
+        pairs = zip(offsets.tolist(), ends[topic].tolist() if topic in ends else [-1] * len(offsets), strict=True)
+        lags[topic] = tuple(max(0, end - at) if min(at, end) >= 0 else None for at, end in pairs)
+    return lags
 
 
 def _total(lags: Iterable[int | None]) -> int | None:
@@ -113,6 +131,21 @@ def observation(
 def shadow_of(decision: Decision[GroupPlan], held: IntArray) -> Shadow:
     """`held` are the owners that the broker shows; what members said when they joined may be a round older."""
     return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision, held)
+
+
+def as_document(seen: Observation) -> dict[str, Any]:
+    """An observation as JSON's values; bytes and the decision itself are left out."""
+    plain = ("state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "verdict", "trouble", "lag", "unknown_lags")
+    shadow = seen.shadow
+    return {
+        "group": seen.group_id,
+        "type": seen.kind,
+        **{name: getattr(seen, name) for name in plain},
+        "lags": {topic: list(lags) for topic, lags in seen.lags.items()},
+        "members": [asdict(member) | {"owned": [list(tp) for tp in member.owned]} for member in seen.members],
+        "sidecars": [member.member_id for member in seen.sidecars],
+        "shadow": shadow and {name: asdict(getattr(shadow, name)) for name in ("current", "planned", "moves")},
+    }
 
 
 def _member(member: DescribedMember, *, streams: bool) -> ObservedMember:

@@ -17,7 +17,9 @@ from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, DescribeAnswer, MembershipConfig
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, classic_view, topology_of
+from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import GroupType, Observation, observation, shadow_of
+from bellwether_kafka.coordinator.observation.rebalances import Rebalances
 from bellwether_kafka.coordinator.planning import STABLE, Application, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
@@ -71,6 +73,7 @@ class GroupObserver:
     ) -> None:
         self.group_id = config.group_id
         self.last: Observation | None = None
+        self.rebalances = Rebalances()
         self._config = config
         self._sources = sources
         self._policy = policy
@@ -104,8 +107,9 @@ class GroupObserver:
         if _summary(seen) != (_summary(self.last) if self.last is not None else None):
             log.info("group_observed", group=self.group_id, lag=seen.lag, **_summary(seen))
         self.last = seen
+        self.rebalances.saw(seen)
         for observer in self._on_observation:
-            _told(observer, seen)
+            notify(observer, seen)
 
     async def look(self) -> Observation:
         """One look at everything. Raises TransportError."""
@@ -114,7 +118,7 @@ class GroupObserver:
             hidden = observation(self.group_id, "missing", answer, int(time.time() * 1000))
             return replace(hidden, trouble=f"we may not see it; {kafka.grant('DESCRIBE', 'Group', self.group_id)}")
         for observer in self._on_seen:
-            _told(observer, self.group_id, answer)
+            notify(observer, self.group_id, answer)
         by_broker = await self._described_by_broker() if _may_be_broker_led(answer) else None
         if by_broker is not None:
             answer = classic_view(by_broker)
@@ -204,13 +208,6 @@ def _summary(seen: Observation) -> dict[str, object]:
         "trouble": seen.trouble,
         "shadow_moves": shadow.moves.moved if shadow is not None else None,
     }
-
-
-def _told(observer: Callable[..., None], *values: object) -> None:
-    try:
-        observer(*values)
-    except Exception:
-        log.exception("observer_failed", observer=repr(observer))
 
 
 def _may_be_broker_led(answer: DescribeAnswer) -> bool:

@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.planning.planner import STABLE, Planner
 from bellwether_kafka.coordinator.planning.recorded_round import UnreadableRoundError, pack, unpack
 from bellwether_kafka.coordinator.planning.solver import Solvers, foreign_code
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
-from bellwether_kafka.coordinator.planning.streams_config import TASK_STALL_MS, StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
 from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, make_tasks
 from bellwether_kafka.coordinator.planning.warm_up import warm_up_soon

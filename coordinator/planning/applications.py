@@ -19,11 +19,11 @@ from bellwether_kafka.assignors.streams.application import (
 )
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES, assign_streams
 from bellwether_kafka.coordinator.kafka import ClusterReader, OffsetReader
-from bellwether_kafka.coordinator.membership import MembershipConfig
+from bellwether_kafka.coordinator.membership import MembershipConfig, Obstacle
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
 from bellwether_kafka.coordinator.topology import TopicDefaults, TopologyKeeper, load_topology
 
@@ -42,10 +42,24 @@ class Application:
 
     def membership(self, config: MembershipConfig) -> MembershipConfig:
         """Our subscription lists the application's topics, so that their offsets do not expire. Without a file an empty
-        group is left to a Java member, from which the topology is learned."""
+        group is left to a Java member, from which the topology is learned. May be asked again with its own answer."""
         topics = self.topology.source_topics if self.topology is not None else ()
         knows_enough = self.topology is not None or self.config.stateful
-        return replace(config, topics=config.topics or topics, adopt_empty=knows_enough)
+        return replace(
+            config, topics=config.topics or topics, adopt_empty=knows_enough, takeover_guard=self._guard(config)
+        )
+
+    def _guard(self, config: MembershipConfig) -> Obstacle | None:
+        """Where no subtopology has a changelog, there is nothing to restore."""
+        stateless = self.topology is not None and not (self.topology.changelogs or self.topology.undecided)
+        return None if stateless and config.takeover_guard == STORES_UNDECLARED else config.takeover_guard
+
+    @property
+    def obstacle(self) -> str:
+        """Why nobody can ever lead it with this topology file, as one sentence; "" for nothing."""
+        if self.topology is None or not self.topology.obstacle:
+            return ""
+        return f"The topology file {self.config.topology} cannot be led with: {self.topology.obstacle}."
 
     @property
     def foreign(self) -> bool:

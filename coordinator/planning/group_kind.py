@@ -53,7 +53,7 @@ class GroupKind(Protocol[P]):
 
     @property
     def rules_refused(self) -> str:
-        """Why plans cannot heed the operator's word on placement, "" where they can."""
+        """Why plans cannot carry out orders on placement, "" where they can."""
 
     def rule(self, rules: tuple[Rule, ...]) -> None: ...
 

@@ -42,7 +42,7 @@ class WatchedTopics:
 class PlannedRound(Generic[P_co]):
     """A decision that may be sent, and how it came about.
 
-    `rules` are the operator's on placement that it heeds, `ordered` the sentences of orders that are new with it.
+    `rules` are the orders on placement that it carries out, `ordered` the sentences of orders that are new with it.
     `previous` is what was delivered to the group before, and `cause` what has changed since: both are known once the
     broker has the decision. `inputs`: all that the decision was made from, where that can be recorded.
     """

@@ -7,9 +7,15 @@ from bellwether_kafka.assignors.shared import ClusterView, RawGroup
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Topology
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
+from bellwether_kafka.coordinator.membership import NotLeading, Obstacle
 from bellwether_kafka.protocol.primitives import ProcessId
 
 TASK_STALL_MS = 600_000
+STORES_UNDECLARED = Obstacle(
+    NotLeading.UNDECLARED,
+    'stores = "persistent" is not declared, and in-memory stores would have to be restored; write it if the application'
+    ' has no others, or adopt = "succeed"',
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.streams import Assignors, TaskPlan, stock
 from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, Topology, TopologyError, wanted_offsets
 from bellwether_kafka.assignors.streams.members import StreamsMemory, fatal_to_java, recall_streams
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.coordinator.kafka import ClusterReader, Counts
+from bellwether_kafka.coordinator.kafka import ClusterReader, Counts, Offsets
 from bellwether_kafka.coordinator.membership import Decide
 from bellwether_kafka.coordinator.planning.consumer_kind import topics_of
 from bellwether_kafka.coordinator.planning.fallback import Source
@@ -41,6 +41,7 @@ class OffsetSource(Protocol):
     """What `offset_reader.OffsetReader` is to the planner."""
 
     async def end_offsets(self, group_id: str, latest: Counts, committed: Counts, limit_s: float) -> EndOffsets: ...
+    async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets: ...
 
 
 class StreamsKind:
@@ -71,6 +72,8 @@ class StreamsKind:
         self._offset_failures = 0
         self._arrivals = Arrivals()
         self._next_arrivals = self._arrivals
+        self._internal_seen: set[str] = set()
+        self._reset_told = False
 
     @property
     def policy(self) -> str:
@@ -84,7 +87,7 @@ class StreamsKind:
 
     def rule(self, rules: tuple[shared.Rule, ...]) -> None:
         if self.rules_refused:
-            log.warning("rules_not_heeded", group=self.group_id, reason=self.rules_refused)
+            log.warning("rules_ignored", group=self.group_id, reason=self.rules_refused)
             return
         self.rules = rules
         self._assignors = stock(replace(self.config.stages, rules=rules), durable=self.config.durable)
@@ -105,6 +108,7 @@ class StreamsKind:
             created = await self._complete(topology, cluster, topics, left() * METADATA_SHARE)
         if created is not None:
             cluster = await self._reread(topology, topics, left() * METADATA_SHARE)
+        self._internal_seen |= {*topology.topics} & cluster.index.keys()
         ends = await self._ends(raw.group_id, topology, cluster, created or frozenset(), left() * OFFSETS_SHARE)
         return World(raw, topology, cluster, ends, command.removed)
 
@@ -183,13 +187,36 @@ class StreamsKind:
         """Creates the internal topics that are described and missing, before anybody needs them.
 
         Only where the operator vouches for the file: by a wrong one they would get another number of partitions than
-        the application wants, of which it dies.
+        the application wants, of which it dies. And not after a reset of the application: what comes next may be
+        another version, which must not find the topics of the old one.
         """
         topology = self._topologies.topology if self.config.topology_attested else None
         if topology is not None and not topology.patterns:  # what a pattern finds, only members know
             async with asyncio.timeout(limit_s):
                 cluster = await self._reader.snapshot(topology.topics, METADATA_AGE_MS_MAX)
-                await self._topologies.complete(topology, cluster, limit_s)
+                if not await self._was_reset(topology, cluster, limit_s):
+                    await self._topologies.complete(topology, cluster, limit_s)
+
+    async def _was_reset(self, topology: Topology, cluster: ClusterView, limit_s: float) -> bool:
+        """Whether internal topics have gone that were there: some that we saw, or all of an application that has
+        committed offsets. Its members decide what is made then, or a Java leader does."""
+        internal = {*topology.repartition_topics, *topology.changelogs} - {*self._external(topology)}
+        there = internal & (cluster.index.keys() | cluster.unreadable)
+        self._internal_seen |= there
+        gone = sorted(internal & self._internal_seen - there)
+        if internal and not there and not gone:
+            sources = {t: int(cluster.counts[cluster.index[t]]) for t in self._external(topology) if t in cluster.index}
+            committed = await self._offsets.committed(self.group_id, sources, limit_s)
+            gone = sorted(internal) if any((offsets >= 0).any() for offsets in committed.values()) else []
+        if gone and not self._reset_told:
+            log.warning(
+                "application_reset", group=self.group_id, gone=gone, action="nothing is made until members come"
+            )
+        self._reset_told = bool(gone)
+        return bool(gone)
+
+    def _external(self, topology: Topology) -> tuple[str, ...]:
+        return tuple(t for t in topology.source_topics if t not in topology.repartition_topics)
 
     async def objection(self, topology: Topology, limit_s: float) -> str:
         """What a Java leader fails the application for when it rebalances now, "" for nothing: then we could not plan

@@ -11,6 +11,7 @@ import structlog
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, Rule
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, MetadataWatch, Transport, TransportError
+from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import PlannedRound, Planner, WatchedTopics
 
 EXIT_BUG = 1
@@ -24,13 +25,6 @@ Relieve = Callable[[str, str], Awaitable[bool]]  # hands a group over for a reas
 P = TypeVar("P", bound=GroupPlan)
 
 log = structlog.get_logger(__name__)
-
-
-def _told(observer: Callable[..., None], *values: object) -> None:
-    try:
-        observer(*values)
-    except Exception:
-        log.exception("observer_failed", observer=repr(observer))
 
 
 class GroupRunner(Generic[P]):
@@ -61,7 +55,7 @@ class GroupRunner(Generic[P]):
         self._on_note = on_note
         self._on_role = on_role
         self._role_told: tuple[membership.NotLeading | None, str] | None = None
-        self._crashed_at: float | None = None
+        self._crashed: membership.Role | None = None
         self._relieve = relieve
         self._events: asyncio.Queue[membership.Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,7 +67,7 @@ class GroupRunner(Generic[P]):
         self._synced_from = 0.0
         self._wake_next = False
         self._takes_part = False
-        self._orders: tuple[str, ...] = ()  # on placement, which no plan has heeded yet
+        self._orders: tuple[str, ...] = ()  # on placement, which no plan has taken in yet
         self._former: tuple[Rule, ...] = ()  # what stood before them
         self._obeying: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -84,9 +78,7 @@ class GroupRunner(Generic[P]):
     @property
     def role(self) -> membership.Role:
         """Whether we lead. After an error of ours nobody asks the membership any more."""
-        if self._crashed_at is None or self.fatal is None:
-            return self.membership.role
-        return membership.Role(membership.NotLeading.FAILED, self.fatal.message, self._crashed_at)
+        return self._crashed or self.membership.role
 
     @property
     def policy(self) -> str:
@@ -94,7 +86,7 @@ class GroupRunner(Generic[P]):
 
     @property
     def rules_refused(self) -> str:
-        """Why plans cannot heed the operator's word on placement, "" where they can."""
+        """Why plans cannot follow the operator's word on placement, "" where they can."""
         return self._planner.kind.rules_refused
 
     def rule(self, rules: tuple[Rule, ...], order: str) -> None:
@@ -130,8 +122,9 @@ class GroupRunner(Generic[P]):
         except Exception:
             log.exception("group_crashed", group=self.group_id)
             await self._hand_over("an error of ours")
-            self.fatal = membership.Fatal(f"Group '{self.group_id}': an error of ours ended it; see the log.", EXIT_BUG)
-            self._crashed_at = time.monotonic()
+            sentence = f"Group '{self.group_id}': an error of ours ended it; see the log."
+            self.fatal = membership.Fatal(sentence, EXIT_BUG)
+            self._crashed = membership.Role(membership.NotLeading.FAILED, sentence, time.monotonic())
             self._tell_role()
         finally:
             self._cleanup()
@@ -290,7 +283,7 @@ class GroupRunner(Generic[P]):
         self._orders = tuple(order for order in self._orders if order not in planned.ordered)
         self._follow(planned.topics, planned.chosen.decision.cluster)
         for observer in self._on_decision:
-            _told(observer, planned)
+            notify(observer, planned)
 
     def _follow(self, topics: WatchedTopics, cluster: ClusterView) -> None:
         racks, kept, objection = topics.rack_aware, topics.kept, topics.objection
@@ -309,7 +302,7 @@ class GroupRunner(Generic[P]):
         if (role.reason, role.detail) != self._role_told:
             self._role_told = (role.reason, role.detail)
             for observer in self._on_role:
-                _told(observer, self.group_id, role)
+                notify(observer, self.group_id, role)
 
     def _ask_for_offsets(self) -> None:
         """A process that has just started does not know who was in a group that is empty now; its offsets tell."""
@@ -337,7 +330,7 @@ class GroupRunner(Generic[P]):
         level = log.warning if note.kind in (membership.NoteKind.ALERT, membership.NoteKind.REFUSED) else log.info
         level("membership", group=self.group_id, what=note.kind.name, reason=note.reason, generation=note.generation)
         for observer in self._on_note:
-            _told(observer, self.group_id, note)
+            notify(observer, self.group_id, note)
 
     async def _hand_over(self, reason: str) -> None:
         """After a bug: to a standby, for which no member stops; or members would wait for our session to expire."""

@@ -9,6 +9,7 @@ from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
 from bellwether_kafka.assignors.shared import UnknownNameError, load_plugins
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG
+from bellwether_kafka.coordinator.observation import GroupObserver
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
@@ -28,8 +29,10 @@ from bellwether_kafka.coordinator.web import (
     HttpAddressError,
     HttpServer,
     LagWatch,
+    Present,
     Rounds,
     Web,
+    present,
     role_status,
 )
 
@@ -47,6 +50,10 @@ async def serve(settings: Settings, version: str) -> Outcome:
         applications = {g.name: load_application(g.streams, weights) for g in settings.groups if g.streams}
     except (ApplicationError, UnknownNameError) as error:
         return Outcome(EXIT_CONFIG, (str(error),))
+    lead = [group.name for group in settings.groups if group.mode == "lead"]
+    obstacles = [applications[name].obstacle for name in lead if name in applications]
+    if any(obstacles):
+        return Outcome(EXIT_CONFIG, tuple(filter(None, obstacles)))
     events = EventsOut.of(settings, metrics.registry)
 
     def wanted(group: str, reason: str) -> None:
@@ -73,6 +80,7 @@ async def serve(settings: Settings, version: str) -> Outcome:
         lambda: [_status(group, service) for group in settings.groups],
         rounds,
         lags.picture,
+        lambda group: present_of(service.observed.get(group)),
     )
     server = HttpServer(web)
     try:
@@ -146,6 +154,13 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
     seen = observer.last if observer else None
     state = "not seen yet" if seen is None else seen.state.lower() or "does not exist"
     return GroupStatus(group.name, group.mode, state, False, None, -1, len(seen.members) if seen else 0)
+
+
+def present_of(observer: GroupObserver | None) -> Present | None:
+    """None for a group that is not observed, or has not been looked at yet."""
+    if observer is None or observer.last is None:
+        return None
+    return present(observer.last, observer.rebalances.lines())
 
 
 def not_ready(service: Service) -> str | None:

@@ -32,7 +32,7 @@ def log_role(group: str, role: Role) -> None:
         log.info("role", group=group, leading=True)
         return
     level = log.info if role.reason in QUIET else log.warning
-    level("role", group=group, leading=False, reason=role.reason.value, detail=role.detail, remedy=role.remedy)
+    level("role", group=group, leading=False, **_why(role))
 
 
 async def remind(
@@ -43,11 +43,9 @@ async def remind(
         await asyncio.sleep(interval_s)
         for group, role in roles().items():
             if role.reason is not None:
-                log.warning(
-                    "still_not_leading",
-                    group=group,
-                    reason=role.reason.value,
-                    detail=role.detail,
-                    remedy=role.remedy,
-                    for_s=round(now() - role.since),
-                )
+                log.warning("still_not_leading", group=group, **_why(role), for_s=round(now() - role.since))
+
+
+def _why(role: Role) -> dict[str, str]:
+    """Why we do not lead, as fields of a log line."""
+    return {"reason": str(role.reason), "detail": role.detail, "remedy": role.remedy}

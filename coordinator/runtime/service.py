@@ -5,7 +5,7 @@ stops them.
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,7 +142,7 @@ class Service:
         sources = Sources(transport, reader, offsets)
         watching = [asyncio.create_task(watch.run())]
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
-        for config in (membership.proven(config, transport.broker_version) for config in self._groups):
+        for config in self._memberships(transport.broker_version):
             application = self._applications.get(config.group_id)
             warn_of_guard(config)
             if config.mode != "lead":
@@ -193,6 +193,13 @@ class Service:
         runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)
         self.runners[config.group_id] = runner
 
+    def _memberships(self, broker_version: tuple[int, ...]) -> Iterator[membership.MembershipConfig]:
+        """Of every group, with what its application and the brokers' version add."""
+        for config in self._groups:
+            application = self._applications.get(config.group_id) if config.mode == "lead" else None
+            known = application.membership(config) if application is not None else config
+            yield membership.proven(known, broker_version)
+
     def _add_application(
         self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch
     ) -> "asyncio.Task[None]":
@@ -200,7 +207,7 @@ class Service:
         application, reader, offsets = self._applications[config.group_id], sources.reader, sources.offsets
         solver = self._solvers.make(application.assignors, always=application.foreign)
         planner, kind = application.planner(config.group_id, reader, offsets, self._message_bytes_max, solver)
-        between, config = StreamsWatch(kind, offsets), application.membership(config)
+        between = StreamsWatch(kind, offsets)
         told = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
         hear = told, self._hear_notes, self._observers.on_role
         runner = GroupRunner(config, sources.transport, planner, watch, *hear, self._relieve)

@@ -28,7 +28,6 @@ weighed by the capacity that members tell, and what concerns Java applications o
 """
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -39,8 +38,9 @@ from bellwether_kafka.assignors.stateful import CAPACITY_TAG
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.coordinator.kafka import flattened
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, NotLeading, Obstacle
-from bellwether_kafka.coordinator.planning import TASK_STALL_MS, StreamsConfig
+from bellwether_kafka.coordinator.planning import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 SESSION_MS_MIN, SESSION_MS_MAX = 6_000, 10_000
@@ -152,11 +152,7 @@ class StreamsSettings(BaseModel):
             sentence = "under exactly_once_v2 the removed leader would lose the local state of its tasks"
             return Obstacle(NotLeading.BLOCKED, sentence)
         if self.stores != "persistent":
-            sentence = (
-                'stores = "persistent" is not declared, and in-memory stores would have to be restored; write it if the'
-                ' application has no others, or adopt = "succeed"'
-            )
-            return Obstacle(NotLeading.UNDECLARED, sentence)
+            return STORES_UNDECLARED
         return None
 
     def stage_configs(self) -> StageConfigs:
@@ -220,11 +216,3 @@ def trouble_for(kind: str, protocols: tuple[str, ...], session_timeout_ms: int) 
 
 def _shown(field_name: str) -> str:
     return StreamsSettings.model_fields[field_name].alias or field_name
-
-
-def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """TOML reads a name with dots and without quotes as tables inside tables."""
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        found |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return found

@@ -1,20 +1,5 @@
 """Topology files: the KIP-1071 shape as YAML (of which JSON is a part), read strictly and written so that people can
-finish what learning or parsing could not know.
-
-    ApplicationId: shop
-    Subtopologies:
-      - SubtopologyId: "1"
-        SourceTopics: [orders]
-        SourceTopicRegex: []
-        RepartitionSourceTopics:
-          - {Name: shop-by-user-repartition, Partitions: 0, ReplicationFactor: -1, TopicConfigs: []}
-        RepartitionSinkTopics: []
-        StateChangelogTopics:
-          - Name: shop-totals-changelog
-            TopicConfigs: [{Key: cleanup.policy, Value: compact}]
-        CopartitionGroups:
-          - {SourceTopics: [0], SourceTopicRegex: [], RepartitionSourceTopics: [0]}   # indexes, or names
-    UndecidedChangelogTopics: []      # not KIP-1071's: changelogs whose subtopology somebody has to say
+finish what learning or parsing could not know (docs/reference/topology-file.md#the-format).
 
 Partitions 0 and ReplicationFactor 0 or -1 mean "not set", as in the KIP. A topic may be written as its bare name.
 """
@@ -61,13 +46,14 @@ def read_topology(text: str) -> Topology:
     internal: dict[str, InternalTopic] = {}
     patterns: list[tuple[int, str]] = []
     parts = tuple([_subtopology(part, internal, patterns) for part in _list(top, SUBTOPOLOGIES, "the file")])
+    undecided = tuple([_topic(item, UNDECIDED, internal) for item in _list(top, UNDECIDED, "the file")])
     return Topology(
         application_id,
         parts,
         "file",
         internal_topics=tuple(internal.values()),
         patterns=tuple(patterns),
-        undecided=tuple(_texts(top, UNDECIDED, "the file")),
+        undecided=undecided,
     )
 
 
@@ -76,7 +62,7 @@ def write_topology(topology: Topology, notes: Sequence[str] = ()) -> str:
     document = {
         APPLICATION: topology.application_id,
         SUBTOPOLOGIES: [_document(subtopology, topology) for subtopology in topology.subtopologies],
-        UNDECIDED: list(topology.undecided),
+        UNDECIDED: [_topic_document(t, topology) for t in topology.undecided],
     }
     import yaml  # noqa: PLC0415 - as above
 

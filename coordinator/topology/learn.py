@@ -7,6 +7,7 @@ end offsets, and where that is not enough, the topology is left `undecided` and 
 """
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,24 @@ from itertools import product
 from types import MappingProxyType
 
 from bellwether_kafka.assignors.shared import AssignedMember, LongArray
-from bellwether_kafka.assignors.streams.application import LEARNED, Subtopology, Topology, TopologyError
+from bellwether_kafka.assignors.streams.application import (
+    LEARNED,
+    Subtopology,
+    Topology,
+    TopologyError,
+    named_internal,
+)
 from bellwether_kafka.assignors.streams.members import assignment_info
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId, TopicPartition, java_sorted
 
 CHANGELOG, REPARTITION = "-changelog", "-repartition"
+# Names that Streams gives, in which a changelog and a source topic of its subtopology are alike.
+_TABLE = re.compile(r"(.+)-STATE-STORE-\d{10}")
+_SUBSCRIPTIONS = re.compile(r"(.+)-subscription-store")
+_REGISTRATION = "-subscription-registration-topic"
+_NUMBERED_STORE = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-(\d{10})")
+_NUMBERED_TOPIC = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-(\d{10})-topic")
 NOTHING: Mapping[str, int] = MappingProxyType({})
 _COMBINATIONS_MAX = 20_000
 # How much better than the second best a guess by offsets must be, and how far off it may be itself.
@@ -175,6 +188,8 @@ class Puzzle:
         guess = _by_offsets(placed, options, sums, ends) if options else {}
         if guess:
             notes.append("changelogs were told apart by their offsets: " + ", ".join(sorted(guess)))
+        else:
+            notes += [f"{topic} may belong to subtopology {_or(numbers)}" for topic, numbers in sorted(options.items())]
         return placed | (guess or dict.fromkeys(options)), notes
 
     def possible(
@@ -216,8 +231,29 @@ class Puzzle:
         return [number for number, size in sorted(self.sizes.items()) if size == partitions]
 
     def _named_alike(self, changelog: str, number: int) -> bool:
-        """The store behind an aggregation gives its name to the repartition topic before it."""
-        return changelog.removesuffix(CHANGELOG) + REPARTITION in self.sources[number]
+        """The store behind an aggregation gives its name to the repartition topic before it, a topic to the store of
+        its table, and a foreign key's join its own to both."""
+        store, mine = self._bare(changelog).removesuffix(CHANGELOG), {self._bare(t) for t in self.sources[number]}
+        if store + REPARTITION in mine:
+            return True
+        if table := _TABLE.fullmatch(store):
+            asked = _NUMBERED_STORE.fullmatch(store)
+            return table[1] in self.sources[number] or (asked is not None and self._registration(asked[1]) in mine)
+        subscriptions = _SUBSCRIPTIONS.fullmatch(store)
+        return subscriptions is not None and subscriptions[1] + _REGISTRATION in mine
+
+    def _registration(self, number: str) -> str:
+        """The numbered topic of the join by foreign key whose store has this number: the last one before it."""
+        topics = [self._bare(topic) for mine in self.sources.values() for topic in mine]
+        found = {match[1]: match[0] for match in map(_NUMBERED_TOPIC.fullmatch, topics) if match}
+        return max(((n, topic) for n, topic in found.items() if n < number), default=("", ""))[1]
+
+    def _bare(self, topic: str) -> str:
+        return topic.removeprefix(f"{self.application_id}-")
+
+    def external(self, number: int) -> list[str]:
+        """The source topics of a subtopology that are the users'."""
+        return [t for t in self.sources[number] if not internal(self.application_id, t)]
 
     def reused(self, placed: Places, counts: Mapping[str, int]) -> dict[int, str]:
         """Stateful subtopologies without a changelog of their own: a source topic serves as one."""
@@ -225,9 +261,10 @@ class Puzzle:
             return {}
         found: dict[int, str] = {}
         for number in sorted(self.stateful - set(placed.values())):
-            own = [t for t in self.sources[number] if not t.endswith(REPARTITION)]
-            if len(own) != 1 or counts[own[0]] != self.sizes[number]:
-                remedy = "write the file by hand, from Topology.describe()"
+            own = [t for t in self.external(number) if counts[t] == self.sizes[number]]
+            if len(own) != 1:
+                lines = f"; then write {_or([f'`- {t}`' for t in own])} under its StateChangelogTopics" if own else ""
+                remedy = f"make the file from the text of Topology.describe() (bellwether topology parse){lines}"
                 raise TopologyError(f"subtopology {number} keeps state, but no changelog of it is found: {remedy}")
             found[number] = own[0]
         return found
@@ -273,6 +310,15 @@ def _end_sum(task: TaskId, placed: Places, ends: Ends) -> int:
     return sum(int(ends[t][task.partition]) for t in mine if task.partition < len(ends[t]))
 
 
+def internal(application_id: str, topic: str) -> bool:
+    """Whether this source topic is the application's own, by its name."""
+    return topic.startswith(f"{application_id}-") and named_internal(topic.removeprefix(f"{application_id}-"))
+
+
+def _or(items: Iterable[object]) -> str:
+    return " or ".join(map(str, items))
+
+
 def assembled(
     application_id: str,
     sources: Mapping[int, Sequence[str]],
@@ -280,14 +326,11 @@ def assembled(
     reused: Mapping[int, str],
     notes: Sequence[str],
 ) -> Learned:
-    def internal(topic: str) -> bool:
-        return topic.startswith(f"{application_id}-") and topic.endswith(REPARTITION)
-
     subtopologies = []
     for number, topics in sorted(sources.items()):
         changelogs = sorted(t for t, n in placed.items() if n == number)
         changelogs += [reused[number]] if number in reused else []
-        repartition = tuple(sorted(filter(internal, topics)))
+        repartition = tuple(sorted(t for t in topics if internal(application_id, t)))
         named = tuple(sorted(topics))
         subtopologies.append(Subtopology(number, named, repartition_sources=repartition, changelogs=tuple(changelogs)))
     undecided = tuple(sorted(t for t, number in placed.items() if number is None))

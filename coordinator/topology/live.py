@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import TopologyError
@@ -23,6 +23,22 @@ async def learn_live(
     except OffsetsError:
         ends = None  # only needed where names and sizes do not tell; then the topology stays undecided
     return await asyncio.to_thread(learn, application_id, described, counts, ends)
+
+
+def topic_configs(admin: AdminClient, topics: Sequence[str], limit_s: float) -> dict[str, dict[str, str]]:
+    """What is set of each topic itself; topics whose configs we may not read are left out. Blocks."""
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    found: dict[str, dict[str, str]] = {}
+    if not resources:
+        return found
+    for resource, answer in admin.describe_configs(resources, request_timeout=limit_s).items():
+        try:
+            entries = answer.result(limit_s + 1)
+        except (KafkaException, TimeoutError):
+            continue
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG
+        found[resource.name] = {name: e.value for name, e in entries.items() if e.source in (own, own.value)}
+    return found
 
 
 def topic_counts(admin: AdminClient, limit_s: float) -> dict[str, int]:

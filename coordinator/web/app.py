@@ -1,7 +1,7 @@
 """What HTTP answers, as an ASGI application: metrics, probes, decisions and a read-only page. GET and HEAD only.
 
-Whoever can reach the port can learn what groups, topics and clients are called and can do nothing. The page comes with
-its own script and style and asks nobody else for anything.
+Anybody who can reach the port can learn what groups, topics and clients are called and can do nothing. The page comes
+with its own script and style and asks nobody else for anything.
 """
 
 import json
@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from bellwether_kafka.coordinator.membership import Role
+from bellwether_kafka.coordinator.web.observed import Present
 from bellwether_kafka.coordinator.web.picture import Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
 
@@ -84,7 +85,7 @@ class Answer:
 
 class Web:
     """Reads, never acts. `ready` says why the service is not ready, None if it is; it and `groups` answer at once.
-    `pictures` are those of `rounds` unless given.
+    `pictures` are those of `rounds` unless given; `observed` has what groups show that are only looked at.
 
     Alive means that the event loop turns: a leader that waits in JoinGroup is alive, and may be not ready.
     """
@@ -96,12 +97,14 @@ class Web:
         groups: Callable[[], Sequence[GroupStatus]] = tuple,
         rounds: Rounds | None = None,
         pictures: Callable[[str], Picture | None] | None = None,
+        observed: Callable[[str], Present | None] = lambda _: None,
     ) -> None:
         self._registry = registry
         self._ready = ready
         self._groups = groups
         self._rounds = rounds or Rounds()
         self._picture = pictures or self._rounds.picture
+        self._observed = observed
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answers one request; its body is not read."""
@@ -147,10 +150,11 @@ class Web:
         return Answer(HTTPStatus.OK, kind, encode(self._registry))
 
     def _group(self, name: str) -> Answer:
-        picture = self._picture(name)
-        if picture is None:
-            return Answer(HTTPStatus.NOT_FOUND, PLAIN, b"No round of this group has been led by this process yet.\n")
-        return _json(asdict(picture))
+        shown = self._picture(name) or self._observed(name)
+        if shown is None:
+            text = b"No round of this group has been led by this process yet, nor has it observed the group.\n"
+            return Answer(HTTPStatus.NOT_FOUND, PLAIN, text)
+        return _json(asdict(shown))
 
 
 def _json(value: object) -> Answer:

@@ -4,13 +4,15 @@ whose picture was asked for is read once, and nothing depends on it.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 from confluent_kafka.admin import AdminClient
 
+from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, Offsets, OffsetsError
+from bellwether_kafka.coordinator.observation import lags_of
 from bellwether_kafka.coordinator.telemetry import Followed
 from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Item, Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
@@ -31,16 +33,34 @@ class Lags:
 
 
 def lags_of_items(followed: Followed, committed: Offsets, ends: Offsets) -> dict[str, int]:
-    """Of partitions, or of active tasks; what never committed has no lag that anybody knows. Pure."""
-    cluster, found = followed.cluster, dict[str, int]()
-    for topic, done in committed.items():
+    """Of partitions that somebody has, or of active tasks. Pure."""
+    held = zip(followed.holder, followed.task, strict=True)
+    tasks = [None if holder is None else task or "" for holder, task in held]
+    return lags_by_name(followed.cluster, tasks, lags_of(committed, ends))
+
+
+def lags_by_name(
+    cluster: ClusterView, tasks: Sequence[str | None], lags: Mapping[str, Sequence[int | None]]
+) -> dict[str, int]:
+    """Known lags of tasks, and of partitions that are no task's, by the names that pictures give them. Pure.
+
+    `tasks` has the task of each flat partition, "" for none, and None for a partition that does not count. What never
+    committed has no lag that anybody knows, nor has a task that reads it.
+    """
+    found, unknown = dict[str, int](), set[str]()
+    for topic, known in lags.items():
+        if topic not in cluster.index:
+            continue
         first = int(cluster.first[cluster.index[topic]])
-        for partition, (at, end) in enumerate(zip(done.tolist(), ends[topic].tolist(), strict=True)):
-            if at < 0 or end < 0 or followed.holder[first + partition] is None:
+        for partition, (lag, task) in enumerate(zip(known, tasks[first : first + len(known)], strict=False)):
+            if task is None:
                 continue
-            name = followed.task[first + partition] or f"{topic}-{partition}"
-            found[name] = found.get(name, 0) + max(0, end - at)
-    return found
+            name = task or f"{topic}-{partition}"
+            if lag is None:
+                unknown.add(name)
+            else:
+                found[name] = found.get(name, 0) + lag
+    return {name: lag for name, lag in found.items() if name not in unknown}
 
 
 def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
@@ -55,8 +75,8 @@ def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
 
 
 class LagWatch:
-    """Gives pictures out with the lags that are known; whoever asks for one has lags read for the next time. Give
-    `beside` to the service."""
+    """Gives pictures out with the lags that are known; each request has lags read for the next one.
+    Give `beside` to the service."""
 
     def __init__(self, rounds: Rounds, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._rounds = rounds

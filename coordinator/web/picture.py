@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, GroupPlan, IntArray, LongArray
 from bellwether_kafka.coordinator.planning import PlannedRound, cause
 
 ITEMS_MAX = 20_000  # partitions or copies of tasks that a picture shows one by one
@@ -112,7 +112,7 @@ def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | No
         cross_rack=cost.cross_rack,
         withheld=int(plan.withheld.sum()),
         **asdict(decision.moves),
-        moves=_moves(decision, changed[:MOVES_MAX]),
+        moves=moves_from(decision, plan.before, changed[:MOVES_MAX]),
         stages=(
             *(StageLine(s.stage, s.taken, s.reason) for s in decision.stages),
             *(StageLine(note, True, note) for note in decision.notes),
@@ -138,23 +138,30 @@ def round_picture(planned: PlannedRound[GroupPlan]) -> Picture:
     )
 
 
-def _moves(decision: Decision[GroupPlan], items: LongArray) -> tuple[Move, ...]:
+def moves_from(decision: Decision[GroupPlan], before: IntArray, items: LongArray) -> tuple[Move, ...]:
+    """What the plan does with these items, all of which have an owner in `before`."""
     plan, moves = decision.plan, []
     for item, name in zip(items.tolist(), plan.names(items), strict=True):
         target = None if plan.owner[item] == NOBODY else plan.owners[plan.owner[item]].name
-        source = plan.owners[plan.before[item]].name
+        source = plan.owners[before[item]].name
         moves.append(Move(name, source, target, plan.why_moved(item, decision.stages)))
     return tuple(moves)
 
 
-def _items(plan: GroupPlan) -> list[list[Item]]:
-    """What each owner has by the target: partitions or active tasks, then copies of tasks."""
+def items_of(plan: GroupPlan, owner: IntArray, withheld: BoolArray) -> list[list[Item]]:
+    """Partitions or active tasks of each owner of the plan, where these are the owners of all items."""
     found: list[list[Item]] = [[] for _ in plan.owners]
-    listed = np.flatnonzero(plan.owner != NOBODY)[:ITEMS_MAX]
-    known, remote = plan.read_remotely()
+    listed = np.flatnonzero(owner != NOBODY)[:ITEMS_MAX]
+    known, remote = plan.read_remotely(owner)
     states = np.where(~known, NEUTRAL, np.where(remote, CROSS_RACK, LOCAL)).tolist()
     for item, name in zip(listed.tolist(), plan.names(listed), strict=True):
-        found[int(plan.owner[item])].append(Item(name, states[item], bool(plan.withheld[item])))
+        found[int(owner[item])].append(Item(name, states[item], bool(withheld[item])))
+    return found
+
+
+def _items(plan: GroupPlan) -> list[list[Item]]:
+    """What each owner has by the target: partitions or active tasks, then copies of tasks."""
+    found = items_of(plan, plan.owner, plan.withheld)
     index = {owner.name: i for i, owner in enumerate(plan.owners)}
     for copy in plan.copies[:ITEMS_MAX]:
         state, lag = WARMUP if copy.warmup else STANDBY, copy.lag if copy.lag >= 0 else None

@@ -3,6 +3,8 @@
 import json
 import signal
 import subprocess
+import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +126,45 @@ def test_a_group_that_does_not_exist_is_said_so(kafka: KafkaCluster) -> None:
         ended = run_to_end([command, "observed-nobody", "--bootstrap", kafka.bootstrap])
         assert (ended.code, ended.stdout) == (2, ""), ended.text
         assert "observed-nobody cannot be looked at: there is no such group yet." in ended.stderr
+
+
+@pytest.mark.timeout(300)
+def test_the_page_has_what_an_observed_group_shows_and_its_rebalances(kafka: KafkaCluster) -> None:
+    group = "observed-page"
+    kafka.create_topic(group, 4, rf=3)
+    lease = PortLease()
+    address = f"{LOOPBACK}:{lease.port}"
+    process = Bellwether(kafka, [group], options={"mode": "observe"}, http_address=address)
+
+    def shown() -> dict[str, Any]:
+        try:
+            with urllib.request.urlopen(f"http://{address}/api/groups/{group}", timeout=30) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except OSError:
+            return {"holders": (), "observed": {"rebalances": ()}}
+
+    with Flock(kafka.bootstrap) as flock, ExitStack() as stack:
+        stack.push(process)
+        members = [flock.member("confluent", group, [group], ["range"], rack="az1")]
+        wait_settled(members, partitions_of({group: 4}))
+        process.start(wait=False)
+        wait_until(lambda: sum(len(holder["items"]) for holder in shown()["holders"]) == 4, 60, process.tail)
+        members.append(flock.member("confluent", group, [group], ["range"], rack="az2"))
+        wait_settled(members, partitions_of({group: 4}))
+        wait_until(lambda: any(line["moves"] for line in shown()["observed"]["rebalances"]), 60, process.tail)
+        found = shown()
+    lease.release()
+    held = {holder["rack"]: sorted(item["name"] for item in holder["items"]) for holder in found["holders"]}
+    assert {rack: len(items) for rack, items in held.items()} == {"az1": 2, "az2": 2}
+    names = sorted(name for items in held.values() for name in items)
+    assert names == [f"{group}-{partition}" for partition in range(4)]
+    (line,) = found["observed"]["rebalances"]
+    assert line["cause"].endswith("joined")
+    assert line["moves"] == {"kept": 2, "moved": 2, "new": 0, "lost": 0}
+    assert 0 <= line["lasted_ms_min"] <= line["lasted_ms_max"]
+    assert found["observed"]["shadow"]["current"]["unowned"] == 0
+    assert {member["client_host"] for member in found["observed"]["members"]} == {"/127.0.0.1"}
 
 
 def test_groups_are_listed(kafka: KafkaCluster) -> None:

@@ -4,7 +4,8 @@ evacuation of a rack of a Streams application."""
 import itertools
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_pins_and_bans_are_obeyed_and_end(kafka: KafkaCluster, tmp_path: Path) -
         order(kafka, control, "ban", group, group, "rack:az2")
         wait_for("az2 may have nothing", lambda owned: members[1] not in owned.values())
         assert moves_planned(kafka, tmp_path, group, control_topic=control) == 0, (
-            "a plan heeds what stands, as leaders do"
+            "a plan follows what stands, as leaders do"
         )
         assert moves_planned(kafka, tmp_path, group) > 0
         order(kafka, control, "unpin", group, group)
@@ -133,17 +134,26 @@ def published(kafka: KafkaCluster, topic: str) -> list[tuple[str, dict[str, Any]
     return decoded(read_until(kafka, topic, begun_and_ended, 60))
 
 
-@pytest.mark.timeout(900)
-def test_an_evacuation_waits_for_warm_ups_and_for_no_tick(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """The tick is ten minutes away; tasks of which nobody has a copy are elsewhere as soon as they can be."""
-    control = "hurried-control"
-    common = application(kafka, "hurried-counts", probing_interval_ms=600_000, session_timeout_ms=30_000)
+@contextmanager
+def counting(
+    kafka: KafkaCluster, folder: Path, name: str, control: str
+) -> Iterator[tuple[Application, Bellwether, StreamsApp, Load]]:
+    """An application whose policy carries out orders, without instances yet; its next tick is ten minutes away."""
+    common = application(kafka, name, probing_interval_ms=600_000, session_timeout_ms=30_000)
     with (
-        led(kafka, common, tmp_path, control_topic=control, policy="streams-ha") as lead,
+        led(kafka, common, folder, control_topic=control, policy="streams-ha") as lead,
         StreamsApp(kafka, common) as app,
         Load(kafka, common.topics[0], keys=300) as load,
         telling(lead, app),
     ):
+        yield common, lead, app, load
+
+
+@pytest.mark.timeout(900)
+def test_an_evacuation_waits_for_warm_ups_and_for_no_tick(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """Tasks of which nobody has a copy are elsewhere as soon as they can be."""
+    control = "hurried-control"
+    with counting(kafka, tmp_path, "hurried-counts", control) as (common, lead, app, load):
         load.produce(20 * RECORDS)
         for name, rack in (("one", "az1"), ("two", "az2")):
             app.add(name, rack)
@@ -169,13 +179,7 @@ def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_o
 ) -> None:
     """Nobody has a copy of what the rack holds: everything is warmed up elsewhere first, and then handed over."""
     control = "evacuated-control"
-    common = application(kafka, "evacuated-counts", probing_interval_ms=600_000, session_timeout_ms=30_000)
-    with (
-        led(kafka, common, tmp_path, control_topic=control, policy="streams-ha") as lead,
-        StreamsApp(kafka, common) as app,
-        Load(kafka, common.topics[0], keys=300) as load,
-        telling(lead, app),
-    ):
+    with counting(kafka, tmp_path, "evacuated-counts", control) as (common, lead, app, load):
         load.produce(RECORDS)
         for name, rack in (("one", "az1"), ("two", "az2"), ("three", "az3")):
             app.add(name, rack)

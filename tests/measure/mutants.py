@@ -39,7 +39,10 @@ EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 TESTS = {
     "protocol": ("tests/unit/protocol", "tests/vectors/test_vectors.py"),
     "assignors": ("tests/unit/assignors", "tests/vectors/test_recorded_plans.py"),
-    "coordinator/membership": ("tests/unit/coordinator/membership", "tests/vectors/test_membership_stories.py"),
+    "coordinator/membership": (
+        *("tests/unit/coordinator/membership", "tests/vectors/test_membership_stories.py"),
+        "tests/unit/test_docs.py",  # defaults stand in docs/configuration.md
+    ),
 }
 QUIET = ("-x", "-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider")
 QUIET += ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # hypothesis is imported already
@@ -69,9 +72,9 @@ def main() -> int:
     mutants = [mutant for path in paths for mutant in mutants_of(ROOT, path)]
     drawn = random.Random(options.seed).sample(mutants, min(options.sample, len(mutants)))
     equivalent = _equivalents()
-    for path, function, before, after in equivalent - _met(equivalent, mutants):
-        if path in paths:
-            print(f"listed as equivalent, but not there any more: {path} {function}: {before} {after}")
+    stale = [entry for entry in equivalent - _met(equivalent, mutants) if _is_stale(entry[0], paths)]
+    for path, function, before, after in stale:
+        print(f"listed as equivalent, but not there any more: {path} {function}: {before} {after}")
     tally: dict[str, Counter[str]] = defaultdict(Counter)
     trials = [(mutant, _tests_of(mutant, called)) for mutant in drawn]
     with FORK.Pool(options.jobs) as pool:
@@ -80,7 +83,7 @@ def main() -> int:
             tally[str(Path(mutant.path).parent)][fate] += 1
             if fate == "survived":
                 print(mutant, flush=True)
-    return _report(tally, len(mutants), options)
+    return int(_report(tally, len(mutants), options) or bool(stale))
 
 
 def _options() -> argparse.Namespace:
@@ -107,6 +110,11 @@ def _met(equivalent: set[Equivalent], mutants: Iterable[Mutant]) -> set[Equivale
     """The entries that some of these mutants are."""
     each = ((m.path, m.function, m.before, after) for m in mutants for after in (m.after, ANY))
     return equivalent.intersection(each)
+
+
+def _is_stale(path: str, paths: Sequence[str]) -> bool:
+    """An entry without a mutant, where its file was read or is gone."""
+    return path in paths or not (ROOT / path).exists()
 
 
 def _report(tally: dict[str, Counter[str]], total: int, options: argparse.Namespace) -> int:

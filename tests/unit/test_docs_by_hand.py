@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
-from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.paths import ROOT
@@ -51,6 +51,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def commands(page: Path) -> Iterator[list[str]]:
     for hit in COMMAND.finditer(page.read_text()):
         words = shlex.split((hit[1] or hit[2]).split("#")[0].replace("...", ""))[1:]
+        words = words[: words.index("--")] if "--" in words else words  # what follows is somebody else's command
         if words:
             yield words
 

@@ -124,7 +124,7 @@ def _uneven(counts: ClassCounts) -> LongArray:
     big = np.iinfo(np.int64).max
     low = np.where(counts.allowed, counts.level, big).min(axis=1)
     high = np.where(counts.held > 0, counts.height, 0).max(axis=1)
-    return np.flatnonzero((high >= 2) & (high - 2 >= low))
+    return np.flatnonzero(high - 2 >= low)
 
 
 def _level_row(counts: ClassCounts, row: int, rows_left: LongArray | None) -> None:

@@ -19,6 +19,7 @@ from bellwether_kafka.assignors.streams.application.model import (
 )
 from bellwether_kafka.assignors.streams.application.offsets import MISSING, EndOffsets, end_sums, lags, wanted_offsets
 from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized, to_describe
+from bellwether_kafka.assignors.streams.application.stores import named_internal
 from bellwether_kafka.assignors.streams.application.tasks import TaskMap, build_tasks
 from bellwether_kafka.assignors.streams.application.topology import (
     GUESSED,
@@ -28,4 +29,4 @@ from bellwether_kafka.assignors.streams.application.topology import (
     TopologyError,
     legal_topic,
 )
-from bellwether_kafka.assignors.streams.application.topology_text import parse_description, with_existing_sizes
+from bellwether_kafka.assignors.streams.application.topology_text import Described, parse_description

@@ -49,8 +49,8 @@ def required_counts(topology: Topology, existing: Mapping[str, int]) -> Partitio
 def to_describe(changelog: str) -> str:
     """The line that lets us create a changelog, and what to change in it for other kinds of stores."""
     return (
-        f"write `- {{Name: {changelog}, TopicConfigs: [{{Key: cleanup.policy, Value: compact}}]}}` instead of its bare"
-        " name under StateChangelogTopics of the topology file (for a windowed store compact,delete, and retention.ms:"
+        f"write `- {{Name: {changelog}, TopicConfigs: {{cleanup.policy: compact}}}}` instead of its bare name under"
+        " StateChangelogTopics of the topology file (for a windowed store compact,delete, and retention.ms:"
         " its retention + 86400000; for a versioned one min.compaction.lag.ms: its history + 86400000)"
     )
 

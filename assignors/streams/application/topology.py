@@ -93,6 +93,14 @@ class Topology:
         """Everything whose metadata a leader reads."""
         return tuple(sorted({*self.source_topics, *self.changelogs, *self.undecided}))
 
+    @property
+    def obstacle(self) -> str:
+        """Why no application can be led with this file, and what to write, as a sentence part; "" for nothing."""
+        if not self.undecided:
+            return ""
+        listed = ", ".join(self.undecided)
+        return f"move each of these from UndecidedChangelogTopics to StateChangelogTopics of its subtopology: {listed}"
+
     def find(self, subtopology_id: int) -> Subtopology | None:
         return next((s for s in self.subtopologies if s.id == subtopology_id), None)
 

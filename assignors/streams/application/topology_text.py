@@ -1,27 +1,33 @@
-"""Reading the text of `Topology.describe()` (docs/reference/streams.md#the-topology-is-not-on-the-wire).
+"""The topology that the text of `Topology.describe()` says, as far as it says it
+(docs/reference/topology-file.md#what-a-description-shows).
 
-The text has no application id, no logging flags and no sizes: internal topics are prefixed here, and where the topics
-of the cluster are given they tell which stores are logged. The subtopology numbers are those of the tasks only if the
-text was made with the application's own configuration (topology.optimization changes them): nothing here can see that.
+The text has no application id, no logging flags, no kinds of stores and no sizes: internal topics are prefixed here,
+and where the topics of the cluster are given they tell which stores are logged. What neither tells becomes a note with
+the line to write. The subtopology numbers are those of the tasks only if the text was made with the application's own
+configuration (topology.optimization changes them): nothing here can see that.
 """
 
-import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 
+from bellwether_kafka.assignors.streams.application.description import Part, read_description
 from bellwether_kafka.assignors.streams.application.model import Subtopology
-from bellwether_kafka.assignors.streams.application.partitions import required_counts
-from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError, legal_topic
+from bellwether_kafka.assignors.streams.application.stores import (
+    StoreKind,
+    is_table,
+    joined,
+    kind_of,
+    may_be_sized,
+    named_internal,
+    stand_in,
+    surely_internal,
+)
+from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
 
-REPARTITION, CHANGELOG = "-repartition", "-changelog"
-
-_HEADER = re.compile(r"Topologies:\s*")
-_SUBTOPOLOGY = re.compile(r"\s*Sub-topology: (\d+)( for global store \(will not generate tasks\))?\s*")
-_SOURCE = re.compile(r"\s*Source: .* \(topics: (.*)\)\s*")
-_PROCESSOR = re.compile(r"\s*Processor: .* \(stores: \[(.*)\]\)\s*")
-_SINK = re.compile(r"\s*Sink: .* \((topic: (.*)|extractor class: .*)\)\s*")
-_ARROW = re.compile(r"\s*(-->|<--) ?.*")
-_LISTED = 5
+CHANGELOG = "-changelog"
+_COMPACT = (("cleanup.policy", "compact"),)
+_RETENTION = "<its retention in ms + 86400000>"
+_LISTED = "under StateChangelogTopics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,117 +39,164 @@ class Described:
 
 
 @dataclass(slots=True)
-class _Part:
-    """One subtopology while it is read, by the names in the text."""
+class _Reading:
+    """One description while its topics get their full names. `started`: the application's topics are there to be
+    looked at. The lists are what the text leaves open, for notes."""
 
-    number: int
-    sources: list[str] = field(default_factory=list)
-    patterns: list[str] = field(default_factory=list)
-    sinks: list[str] = field(default_factory=list)
-    stores: list[str] = field(default_factory=list)
-    dynamic: bool = False
+    application_id: str
+    parts: list[Part]
+    topics: Collection[str] | None
+    internal: set[str] = field(default_factory=set)
+    started: bool = False
+    plain: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    windowed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def full(self, topic: str) -> str:
+        return f"{self.application_id}-{topic}" if topic in self.internal else topic
+
+    def changelog(self, store: str) -> str:
+        return f"{self.application_id}-{store}{CHANGELOG}"
+
+    def exists(self, topic: str) -> bool:
+        return self.topics is not None and topic in self.topics
 
 
 def parse_description(text: str, application_id: str, topics: Collection[str] | None = None) -> Described:
     """The topology that a description says. `topics` are all that exist in the cluster, None: not known. Raises
     TopologyError with the number of a line that cannot be read."""
-    parts = _parts(text)
-    internal = {t for p in parts for t in p.sources if t.endswith(REPARTITION)}
-    internal &= {t for p in parts for t in p.sinks} | _undecorated(internal, application_id, topics)
+    reading = _Reading(application_id, read_description(text), topics)
+    _find_internal(reading)
+    changelogs = (reading.changelog(store) for part in reading.parts for store in part.stores)
+    reading.started = any(map(reading.exists, (*map(reading.full, reading.internal), *changelogs)))
+    subtopologies = tuple([_subtopology(part, reading) for part in reading.parts])
+    patterns = tuple((part.number, pattern) for part in reading.parts for pattern in part.patterns)
+    plain = tuple(InternalTopic(changelog, configs=_COMPACT) for changelog in reading.plain)
+    topology = Topology(application_id, subtopologies, "description", internal_topics=plain, patterns=patterns)
+    return Described(topology, (*_general(reading, patterns=bool(patterns)), *reading.notes))
 
-    def full(topic: str) -> str:
-        return f"{application_id}-{topic}" if topic in internal else topic
 
-    subtopologies: list[Subtopology] = []
-    notes: list[str] = []
-    for part in parts:
-        changelogs, unlogged = _changelogs(part, application_id, topics)
-        if unlogged:
-            notes.append(
-                f"subtopology {part.number} has stores without changelog topic ({', '.join(unlogged[:_LISTED])}): not"
-                " logged, or a source topic serves as changelog (topology.optimization); then add it to the file"
+def _find_internal(reading: _Reading) -> None:
+    """Which topics are internal: by their names, by the nodes that write and read them, and by what exists."""
+    written = {topic for part in reading.parts for topic in part.written}
+    for topic in sorted({topic for part in reading.parts for topic in part.read if named_internal(topic)}):
+        prefixed = f"{reading.application_id}-{topic}"
+        if reading.exists(topic) != reading.exists(prefixed):
+            reading.internal |= {topic} if reading.exists(prefixed) else set()
+        elif topic in written:
+            writers = [node for part in reading.parts for node in part.sinks.values() if topic in node.topics]
+            readers = [node for part in reading.parts for node in part.readers(topic)]
+            sure = surely_internal(topic, writers, readers)
+            reading.internal |= {topic} if sure is not False else set()
+            if sure is None:
+                reading.notes.append(
+                    f"{topic} is taken for the internal topic {prefixed}; if it is a topic of your own, write"
+                    f" `- {topic}` under SourceTopics, and remove the other from both lists of repartition topics"
+                )
+
+
+def _subtopology(part: Part, reading: _Reading) -> Subtopology:
+    internal = reading.internal
+    return Subtopology(
+        part.number,
+        tuple(sorted({reading.full(t) for t in part.read})),
+        repartition_sources=tuple(sorted(reading.full(t) for t in {*part.read} & internal)),
+        repartition_sinks=tuple(sorted(reading.full(t) for t in {*part.written} & internal)),
+        changelogs=tuple(sorted(set(_found(part, reading) if reading.started else _supposed(part, reading)))),
+        copartition_groups=_groups(part, reading),
+    )
+
+
+def _found(part: Part, reading: _Reading) -> Iterable[str]:
+    """The changelogs of a subtopology where the application's topics exist. A table whose changelog does not has its
+    source topic for it, unless another table of the application shows that this is not the custom there."""
+    tables = [reading.changelog(store) for p in reading.parts for store in p.stores if is_table(p, store)]
+    optimized = not any(map(reading.exists, tables))
+    here = f"{_LISTED} of subtopology {part.number}"
+    for store in part.stores:
+        source = stand_in(part, store)
+        if reading.exists(reading.changelog(store)):
+            yield reading.changelog(store)
+        elif source is not None and (optimized or not is_table(part, store)):
+            yield source
+            reading.notes.append(
+                f"{reading.changelog(store)} does not exist, so the source topic {source} is taken for the changelog"
+                f" of the store {store} (topology.optimization); if that is not logged, remove `- {source}` {here}"
             )
-        elif changelogs and topics is None:
-            notes.append(f"the stores of subtopology {part.number} are taken to be logged; remove those that are not")
-        if part.dynamic:
-            notes.append(f"subtopology {part.number} chooses topics at run time: its sinks are not all known")
-        subtopologies.append(
-            Subtopology(
-                part.number,
-                tuple(sorted({full(t) for t in part.sources})),
-                repartition_sources=tuple(sorted(full(t) for t in {*part.sources} & internal)),
-                repartition_sinks=tuple(sorted(full(t) for t in {*part.sinks} & internal)),
-                changelogs=changelogs,
-            )
-        )
-    patterns = tuple((part.number, pattern) for part in parts for pattern in part.patterns)
-    if patterns:
-        notes.append("pattern sources get their topics from what members subscribe to")
-    return Described(Topology(application_id, tuple(subtopologies), "description", patterns=patterns), tuple(notes))
-
-
-def with_existing_sizes(described: Described, counts: Mapping[str, int]) -> Described:
-    """Fixes the size of repartition topics that exist with another size than follows from the text: a description does
-    not show the numbers that the application gave to `repartition`."""
-    topology = described.topology
-    derived = required_counts(topology, counts).partitions
-    odd = [t for t in topology.repartition_topics if t in counts and derived.get(t, counts[t]) != counts[t]]
-    fixed = tuple(InternalTopic(t, counts[t]) for t in odd)
-    notes = tuple(f"{t} has {counts[t]} partitions, taken for the number that the application asks for" for t in odd)
-    return Described(replace(topology, internal_topics=fixed), (*described.notes, *notes))
-
-
-def _parts(text: str) -> list[_Part]:
-    parts: list[_Part] = []
-    current: _Part | None = None
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or _HEADER.fullmatch(line) or _ARROW.fullmatch(line):
-            continue
-        begins = _SUBTOPOLOGY.fullmatch(line)
-        if begins:
-            current = _Part(int(begins[1]))
-            if not begins[2]:
-                parts.append(current)
-        elif current is None or not _read_node(current, line):
-            raise TopologyError(f"line {number} is nothing that Topology.describe() writes: {line.strip()[:80]!r}")
-    if not parts:
-        raise TopologyError("the description has no subtopology with tasks")
-    return [part for part in parts if part.sources or part.patterns]
-
-
-def _read_node(part: _Part, line: str) -> bool:
-    source, processor, sink = _SOURCE.fullmatch(line), _PROCESSOR.fullmatch(line), _SINK.fullmatch(line)
-    if source:
-        names = _names(source[1])
-        if names:
-            part.sources += names
         else:
-            part.patterns.append(source[1])
-    elif processor:
-        part.stores += [store for store in map(str.strip, processor[1].split(",")) if store]
-    elif sink:
-        part.sinks += [sink[2]] if sink[2] else []
-        part.dynamic |= not sink[2]
-    return bool(source or processor or sink)
+            reading.notes.append(
+                f"{reading.changelog(store)} does not exist, so the store {store} is taken not to be logged; otherwise"
+                f" write its changelog {here}"
+            )
 
 
-def _names(text: str) -> list[str]:
-    """The topics of a list such as "[a, b]"; nothing for a regular expression."""
-    if not (text.startswith("[") and text.endswith("]")):
-        return []
-    names = [name.strip() for name in text[1:-1].split(",")]
-    return names if all(map(legal_topic, names)) else []
+def _supposed(part: Part, reading: _Reading) -> Iterable[str]:
+    """The changelogs that the stores of a subtopology have if all of them are logged."""
+    for store in part.stores:
+        changelog, source = reading.changelog(store), stand_in(part, store)
+        yield changelog
+        kind = kind_of(store, part.users(store))
+        lists = {StoreKind.PLAIN: reading.plain, StoreKind.JOIN: reading.windowed, StoreKind.UNKNOWN: reading.unknown}
+        lists[kind].append(changelog)
+        if source is not None:
+            what = "under topology.optimization" if is_table(part, store) else "if the store is read-only"
+            reading.notes.append(
+                f"{what}, write `- {source}` instead of {changelog} {_LISTED}: the source topic serves"
+            )
 
 
-def _undecorated(names: Collection[str], application_id: str, topics: Collection[str] | None) -> set[str]:
-    """Names that exist only behind the application's prefix: internal although nothing in the text writes to them."""
-    return {t for t in names if topics and t not in topics and f"{application_id}-{t}" in topics}
+def _groups(part: Part, reading: _Reading) -> tuple[tuple[str, ...], ...]:
+    """The copartition groups that decide how large an internal topic is."""
+    groups: set[tuple[str, ...]] = set()
+    for topics, guessed in joined(part):
+        if not topics & reading.internal:
+            continue
+        groups.add(tuple(sorted(map(reading.full, topics))))
+        if guessed:
+            named = ", ".join(sorted(map(reading.full, topics)))
+            reading.notes.append(
+                f"{', '.join(guessed)} of subtopology {part.number} is taken for a join, so that {named} have equally"
+                " many partitions; if it only looks into the table, remove the entry of CopartitionGroups"
+            )
+    return tuple(sorted(groups))
 
 
-def _changelogs(
-    part: _Part, application_id: str, topics: Collection[str] | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(changelogs, stores that have none)."""
-    names = {store: f"{application_id}-{store}{CHANGELOG}" for store in sorted(set(part.stores))}
-    there = {store: topic for store, topic in names.items() if topics is None or topic in topics}
-    return tuple(there.values()), tuple(store for store in names if store not in there)
+def _general(reading: _Reading, *, patterns: bool) -> Iterable[str]:
+    """What is left open of the whole application."""
+    if reading.topics is not None and not reading.started and (reading.internal or reading.plain or reading.unknown):
+        yield "none of its internal topics exists yet, so that this is from the text alone"
+    if not reading.started:
+        yield from _kinds(reading)
+        sized = sorted(reading.full(topic) for topic in reading.internal if may_be_sized(topic))
+        if sized:
+            yield f"if repartition() gives it a number of partitions, write Partitions of {', '.join(sized)}"
+    for part in reading.parts:
+        if part.dynamic:
+            yield f"subtopology {part.number} chooses topics at run time: its sinks are not all known"
+    if patterns:
+        yield "pattern sources get their topics from what members subscribe to"
+
+
+def _kinds(reading: _Reading) -> Iterable[str]:
+    """How changelogs are kept, where names do not tell."""
+    if reading.unknown:
+        yield (
+            "what these stores are the text does not say, and until the file does, a Java member has to make their"
+            f" topics: {', '.join(reading.unknown)}"
+        )
+        yield "for a key-value store write, instead of NAME, `- {Name: NAME, TopicConfigs: {cleanup.policy: compact}}`"
+        for what, policy in (("windows or sessions", "'compact,delete'"), ("windows with duplicates", "delete")):
+            configs = f"cleanup.policy: {policy}, retention.ms: {_RETENTION}"
+            yield f"for {what} `- {{Name: NAME, TopicConfigs: {{{configs}}}}}`"
+        yield (
+            "for a versioned store `- {Name: NAME, TopicConfigs: {cleanup.policy: compact, min.compaction.lag.ms:"
+            " <its history retention in ms + 86400000>}}`"
+        )
+    for changelog in reading.windowed:
+        yield (
+            f"for the join of two streams write, instead of {changelog}, `- {{Name: {changelog}, TopicConfigs:"
+            " {cleanup.policy: delete, retention.ms: <before + after + grace in ms + 86400000>}}`"
+        )
+    if reading.plain or reading.unknown or reading.windowed:
+        yield "all stores are taken to be logged: remove the changelogs of those that are not, add configs of your own"

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.coordinator.cli.main import app as bellwether
+from bellwether_kafka.coordinator.cli.commands import app as bellwether
 from bellwether_kafka.coordinator.topology.file import load_topology
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.streams_app import Application, StreamsApp, describe

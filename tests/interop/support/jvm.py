@@ -35,30 +35,35 @@ STREAMS_39_VERSION = "3.9.1"  # of the broker of that age as well
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Jars of one Kafka release and what is compiled against them: pom and sources below `SOURCES`, home in `CACHE`."""
+    """Jars of one Kafka release and what is compiled against them: pom and sources below `SOURCES`, home in `CACHE`.
+    `version` is for a pom that serves several releases."""
 
     home: str
     pom: str
     needed_jars: tuple[str, ...]
     sources: str
+    version: str = ""
 
     @property
     def inputs(self) -> list[Path]:
         return [SOURCES / self.pom, *sorted(SOURCES.rglob(self.sources))]
 
 
-CURRENT = Release("java", "pom.xml", NEEDED_JARS, "bellwether/*.java")
-KAFKA_TESTS = Release(
-    "java-kafka-tests",
-    "kafka-tests/pom.xml",
-    (
-        f"kafka-streams-{KAFKA_VERSION}-test.jar",
-        f"kafka-clients-{KAFKA_VERSION}-test.jar",
+def _kafka_tests(home: str, version: str) -> Release:
+    needed = (
+        f"kafka-streams-{version}-test.jar",
+        f"kafka-clients-{version}-test.jar",
         "junit-platform-console-standalone-1.13.4.jar",
         "mockito-core-5.20.0.jar",
-    ),
-    "kafka-tests/*.java",
-)
+    )
+    return Release(home, "kafka-tests/pom.xml", needed, "kafka-tests/*.java", version)
+
+
+KAFKA_TESTS = {
+    version: _kafka_tests(home, version)
+    for version, home in ((KAFKA_VERSION, "java-kafka-tests"), ("3.9.2", "java-kafka-tests-3.9"))
+}
+CURRENT = Release("java", "pom.xml", NEEDED_JARS, "bellwether/*.java")
 BROKER_39 = Release(
     "java-broker-3.9",
     "broker-3.9/pom.xml",
@@ -160,6 +165,7 @@ def _jars(base: Path, release: Release) -> Path:
         str(SOURCES / release.pom),
         f"-Dmaven.repo.local={CACHE / 'maven'}",
         f"-DoutputDirectory={jars}",
+        *([f"-Dkafka.version={release.version}"] if release.version else []),
         "dependency:copy-dependencies",
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)

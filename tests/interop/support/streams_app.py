@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -131,6 +131,7 @@ class Instance:
         self.lags: dict[tuple[str, int], int] = {}
         self.topology = ""
         self.version = ""
+        self.launcher: tuple[str, ...] = ()  # words in front of its command
         self._state = "NEW"
         self._running: set[str] = set()
         self._dumps: list[Mapping[str, Any]] = []
@@ -178,7 +179,12 @@ class Instance:
         self._stderr = (self.home / "stderr.log").open("ab")
         self._heard({"event": "launched", "t_ms": _now_ms()})
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True, cwd=ROOT
+            [*self.launcher, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+            cwd=ROOT,
         )
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
@@ -293,9 +299,17 @@ class StreamsApp:
     def live(self) -> list[Instance]:
         return [instance for instance in self.instances.values() if instance.alive]
 
-    def add(self, name: str, rack: str | None = None, settings: Mapping[str, str] | None = None) -> Instance:
-        """Makes an instance and starts it. `settings` are Streams settings for this instance alone."""
+    def add(
+        self,
+        name: str,
+        rack: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        launcher: Callable[[Path], Sequence[str]] = lambda _state_dir: (),
+    ) -> Instance:
+        """Makes an instance and starts it. `settings` are Streams settings for this instance alone, `launcher` has the
+        words in front of its command, by its state directory."""
         instance = Instance(name, rack, Path(self._directory.name) / name)
+        instance.launcher = tuple(launcher(instance.home / "state"))
         self.instances[name] = instance
         self.start(name, settings=settings)
         return instance

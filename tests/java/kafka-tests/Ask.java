@@ -10,22 +10,25 @@ import java.io.InputStreamReader;
 import java.io.OutputStreamWriter;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
+import java.util.function.Supplier;
 
 /**
  * The Python process that answers in the place of Kafka's assignors: a line of JSON there, a line back. The property
- * bellwether.python is its command, words separated by line ends; bellwether.compared is the file of comparisons.
+ * bellwether.python is its command, words separated by line ends.
  */
 public final class Ask {
-    static final ObjectMapper JSON = new ObjectMapper();
+    public static final ObjectMapper JSON = new ObjectMapper();
+
+    /** Members or processes times partitions or tasks; beyond it Kafka's own assignors take up to minutes. */
+    private static final long BESIDE_MAX = 2_500;
+
+    private static final ThreadLocal<Boolean> KAFKA = ThreadLocal.withInitial(() -> false);
     private static BufferedWriter questions;
     private static BufferedReader answers;
 
     private Ask() {}
 
-    static synchronized JsonNode ask(String about, ObjectNode question) {
+    public static synchronized JsonNode ask(String about, ObjectNode question) {
         try {
             if (questions == null) {
                 Process python = new ProcessBuilder(System.getProperty("bellwether.python").split("\n"))
@@ -34,6 +37,7 @@ public final class Ask {
                 questions = new BufferedWriter(new OutputStreamWriter(python.getOutputStream(), StandardCharsets.UTF_8));
                 answers = new BufferedReader(new InputStreamReader(python.getInputStream(), StandardCharsets.UTF_8));
             }
+            Report.asked();
             questions.write(JSON.writeValueAsString(question.put("about", about)) + "\n");
             questions.flush();
             JsonNode answer = JSON.readTree(answers.readLine());
@@ -46,31 +50,24 @@ public final class Ask {
         }
     }
 
-    /** Notes how our plan compares with Kafka's own for the same question; `worse` is empty where it is not worse. */
-    static synchronized void compared(Object assignor, boolean same, String worse) {
-        try {
-            ObjectNode line = JSON.createObjectNode()
-                .put("test", test())
-                .put("assignor", assignor.getClass().getSimpleName())
-                .put("same", same)
-                .put("worse", worse);
-            Files.writeString(
-                Path.of(System.getProperty("bellwether.compared")),
-                JSON.writeValueAsString(line) + "\n",
-                StandardOpenOption.CREATE,
-                StandardOpenOption.APPEND);
-        } catch (IOException lost) {
-            throw new UncheckedIOException(lost);
-        }
+    /** Whether Kafka's own code is to answer: it is asked beside us. */
+    public static boolean isKafkas() {
+        return KAFKA.get();
     }
 
-    /** The test method that is running, by its outermost frame in a class of tests. */
-    private static String test() {
-        return StackWalker.getInstance().walk(frames -> frames
-            .filter(frame -> frame.getClassName().matches(".*Test(\\$.*)?"))
-            .filter(frame -> !frame.getMethodName().startsWith("lambda$"))
-            .reduce((inner, outer) -> outer)
-            .map(StackWalker.StackFrame::getMethodName)
-            .orElse(""));
+    /** What Kafka's own code answers to a question of this size, null where it fails and where it would take long. */
+    public static <T> T kafkas(long size, Supplier<T> answer) {
+        if (size > BESIDE_MAX) {
+            return null;
+        }
+        boolean before = KAFKA.get();
+        KAFKA.set(true);
+        try {
+            return answer.get();
+        } catch (RuntimeException failed) {
+            return null;
+        } finally {
+            KAFKA.set(before);
+        }
     }
 }

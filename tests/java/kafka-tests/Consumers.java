@@ -26,10 +26,6 @@ import org.apache.kafka.common.TopicPartition;
  * they would get. Kafka's own assignor answers the same question beside it, and both plans are compared.
  */
 public final class Consumers {
-    /** Partitions times members; beyond it Kafka's own assignor takes minutes. */
-    private static final long COMPARED_MAX = 100_000;
-
-    private static final ThreadLocal<Boolean> KAFKA = ThreadLocal.withInitial(() -> false);
     private static final Map<Object, Boolean> STICKY = new WeakHashMap<>();
 
     private Consumers() {}
@@ -37,7 +33,7 @@ public final class Consumers {
     /** Null where Kafka's own method is to run. */
     @SuppressWarnings("unchecked")
     public static Map<String, List<TopicPartition>> assign(Object of, Map<?, ?> topics, Map<?, ?> members) {
-        if (KAFKA.get()) {
+        if (Ask.isKafkas()) {
             return null;
         }
         AbstractPartitionAssignor assignor = (AbstractPartitionAssignor) of;
@@ -45,12 +41,9 @@ public final class Consumers {
         JsonNode answer = Ask.ask("consumers", question(assignor.name(), topics, subscriptions));
         Map<String, List<TopicPartition>> plan = new HashMap<>();
         answer.get("assignments").properties().forEach(one -> plan.put(one.getKey(), partitions(one.getValue())));
-        Map<TopicPartition, String> target = new HashMap<>();
-        answer.get("target").forEach(
-            one -> target.put(new TopicPartition(one.get(0).asText(), one.get(1).asInt()), one.get(2).asText()));
-        Map<TopicPartition, Set<String>> claims = claims(assignor, subscriptions);
+        Claims claims = claims(assignor, subscriptions);
         if (assignor instanceof AbstractStickyAssignor) {
-            note((AbstractStickyAssignor) assignor, subscriptions, target, claims);
+            note((AbstractStickyAssignor) assignor, subscriptions, moving(plan, answer.get("withheld"), claims), claims);
         }
         compare(assignor, topics, members, plan, claims);
         return plan;
@@ -62,17 +55,7 @@ public final class Consumers {
 
     private static ObjectNode question(String protocol, Map<?, ?> topics, Map<String, Subscription> subscriptions) {
         ObjectNode question = Ask.JSON.createObjectNode().put("protocol", protocol);
-        ObjectNode cluster = question.putObject("topics");
-        topics.forEach((topic, known) -> {
-            ArrayNode racks = cluster.putArray((String) topic);
-            if (known instanceof Integer) {
-                for (int p = 0; p < (Integer) known; p++) {
-                    racks.addArray();
-                }
-            } else if (known != null) {
-                ((List<?>) known).forEach(partition -> racks(racks.addArray(), ((PartitionInfo) partition).replicas()));
-            }
-        });
+        topics(question, topics);
         ArrayNode group = question.putArray("members");
         subscriptions.forEach((member, subscription) -> group.addObject()
             .put("id", member)
@@ -81,10 +64,32 @@ public final class Consumers {
         return question;
     }
 
-    private static void racks(ArrayNode racks, Node[] replicas) {
-        for (Node node : replicas == null ? new Node[0] : replicas) {
+    /** A number of partitions for each topic, or for each partition which of the different sets of racks it has. */
+    private static void topics(ObjectNode question, Map<?, ?> topics) {
+        ObjectNode cluster = question.putObject("topics");
+        ArrayNode sets = question.putArray("racks");
+        Map<List<String>, Integer> numbers = new HashMap<>();
+        topics.forEach((topic, known) -> {
+            if (known instanceof Integer) {
+                cluster.put((String) topic, (Integer) known);
+            } else if (known != null) {
+                ArrayNode row = cluster.putArray((String) topic);
+                ((List<?>) known).forEach(partition -> row.add(
+                    numbers.computeIfAbsent(racks((PartitionInfo) partition), racks -> {
+                        ArrayNode set = sets.addArray();
+                        racks.forEach(set::add);
+                        return sets.size() - 1;
+                    })));
+            }
+        });
+    }
+
+    private static List<String> racks(PartitionInfo partition) {
+        List<String> racks = new ArrayList<>();
+        for (Node node : partition.replicas() == null ? new Node[0] : partition.replicas()) {
             racks.add(node.rack());
         }
+        return racks;
     }
 
     private static List<TopicPartition> partitions(JsonNode blob) {
@@ -99,16 +104,16 @@ public final class Consumers {
     }
 
     /** Who says that it has each partition, as Kafka's assignor reads it, and subscribes to it. */
-    private static Map<TopicPartition, Set<String>> claims(
+    private static Claims claims(
         AbstractPartitionAssignor assignor, Map<String, Subscription> subscriptions) {
-        Map<TopicPartition, Set<String>> claims = new HashMap<>();
+        Claims claims = new Claims();
         if (!(assignor instanceof AbstractStickyAssignor)) {
             return claims;
         }
         subscriptions.forEach((member, subscription) -> {
             for (TopicPartition partition : claimed(assignor, subscription)) {
                 if (subscription.topics().contains(partition.topic())) {
-                    claims.computeIfAbsent(partition, p -> new HashSet<>()).add(member);
+                    claims.add(partition, member);
                 }
             }
         });
@@ -134,19 +139,33 @@ public final class Consumers {
         return copy;
     }
 
+    /** What has another owner than the one that says it has it: of what is sent, and of what is withheld for a round. */
+    private static Map<TopicPartition, String> moving(
+        Map<String, List<TopicPartition>> plan, JsonNode withheld, Claims claims) {
+        Map<TopicPartition, String> moving = new HashMap<>();
+        if (claims.number > 0) {
+            plan.forEach((member, partitions) -> partitions.forEach(partition -> {
+                Set<String> holders = claims.of(partition);
+                if (!holders.isEmpty() && !holders.contains(member)) {
+                    moving.put(partition, member);
+                }
+            }));
+        }
+        withheld.forEach(one -> {
+            TopicPartition partition = new TopicPartition(one.get(0).asText(), one.get(1).asInt());
+            if (!claims.of(partition).isEmpty()) {
+                moving.put(partition, one.get(2).asText());
+            }
+        });
+        return moving;
+    }
+
     /** What Kafka's assignor keeps beside its plan and tests look at: what is on its way, where subscriptions are equal. */
     private static void note(
         AbstractStickyAssignor assignor,
         Map<String, Subscription> subscriptions,
-        Map<TopicPartition, String> target,
-        Map<TopicPartition, Set<String>> claims) {
-        Map<TopicPartition, String> moving = new HashMap<>();
-        target.forEach((partition, member) -> {
-            Set<String> holders = claims.getOrDefault(partition, Set.of());
-            if (!holders.isEmpty() && !holders.contains(member)) {
-                moving.put(partition, member);
-            }
-        });
+        Map<TopicPartition, String> moving,
+        Claims claims) {
         boolean alike = subscriptions.values().stream().map(s -> Set.copyOf(s.topics())).distinct().count() <= 1;
         try {
             var field = AbstractStickyAssignor.class.getDeclaredField("partitionsTransferringOwnership");
@@ -159,9 +178,9 @@ public final class Consumers {
     }
 
     /** Whether two members gave each other partitions of one topic. */
-    private static boolean turnsRound(Map<TopicPartition, String> moving, Map<TopicPartition, Set<String>> claims) {
+    private static boolean turnsRound(Map<TopicPartition, String> moving, Claims claims) {
         Set<List<String>> moves = new HashSet<>();
-        moving.forEach((p, to) -> claims.get(p).forEach(from -> moves.add(List.of(p.topic(), from, to))));
+        moving.forEach((p, to) -> claims.of(p).forEach(from -> moves.add(List.of(p.topic(), from, to))));
         return moves.stream().anyMatch(move -> moves.contains(List.of(move.get(0), move.get(2), move.get(1))));
     }
 
@@ -170,29 +189,22 @@ public final class Consumers {
         Map<?, ?> topics,
         Map<?, ?> members,
         Map<String, List<TopicPartition>> ours,
-        Map<TopicPartition, Set<String>> claims) {
+        Claims claims) {
         long partitions = ours.values().stream().mapToLong(List::size).sum();
         Map<String, List<TopicPartition>> theirs =
-            partitions * members.size() > COMPARED_MAX ? null : kafkas(assignor, topics, members);
+            Ask.kafkas(partitions * members.size(), () -> kafkas(assignor, topics, members));
         if (theirs == null) {
             return;
         }
         boolean same = ours.keySet().equals(theirs.keySet())
             && ours.keySet().stream().allMatch(m -> Set.copyOf(ours.get(m)).equals(Set.copyOf(theirs.get(m))));
-        List<String> worse = new ArrayList<>();
-        if (!same && spread(ours) > spread(theirs)) {
-            worse.add("loads " + spread(ours) + " > " + spread(theirs));
-        } else if (!same && spread(ours) == spread(theirs) && kept(ours, claims) < kept(theirs, claims)) {
-            worse.add("kept " + kept(ours, claims) + " < " + kept(theirs, claims));
-        }
-        Ask.compared(assignor, same, String.join(", ", worse));
+        Report.compared(same, measures(ours, topics, members, claims), measures(theirs, topics, members, claims));
     }
 
-    /** The plan of Kafka's own assignor, null where it fails. */
+    /** The plan of Kafka's own assignor. */
     @SuppressWarnings("unchecked")
     private static Map<String, List<TopicPartition>> kafkas(
         AbstractPartitionAssignor assignor, Map<?, ?> topics, Map<?, ?> members) {
-        KAFKA.set(true);
         try {
             AbstractPartitionAssignor fresh = assignor.getClass().getDeclaredConstructor().newInstance();
             Map<String, Subscription> subscriptions = new HashMap<>();
@@ -201,22 +213,63 @@ public final class Consumers {
                 return fresh.assign((Map<String, Integer>) topics, subscriptions);
             }
             return fresh.assignPartitions((Map<String, List<PartitionInfo>>) topics, subscriptions);
-        } catch (ReflectiveOperationException | RuntimeException failed) {
-            return null;
-        } finally {
-            KAFKA.set(false);
+        } catch (ReflectiveOperationException failed) {
+            throw new IllegalStateException(failed);
         }
     }
 
-    private static long spread(Map<String, List<TopicPartition>> plan) {
-        return plan.values().stream().mapToLong(mine -> (long) mine.size() * mine.size()).sum();
+    /** Unevenness of loads is their sum of squares; partitions on their way to another member are with nobody. */
+    private static ObjectNode measures(
+        Map<String, List<TopicPartition>> plan, Map<?, ?> topics, Map<?, ?> members, Claims claims) {
+        long sent = 0;
+        long loads = 0;
+        long kept = 0;
+        long racks = 0;
+        for (var one : plan.entrySet()) {
+            String rack = ((Subscription) members.get(one.getKey())).rackId().orElse("");
+            sent += one.getValue().size();
+            loads += (long) one.getValue().size() * one.getValue().size();
+            for (TopicPartition partition : one.getValue()) {
+                kept += claims.of(partition).contains(one.getKey()) ? 1 : 0;
+                racks += isElsewhere(partition, topics.get(partition.topic()), rack) ? 1 : 0;
+            }
+        }
+        return Ask.JSON.createObjectNode()
+            .put("missing", -sent)
+            .put("loads", loads)
+            .put("moves", claims.number - kept)
+            .put("racks", racks);
     }
 
-    private static long kept(Map<String, List<TopicPartition>> plan, Map<TopicPartition, Set<String>> claims) {
-        return plan.entrySet().stream()
-            .mapToLong(one -> one.getValue().stream()
-                .filter(p -> claims.getOrDefault(p, Set.of()).contains(one.getKey())).count())
-            .sum();
+    private static boolean isElsewhere(TopicPartition partition, Object known, String rack) {
+        return !rack.isEmpty() && known instanceof List<?> && ((List<?>) known).stream()
+            .map(PartitionInfo.class::cast)
+            .anyMatch(one -> one.partition() == partition.partition() && !racks(one).contains(rack));
+    }
+
+    /**
+     * Members by partition. In a HashMap by TopicPartition a million of them would share some ten thousand hash codes, and
+     * adding one would search among all that share its own.
+     */
+    private static final class Claims {
+        private final Map<String, Map<Integer, Set<String>>> members = new HashMap<>();
+        private long number;
+
+        void add(TopicPartition partition, String member) {
+            Map<Integer, Set<String>> topic = members.computeIfAbsent(partition.topic(), t -> new HashMap<>());
+            Set<String> known = topic.putIfAbsent(partition.partition(), Set.of(member));
+            if (known == null) {
+                number++;
+            } else {
+                Set<String> all = new HashSet<>(known);
+                all.add(member);
+                topic.put(partition.partition(), all);
+            }
+        }
+
+        Set<String> of(TopicPartition partition) {
+            return members.getOrDefault(partition.topic(), Map.of()).getOrDefault(partition.partition(), Set.of());
+        }
     }
 
     /** Woven around assign and assignPartitions. */

@@ -8,7 +8,7 @@ import pytest
 from bellwether_kafka.assignors.consumer.chain import Balance, Locality, PlacementStage, Problem, StageError, run
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.sticky.assignor import StickyAssignor
-from bellwether_kafka.assignors.shared.model import GroupView, Plan
+from bellwether_kafka.assignors.shared.model import ClusterView, GroupView, IntArray, Plan
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of
 
 CLUSTER = cluster_of({"t": 4}, 1, "ab")
@@ -94,6 +94,18 @@ def test_a_hard_stage_that_does_not_hold_voids_the_chain() -> None:
 class WantsHard(Wants):
     def score(self, problem: Problem, plan: Plan) -> float:
         return 1.0
+
+
+def test_a_placement_does_not_hold_where_partitions_have_no_owner_or_one_that_does_not_subscribe() -> None:
+    cluster = cluster_of({"t": 2, "u": 1})
+    group = GroupView.of(cluster, members_of([["t"], ["u"]]))
+
+    class Careless(RangeAssignor):
+        def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
+            return np.array([-1, 1, 1], dtype=np.int32)
+
+    with pytest.raises(StageError, match="placement by range does not hold: score 2"):
+        run([PlacementStage(Careless())], Problem(group, cluster, group.remembered))
 
 
 def test_the_stock_stages_report_in_sentences() -> None:

@@ -151,7 +151,10 @@ def test_what_moves_is_counted_once() -> None:
     assert ended.counted_after(ended) is ended
 
 
-def test_what_was_promised_to_one_and_given_to_another_moves_again() -> None:
+@pytest.mark.parametrize(("to_another", "moves"), [(True, (5, 1, 0, 0)), (False, (5, 0, 0, 0))])
+def test_what_was_promised_to_one_moves_again_if_another_gets_it_and_not_if_nobody_does(
+    to_another: bool, moves: tuple[int, int, int, int]
+) -> None:
     members, first, _ = settle([LiveMember("a", ("t",))], T6, Memory.empty())
     joined = [*members, LiveMember("b", ("t",))]
     began = decide(live_group(joined, 2), T6, first.plan.memory, KAFKA, now_ms=0)
@@ -159,10 +162,10 @@ def test_what_was_promised_to_one_and_given_to_another_moves_again() -> None:
     joined = [m.after(began) for m in joined]
     ended = decide(live_group(joined, 3), T6, began.plan.memory, KAFKA, now_ms=0)
     other = ended.plan.owner.copy()
-    other[promised[0]] = ended.plan.before[ended.plan.before != -1][0]
+    other[promised[0]] = ended.plan.before[ended.plan.before != -1][0] if to_another else -1
     ended = replace(ended, plan=replace(ended.plan, target=replace(ended.plan.target, owner=other)))
     counted = ended.counted_after(began).moves
-    assert (counted.kept, counted.moved, counted.new) == (5, 1, 0)
+    assert (counted.kept, counted.moved, counted.new, counted.lost) == moves
 
 
 def test_a_stale_claim_is_withheld_and_not_believed() -> None:
@@ -369,6 +372,29 @@ def test_rack_first_reports_what_the_swap_gained() -> None:
     assert report.stage == "rack locality"
     assert decision.cost.cross_rack == report.after == 0
     assert [len(g) for g in given(decision).values()] == [2, 2, 2]
+
+
+def test_a_plan_says_what_is_read_from_another_rack_where_the_owner_has_one() -> None:
+    cluster = cluster_of({"t": 4}, 1, ("a", "b"))
+    raw = raw_group({"x": java(["t"], rack="b"), "y": java(["t"])})
+    plan = decide(raw, cluster, Memory.empty(), KAFKA, 0).plan
+    known, remote = plan.read_remotely()
+    assert known.tolist() == (plan.owner == 0).tolist()
+    assert known.sum() == 2
+    remote_of_x = [tp for tp, far in zip(plan.names(np.arange(4)), known & remote, strict=True) if far]
+    assert set(remote_of_x) <= {"t-0", "t-2"}, "what stands in rack a"
+
+
+def test_a_plan_sums_itself_up_for_the_log() -> None:
+    raw = raw_group({"x": java(["t"]), "y": java(["t"]), "z": java(["gone"])})
+    decision = decide(raw, cluster_of({"t": 3}), Memory.empty(), KAFKA, 0)
+    assert decision.plan.summary() == {
+        "protocol": decision.plan.group.protocol,
+        "members": 3,
+        "partitions": 3,
+        "unowned": 0,
+        "spread": 1,
+    }
 
 
 @pytest.mark.scale

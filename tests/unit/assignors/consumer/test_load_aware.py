@@ -92,6 +92,12 @@ def test_a_group_that_reads_across_racks_gets_even_and_local_in_rounds_of_few_mo
     assert Load.of(group, cluster, policy).crossing(owner) < 0.3
 
 
+def test_one_partition_is_the_whole_load_wherever_it_is_read() -> None:
+    group, cluster, weights = world([5.0], 2, racks=True)
+    load = Load.of(group, cluster, LoadAware(weights))
+    assert [load.crossing(np.array([owner], dtype=np.int32)) for owner in (0, 1)] == [0.0, 1.0]
+
+
 def test_partitions_come_home_where_that_unsettles_nobody() -> None:
     group, cluster, weights = world([100.0] * 6, 3, [1, 0, 2, 0, 1, 2], racks=True)
     after = LoadAware(weights).assign(group, cluster)

@@ -67,6 +67,13 @@ def test_many_findings_are_counted_not_listed() -> None:
     assert findings[-1] == "and 990 more like the last one"
 
 
+def test_as_many_findings_as_may_be_listed_are_listed() -> None:
+    cluster = cluster_of({"t": MAX_FINDINGS})
+    group = GroupView.of(cluster, [MemberView("a", None, ("t",))])
+    findings = validate(group, cluster, Plan.of(np.full(MAX_FINDINGS, -1, dtype=np.int32)))
+    assert findings == tuple(f"t-{p} has no owner" for p in range(MAX_FINDINGS))
+
+
 def test_a_group_without_members_needs_no_owners() -> None:
     group = GroupView.of(CLUSTER, [])
     assert validate(group, CLUSTER, plan(-1, -1, -1, -1)) == ()

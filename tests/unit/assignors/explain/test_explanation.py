@@ -49,6 +49,22 @@ def test_a_partition_that_nobody_had() -> None:
     ]
 
 
+def test_alternatives_say_what_they_would_do_to_the_counts() -> None:
+    found = decided(member("a", None), member("b", None), member("c", None))
+    assert np.bincount(found.plan.owner).tolist() == [3, 2, 1]
+    heaviest, lightest = (explain(found, int(np.flatnonzero(found.plan.owner == m)[0])) for m in (0, 2))
+    assert {a.owner: a.verdict for a in heaviest.alternatives} == {
+        "a": "It is the plan's answer.",
+        "b": "No better and no worse: an equal plan.",
+        "c": "The counts would be 2 closer.",
+    }
+    assert {a.owner: a.verdict for a in lightest.alternatives} == {
+        "a": "But the counts would be 2 further apart.",
+        "b": "But the counts would be 1 further apart.",
+        "c": "It is the plan's answer.",
+    }
+
+
 def test_a_swap_for_locality_names_its_stage_and_what_staying_would_cost() -> None:
     first = decided(member("a", "az1"), member("b", "az3"), policy="sticky-min-churn")
     swapped = decided(

@@ -2,7 +2,7 @@ from random import Random
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.decision import Moves, moves
+from bellwether_kafka.assignors.shared.decision import Moves, Words, moves
 
 
 def test_every_partition_is_kept_moved_new_lost_or_never_owned() -> None:
@@ -16,3 +16,8 @@ def test_every_partition_is_kept_moved_new_lost_or_never_owned() -> None:
             new=sum(a == -1 != b for a, b in pairs),
             lost=sum(b == -1 != a for a, b in pairs),
         )
+
+
+def test_things_are_counted_in_words() -> None:
+    words = Words("streams", "task", "process", "processes")
+    assert [words.items(number) for number in (0, 1, 2)] == ["0 tasks", "1 task", "2 tasks"]

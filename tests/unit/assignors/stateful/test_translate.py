@@ -30,12 +30,14 @@ from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicP
 from tests.unit.assignors.streams.world import Thread, group, led
 
 
-def decision() -> Decision[TaskPlan]:
-    return led(group(Thread("a", 1), Thread("b", 2)))
+def decision(standbys: int = 0) -> Decision[TaskPlan]:
+    return led(group(Thread("a", 1), Thread("b", 2)), configs=AssignmentConfigs(num_standby_replicas=standbys))
 
 
-def test_a_translation_that_says_what_was_decided_is_fine() -> None:
-    made = decision()
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_a_translation_that_says_what_was_decided_is_fine(standbys: int) -> None:
+    made = decision(standbys)
+    assert len(made.plan.copies) == 4 * standbys
     assert inspect_stateful(made, from_streams(made)) == ()
 
 
@@ -46,6 +48,15 @@ def test_bytes_that_do_not_read_back_are_found() -> None:
     assert inspect_stateful(made, ((first, b"\0"), *rest))[0].startswith(finding)
     bare = ConsumerProtocolAssignment(1, (), None).encode()
     assert inspect_stateful(made, ((first, bare), *rest))[0].startswith(finding)
+
+
+def test_every_assignment_that_does_not_read_back_is_named() -> None:
+    made = decision()
+    members = [member for member, _ in made.assignments]
+    findings = inspect_stateful(made, [(member, b"\0") for member in members])
+    assert [finding.partition(" does not read back")[0] for finding in findings] == [
+        f"the assignment of {member}" for member in members
+    ]
 
 
 def test_another_plan_is_found() -> None:

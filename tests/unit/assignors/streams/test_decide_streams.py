@@ -54,6 +54,14 @@ def test_a_fresh_application_gets_every_task_once() -> None:
     assert decision.warnings == ()
 
 
+def test_a_plan_names_the_source_topics_whose_partitions_have_changed() -> None:
+    before, same = (led(group(*TWO)) for _ in range(2))
+    counts = {"orders": 6, REPARTITION: 6, "shop-totals-changelog": 6}
+    grown = led(group(*TWO), counts=counts)
+    assert same.plan.topic_changes(before.plan) == []
+    assert grown.plan.topic_changes(before.plan) == [f"partitions changed of orders, {REPARTITION}"]
+
+
 def test_our_own_member_gets_bytes_but_no_work() -> None:
     decision = led(group(*TWO))
     own = ConsumerProtocolAssignment.decode(dict(decision.assignments)[OWN])

@@ -138,7 +138,7 @@ def test_an_exception_keeps_what_everybody_has(error: BaseException, text: str) 
 
 def test_an_interrupt_is_not_the_plug_ins_to_swallow() -> None:
     with pytest.raises(KeyboardInterrupt):
-        run_plugin(Scripted(raising(KeyboardInterrupt())), APP.view(*OWNERS), STANDBYS, PluginHealth())
+        run_plugin(Scripted(raising(KeyboardInterrupt())), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=0)
 
 
 def test_a_retriable_error_keeps_the_assignment_and_retries_at_once() -> None:
@@ -167,7 +167,7 @@ def test_a_disabled_plug_in_is_not_asked_and_high_availability_plans() -> None:
     asked: list[ApplicationState] = []
     assignor = Scripted(lambda state: asked.append(state) or identity(state))
     disabled = PluginHealth(failures=3, rounds=3, retry_at_ms=8, last_failure="OSError: gone")
-    run = run_plugin(assignor, view, STANDBYS, disabled)
+    run = run_plugin(assignor, view, STANDBYS, disabled, now_ms=0)
     assert asked == []
     assert validate_plan(view, run.plan) == ()
     assert np.bincount(run.plan.active).tolist() == [2, 2]
@@ -177,7 +177,7 @@ def test_a_disabled_plug_in_is_not_asked_and_high_availability_plans() -> None:
 
 def test_a_disabled_plug_in_leaves_unknown_lags_to_the_fallback() -> None:
     view = replace(APP, lags_known=False).view(*OWNERS)
-    run = run_plugin(Scripted(identity), view, STANDBYS, PluginHealth(failures=3))
+    run = run_plugin(Scripted(identity), view, STANDBYS, PluginHealth(failures=3), now_ms=0)
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.plan.probing
     assert run.notes[0].endswith("FallbackPrior places tasks instead")
@@ -186,7 +186,7 @@ def test_a_disabled_plug_in_leaves_unknown_lags_to_the_fallback() -> None:
 def test_a_success_in_between_forgives() -> None:
     view, health = APP.view(*OWNERS), PluginHealth()
     for answer in (raising(OSError()), raising(OSError()), identity, raising(OSError()), raising(OSError())):
-        health = run_plugin(Scripted(answer), view, STANDBYS, health).health
+        health = run_plugin(Scripted(answer), view, STANDBYS, health, now_ms=0).health
     assert (health.failures, health.disabled) == (2, False)
 
 
@@ -203,13 +203,13 @@ def test_lags_that_cannot_be_read_are_not_the_plug_ins_failure() -> None:
         assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert (health.failures, health.disabled) == (0, False)
     assert retries == [0, 10_000, 60_000, 60_000, 60_000]
-    assert run_plugin(Scripted(identity), view, STANDBYS, health).health == PluginHealth()
+    assert run_plugin(Scripted(identity), view, STANDBYS, health, now_ms=0).health == PluginHealth()
 
 
 def test_a_retry_that_is_asked_for_with_known_lags_counts() -> None:
     view, health = APP.view(*OWNERS), PluginHealth()
     for _ in range(3):
-        health = run_plugin(Scripted(raising(TaskAssignmentError())), view, STANDBYS, health).health
+        health = run_plugin(Scripted(raising(TaskAssignmentError())), view, STANDBYS, health, now_ms=0).health
     assert health.disabled
 
 
@@ -229,7 +229,7 @@ INVALID = {
 @pytest.mark.parametrize("error", INVALID)
 def test_an_invalid_answer_is_told_and_kept_away(error: AssignmentError) -> None:
     assignor = Scripted(lambda _: TaskAssignment(INVALID[error]))
-    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, PluginHealth())
+    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=0)
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.health.failures == 1
     assert error.value in run.notes[0]
@@ -245,7 +245,7 @@ def test_an_invalid_answer_is_told_and_kept_away(error: AssignmentError) -> None
 @pytest.mark.parametrize("junk", [None, 7, [], TaskAssignment([None]), object()])  # type: ignore[list-item]  # junk
 def test_junk_is_a_failure_that_no_callback_can_name(junk: TaskAssignment) -> None:
     assignor = Scripted(lambda _: junk)
-    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, PluginHealth())
+    run = run_plugin(assignor, APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=0)
     assert validate_plan(APP.view(*OWNERS), run.plan) == ()
     assert "MalformedAssignmentError" in run.notes[0]
     assert assignor.told == []
@@ -254,7 +254,7 @@ def test_junk_is_a_failure_that_no_callback_can_name(junk: TaskAssignment) -> No
 def test_the_callback_shows_the_delivered_assignment_by_thread() -> None:
     assignor = Scripted(identity)
     view = APP.view(replace(OWNERS[0], threads=2, rack="az1", tags={"z": "a"}), OWNERS[1])
-    run_plugin(assignor, view, STANDBYS, PluginHealth(), cluster=APP.cluster())
+    run_plugin(assignor, view, STANDBYS, PluginHealth(), cluster=APP.cluster(), now_ms=0)
     ((told, subscription, error),) = assignor.told
     assert error is AssignmentError.NONE
     found = told.group_assignment
@@ -274,7 +274,7 @@ def test_a_callback_that_raises_changes_nothing() -> None:
         def on_assignment_computed(self, *_: object) -> None:
             raise ValueError("no dashboard")
 
-    run = run_plugin(Nosy(identity), APP.view(*OWNERS), STANDBYS, PluginHealth())
+    run = run_plugin(Nosy(identity), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=0)
     assert run.plan.active.tolist() == [0, 0, 1, 1]
     assert run.health == PluginHealth()
     assert run.notes == ("on_assignment_computed of assignor Nosy failed: ValueError: no dashboard",)
@@ -285,7 +285,7 @@ def test_an_assignor_needs_nothing_but_assign() -> None:
         def assign(self, application_state: ApplicationState) -> TaskAssignment:
             return identity(application_state)
 
-    run = run_plugin(Plain(), APP.view(*OWNERS), STANDBYS, PluginHealth())  # type: ignore[arg-type]  # the point
+    run = run_plugin(Plain(), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=0)  # type: ignore[arg-type]  # the point
     assert (run.notes, run.health) == ((), PluginHealth())
 
 
@@ -296,7 +296,7 @@ def test_what_the_plug_in_keeps_cannot_change_the_plan() -> None:
         kept.extend(identity_assignment(state).values())
         return TaskAssignment(kept)
 
-    run = run_plugin(Scripted(answer), APP.view(*OWNERS), STANDBYS, PluginHealth())
+    run = run_plugin(Scripted(answer), APP.view(*OWNERS), STANDBYS, PluginHealth(), now_ms=0)
     kept[0].remove_task(AssignedTask.active(TaskId(0, 0)))
     assert run.plan.active.tolist() == [0, 0, 1, 1]
 
@@ -314,7 +314,7 @@ def test_equal_inputs_give_equal_runs() -> None:
 
 def test_without_processes_there_is_no_plan_and_no_question() -> None:
     view = Application(stateful=(2,)).view()
-    run = run_plugin(Scripted(raising(OSError())), view, STANDBYS, PluginHealth())
+    run = run_plugin(Scripted(raising(OSError())), view, STANDBYS, PluginHealth(), now_ms=0)
     assert run.plan.active.tolist() == [NOBODY, NOBODY]
     assert run.health == PluginHealth()
     assert run.notes == ("there is no process to place tasks on",)
@@ -324,7 +324,7 @@ def test_without_a_plan_orphans_go_where_their_state_is_and_standbys_are_made_an
     view = Application(stateful=(4,)).view(
         Process(1, active=("0_0", "0_2")), Process(2, active=("0_1",)), Process(3, standby=("0_3",), lags={"0_3": 1})
     )
-    run = run_plugin(Scripted(raising(OSError())), view, STANDBYS, PluginHealth())
+    run = run_plugin(Scripted(raising(OSError())), view, STANDBYS, PluginHealth(), now_ms=0)
     assert run.plan.active.tolist() == [0, 1, 0, 2]
     assert np.bincount(run.plan.standby_task, minlength=4).tolist() == [1, 1, 1, 1]
     assert not run.plan.probing

@@ -13,14 +13,14 @@ import pytest
 import typer.main
 
 from bellwether_kafka.coordinator.cli import groups
+from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.cli.lazy import Exit
-from bellwether_kafka.coordinator.cli.main import app
 from bellwether_kafka.pipeline.records.history import write_history
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.pipeline.records.test_replay import recorded
 
-NOT_PRINTING = {"run"}  # a service: what it writes are logs, as JSON with log_format
+NOT_PRINTING = {"run", "guard"}  # what they write are logs, of `run` as JSON with log_format
 WITH_A_DOCUMENT = {Exit.DONE, Exit.UNEXPECTED, Exit.DIFFERS}  # 1: a check of `doctor` has failed
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
 TOPOLOGY = """Topologies:
@@ -102,6 +102,7 @@ def judge(name: str, ended: CompletedProcess[str], *, missing: bool) -> None:
     """A document and nothing else, or a sentence of people and nothing else."""
     assert ended.returncode in WITH_A_DOCUMENT | {Exit.INPUT}, ended
     assert "Traceback" not in ended.stderr, ended.stderr
+    assert "2147483647" not in ended.stdout, "a number that stands for none is for machines inside"
     if missing and name in NEEDS_THE_GROUP:
         assert ended.returncode == Exit.INPUT, ended
     if ended.returncode in WITH_A_DOCUMENT:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bellwether_kafka.coordinator.cli import history
-from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.cli import replay
+from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.pipeline.records.history import write_history
 from tests.unit.pipeline.records.test_backtest import LOADS, recorded, traffic
 
@@ -27,7 +27,7 @@ def test_simulate_recommends_a_policy(tmp_path: Path) -> None:
 
 
 def test_mistakes_are_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(replay, "TIMEOUT_S", 0.2)
     unknown = RUNNER.invoke(app, ["simulate", "--history", "none", "--policy", "fast"])
     assert unknown.exit_code == 2
     assert "The policy fast is not known" in unknown.stderr

@@ -48,7 +48,7 @@ def test_weights_and_capacities_count(tmp_path: Path) -> None:
     assert sorted(placed(configured(settings(tmp_path, 'name = "g"'), "g")).values()) == [0, 0, 1, 1]
 
 
-def test_standing_orders_are_heeded_under_any_policy(tmp_path: Path) -> None:
+def test_standing_orders_are_followed_under_any_policy(tmp_path: Path) -> None:
     plain = settings(tmp_path, 'name = "g"')
     rules = (Rule("ban", "*", "member:a-1"),)
     for name in (None, "rack-first", "load-aware"):
@@ -69,9 +69,9 @@ def test_orders_of_others_and_those_that_ended_do_not_count() -> None:
     assert rules_of(records, "g", NOW_MS) == (Rule("pin", "orders-0", "rack:az1"),)
 
 
-@pytest.mark.parametrize(("policy", "heeded"), [("streams-ha", True), ("kafka", False)])
-def test_an_application_is_planned_under_orders_where_its_leader_heeds_them(
-    tmp_path: Path, policy: str, heeded: bool
+@pytest.mark.parametrize(("policy", "followed"), [("streams-ha", True), ("kafka", False)])
+def test_an_application_is_planned_under_orders_where_its_leader_follows_them(
+    tmp_path: Path, policy: str, followed: bool
 ) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(write_topology(SHOP))
@@ -80,4 +80,4 @@ def test_an_application_is_planned_under_orders_where_its_leader_heeds_them(
     assert leader.application is not None
     threads = group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"))
     decision = led(threads, assignors=leader.application.assignors, policy=policy)
-    assert (set(decision.plan.target.active.tolist()) == {1}) is heeded
+    assert (set(decision.plan.target.active.tolist()) == {1}) is followed

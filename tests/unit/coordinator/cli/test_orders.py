@@ -1,5 +1,6 @@
 """The commands that order: what is written, what is refused and leaves no trace, and what is said."""
 
+import inspect
 import json
 import subprocess
 import time
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from bellwether_kafka.coordinator.cli import orders
+from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.control.records import Beat, Order, PlacementKind, PlacementOrder, Record, encode
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
@@ -116,8 +118,8 @@ def test_what_is_forced_is_written_and_the_doubt_is_said_behind_it(desk: Desk) -
     assert document["order"]["kind"] == "leave"
 
 
-def test_placement_under_a_policy_that_heeds_none_is_refused(desk: Desk) -> None:
-    desk.beat(policies={"orders": "kafka"}, heeds=())
+def test_placement_under_a_policy_that_cannot_follow_it_is_refused(desk: Desk) -> None:
+    desk.beat(policies={"orders": "kafka"}, orders_for=())
     assert 'set policy = "streams-ha"' in desk.refused("evacuate", "orders", "rack:az1")
 
 
@@ -131,6 +133,13 @@ def test_an_order_that_is_not_carried_out_in_time_is_said_to_be_so(desk: Desk) -
     ended = desk.run("rebalance", "orders", "--wait", "0.1")
     assert ended.returncode == Exit.UNEXPECTED
     assert "It is not in effect within 0.1 s: no sidecar has taken the order" in ended.stderr
+
+
+def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
+    said = EXIT_CODES[Exit.UNEXPECTED]
+    assert "of orders: not in effect within --wait" in said
+    for command in (orders.rebalance, orders.drain):
+        assert f"{inspect.signature(command).parameters['wait'].default:g} s for `rebalance` and `drain`" in said
 
 
 def test_waiting_ends_when_the_group_is_not_led_any_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

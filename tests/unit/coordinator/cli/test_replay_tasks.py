@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.streams.application.model import AssignmentConfi
 from bellwether_kafka.assignors.streams.decide import stock
 from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.coordinator.cli.main import app as command
+from bellwether_kafka.coordinator.cli.commands import app as command
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.planning.planned import PlannedRound
 from bellwether_kafka.coordinator.planning.planner import Planner

@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from bellwether_kafka.coordinator.cli import groups, top
+from bellwether_kafka.coordinator.cli.commands import COMMANDS
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES, Exit, with_exit_codes
-from bellwether_kafka.coordinator.cli.main import COMMANDS
 from bellwether_kafka.coordinator.cli.output import Console, Table
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.measure.demo.embedded_brokers import EmbeddedCluster

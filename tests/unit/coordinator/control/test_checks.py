@@ -15,7 +15,9 @@ from bellwether_kafka.coordinator.control.records import (
 )
 
 NOW_MS = 1_000_000
-LEADER = Beat("a", leads=("orders", "wordcount"), policies={"orders": "kafka", "wordcount": "kafka"}, heeds=("orders",))
+LEADER = Beat(
+    "a", leads=("orders", "wordcount"), policies={"orders": "kafka", "wordcount": "kafka"}, orders_for=("orders",)
+)
 
 
 def topic(*beats: Beat, age_ms: int = 0) -> dict[str, Record]:
@@ -49,17 +51,17 @@ def test_a_typo_is_answered_with_the_groups_that_there_are() -> None:
     assert said.endswith("groups that are looked after: orders, wordcount.")
 
 
-def test_placement_needs_a_leader_whose_policy_heeds_it() -> None:
+def test_placement_needs_a_leader_whose_policy_carries_it_out() -> None:
     assert objection(evacuation("orders"), topic(LEADER), NOW_MS) == ""
     said = objection(evacuation("wordcount"), topic(LEADER), NOW_MS)
     assert said == (
-        "'wordcount' is planned by the policy kafka, which heeds no pins, bans and evacuations; set policy = "
+        "'wordcount' is planned by the policy kafka, which ignores pins, bans and evacuations; set policy = "
         '"streams-ha".'
     )
     assert "does not lead" in objection(evacuation("orders"), topic(Beat("a", claims=("orders",))), NOW_MS)
 
 
-def test_a_version_that_says_nothing_of_policies_is_believed_to_heed_orders() -> None:
+def test_a_version_that_says_nothing_of_policies_is_believed_to_carry_out_orders() -> None:
     assert objection(evacuation("wordcount"), topic(Beat("a", leads=("wordcount",))), NOW_MS) == ""
     assert policy_of(topic(Beat("a", leads=("wordcount",))), "wordcount", NOW_MS) is None
     assert policy_of(topic(LEADER), "wordcount", NOW_MS) == "kafka"

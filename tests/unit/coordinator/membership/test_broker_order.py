@@ -50,6 +50,14 @@ def test_a_listing_tells_the_table() -> None:
     assert tables(ids) == ()
 
 
+def test_a_table_is_recognized_that_has_grown_for_up_to_64_times_as_many_members() -> None:
+    draw = random.Random(1)
+    ids = [f"m-{uuid.UUID(int=draw.getrandbits(128))}" for _ in range(11)]
+    large, too_large = (sorted(ids, key=lambda m, n=buckets: spread_hash(m) % n) for buckets in (1024, 2048))
+    assert {table.buckets for table in tables(large)} == {1024}
+    assert tables(too_large) == ()
+
+
 def test_a_broker_with_another_order_is_recognized() -> None:
     draw = random.Random(2)
     known = sum(bool(tables([f"m-{draw.random()}" for _ in range(8)])) for _ in range(200))
@@ -63,6 +71,13 @@ def test_who_comes_before_a_new_id() -> None:
     assert sorts_first([second, late], mine, [JAVA16, SCALA16])
     assert sorts_first([first, second], mine, [JAVA16]), "nobody can pass the first bucket's first"
     assert not sorts_first([second, late], id_in(7, 16, 5), [JAVA16])
+
+
+@pytest.mark.parametrize("table", [JAVA16, SCALA16])
+def test_every_bucket_before_ours_comes_first_and_none_behind_it(table: Table) -> None:
+    each = [id_in(bucket, 16, bucket) for bucket in range(16)]
+    for bucket, mine in enumerate(each):
+        assert rivals(each, mine, table) == tuple(each[:bucket])
 
 
 def test_in_the_same_bucket_java_keeps_the_order_of_arrival_and_scala_sorts_by_hash() -> None:

@@ -105,6 +105,15 @@ def test_a_group_that_was_given_back_says_why_and_when_the_next_attempt_is_due()
     assert role.next_attempt > play.now
 
 
+@pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
+def test_a_group_that_others_lead_says_when_it_is_looked_at_again(adopt: str) -> None:
+    play = Play(adopt=adopt, watch_interval_ms=5_000).found().described("PreparingRebalance", seen("a"))
+    next_attempt = play.machine.role.next_attempt
+    assert next_attempt is not None
+    assert play.wake().kinds() == ["Describe"]
+    assert play.now == next_attempt
+
+
 def test_a_group_that_is_watched_after_it_was_given_back_still_says_why() -> None:
     play = given_back()
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""Stories of a membership that waits for the leader of a group to go, and what holds whoever leads."""
+"""Stories of a membership that waits for the leader of a group to go, and what holds under any leader."""
 
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership.transitions import State

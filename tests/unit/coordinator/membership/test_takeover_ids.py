@@ -106,6 +106,20 @@ def test_a_static_id_is_replaced_in_the_round_until_it_sorts_first() -> None:
     join = play.sent(c.Join)
     assert (join.member_id, join.instance_id, join.lane) == (GOOD, "bellwether", 0)
     assert answered(play, GOOD).state is State.DECIDING
+    assert play.notes()[-1][1].endswith("with member id number 2"), "the one that was replaced was the first"
+
+
+def test_a_static_id_is_replaced_on_the_two_lanes_in_turn() -> None:
+    play = parked()
+    before, lanes = play.requests[c.Join], []
+    for bad in (BAD, ALSO_BAD, WORSE):
+        if play.kinds() != ["Describe"]:
+            play.wake()
+        play.described("PreparingRebalance", *with_us(bad))
+        lanes.append(play.sent(c.Join).lane)
+        play.tell(e.JoinAnswer(before, FENCED, member_id=bad))
+        before = play.requests[c.Join]
+    assert lanes == [1, 0, 1]
 
 
 def test_the_round_is_held_until_there_is_an_opener() -> None:

@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership.rules import is_sidecar, subscription
 from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict, examine, worst
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
@@ -47,7 +49,7 @@ def test_versions_of_members_are_told_and_mixed_ones_explained() -> None:
     mixed = check(consumers(1, 3), "versions")
     assert (mixed.verdict, mixed.said) == (
         Verdict.PASS,
-        "Members speak subscriptions v1, v3; everybody is told in the lowest, as in a rolling upgrade.",
+        "Members speak subscriptions v1, v3; all are answered in the lowest, as in a rolling upgrade.",
     )
     assert check(application(SHOP), "versions").said == "Members speak subscription data of Streams v11."
 
@@ -71,7 +73,7 @@ def test_brokers_that_nobody_has_tried_are_a_warning() -> None:
         assert (found.verdict, said in found.said) == (Verdict.WARN, True)
 
 
-def test_a_topology_is_as_good_as_whoever_vouches_for_it() -> None:
+def test_a_topology_is_as_good_as_who_vouches_for_it() -> None:
     attested = check(application(SHOP), "topology")
     assert attested.verdict is Verdict.PASS
     assert attested.said.startswith("2 subtopologies, digest ")
@@ -122,6 +124,23 @@ def test_where_no_client_can_lead_what_only_a_leader_needs_is_not_applicable() -
     meaningless = {c.name for c in checks if c.verdict is Verdict.NOT_APPLICABLE}
     assert meaningless >= {"group ACL", "protocols", "instance id", "group size", "versions", "plan"}
     assert {c.name for c in checks} - meaningless == {"group", "members", "topic ACLs", "racks"}
+
+
+def test_our_own_member_of_an_application_is_known_by_its_bytes_whatever_topics_it_lists() -> None:
+    """With a topology file it lists the application's; doctor then said that a member had our group.instance.id."""
+    config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,), instance_id="bellwether")
+    lists = subscription(("orders", "shop-by-user-repartition"), streams=True)
+    thread = group(Thread("a", 1)).members[0]
+    for state, ours, theirs in (
+        ("Stable", lists, thread.metadata),
+        ("PreparingRebalance", b"", b""),  # brokers show no subscriptions then
+    ):
+        members = (DescribedMember("bellwether-1", "bellwether", ours), DescribedMember("a", None, theirs))
+        answer = DescribeAnswer(0, 0, state=state, protocol=STREAMS_PROTOCOL, members=members)
+        sidecars = {m.member_id for m in answer.members if is_sidecar(m, config)}
+        seen = observation("shop", "classic", answer, 0, sidecars=sidecars)
+        found = check(replace(application(SHOP), seen=seen, config=config), "instance id")
+        assert (found.verdict, found.said) == (Verdict.PASS, "'bellwether' is used by a process of ours.")
 
 
 def test_our_own_process_is_no_stranger_under_our_instance_id() -> None:

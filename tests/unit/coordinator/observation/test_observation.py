@@ -16,13 +16,18 @@ from bellwether_kafka.assignors.shared.group import AssignedMember as Stored
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
-from bellwether_kafka.coordinator.cli.groups import as_document
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, BrokerSubtopology
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.membership.rules import subscription
 from bellwether_kafka.coordinator.observation.broker_assigned import classic_view, topology_of
-from bellwether_kafka.coordinator.observation.observation import Observation, Shadow, observation, shadow_of
+from bellwether_kafka.coordinator.observation.observation import (
+    Observation,
+    Shadow,
+    as_document,
+    observation,
+    shadow_of,
+)
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription

@@ -1,7 +1,9 @@
 """Where a Streams planner gets its facts from, in tests: a cluster, offsets and a topology that the test holds."""
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +13,19 @@ from bellwether_kafka.assignors.streams.application.model import AssignmentConfi
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import Assignors
+from bellwether_kafka.assignors.streams.plan import TaskPlan
 from bellwether_kafka.coordinator.kafka.offset_reader import Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership.commands import Decide
 from bellwether_kafka.coordinator.membership.events import JoinedMember
+from bellwether_kafka.coordinator.planning.planned import PlannedRound
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
+
+A, B, C = Thread("a", 1), Thread("b", 2), Thread("c", 3)
+RETURNED = Thread("b-again", 2)  # b's process, restarted
 
 
 class Cluster:
@@ -132,3 +139,22 @@ class App:
         raw = [t.raw if isinstance(t, Thread) else t for t in threads]
         members = [JoinedMember(m.member_id, m.instance_id, m.metadata) for m in raw]
         return Decide(generation, "stream", (*members, JoinedMember(OWN, None, b"")), OWN, deadline)
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def order(app: App, generation: int, *threads: Thread | RawMember, seconds: float = 5.0) -> Decide:
+    return app.order(generation, *threads, deadline=time.monotonic() + seconds)
+
+
+async def lead(app: App, generation: int, *threads: Thread) -> PlannedRound[TaskPlan]:
+    planned = await app.planner.plan(order(app, generation, *threads))
+    assert (told := app.planner.delivered(generation)) is not None
+    assert told.chosen.decision.plan is planned.chosen.decision.plan
+    return planned
+
+
+def after(planned: PlannedRound[TaskPlan], *threads: Thread) -> list[Thread]:
+    return [thread.after(planned.chosen.decision) for thread in threads]

@@ -1,20 +1,15 @@
 """The decision path of a Streams application: what is read, what is planned, what makes it stand aside."""
 
-import asyncio
-import time
-from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.shared.group import RawMember
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.streams.decide import STOCK, Assignors
 from bellwether_kafka.assignors.streams.plan import TaskPlan
-from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
+from bellwether_kafka.coordinator.membership.commands import RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.guard import RECORD_SHARE, record_bytes
 from bellwether_kafka.coordinator.planning.planned import PlannedRound
@@ -22,29 +17,21 @@ from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.streams_kind import OFFSETS_FAILURES_MAX
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
-from tests.unit.coordinator.planning.applications import App, Cluster, Known
+from tests.unit.coordinator.planning.applications import (
+    RETURNED,
+    A,
+    App,
+    B,
+    Cluster,
+    Known,
+    Log,
+    after,
+    lead,
+    order,
+    run,
+)
 
-A, B, C = Thread("a", 1), Thread("b", 2), Thread("c", 3)
 CHANGELOG = "shop-totals-changelog"
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def order(app: App, generation: int, *threads: Thread | RawMember, seconds: float = 5.0) -> Decide:
-    return app.order(generation, *threads, deadline=time.monotonic() + seconds)
-
-
-async def lead(app: App, generation: int, *threads: Thread) -> PlannedRound[TaskPlan]:
-    planned = await app.planner.plan(order(app, generation, *threads))
-    assert (told := app.planner.delivered(generation)) is not None
-    assert told.chosen.decision.plan is planned.chosen.decision.plan
-    return planned
-
-
-def after(planned: PlannedRound[TaskPlan], *threads: Thread) -> list[Thread]:
-    return [thread.after(planned.chosen.decision) for thread in threads]
 
 
 def test_it_plans_with_fresh_metadata_and_the_ends_of_changelogs() -> None:
@@ -94,7 +81,32 @@ def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_find
 
 
 def test_it_makes_internal_topics_before_anybody_comes() -> None:
-    app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS), attested=True)
+    fresh = Log(committed=-1)
+    app = App(cluster=Cluster({"orders": 4}), log=fresh, known=Known(creates=SHOP_COUNTS), attested=True)
+    run(app.kind.prepare(1.0))
+    assert app.cluster.counts == SHOP_COUNTS
+
+
+def test_a_reset_application_does_not_get_its_old_topics_again_before_members_come() -> None:
+    """StreamsResetter removed us and nine topics; five seconds later we had made them all again, for a version that
+    nobody would start any more."""
+    seen = App(log=Log(committed=-1), known=Known(creates=SHOP_COUNTS), attested=True)
+    run(seen.kind.prepare(1.0))
+    restarted = App(known=Known(creates=SHOP_COUNTS), attested=True)
+    for app in (seen, restarted):
+        app.cluster.counts = {"orders": 4}
+        with capture_logs() as logs:
+            run(app.kind.prepare(1.0))
+            run(app.kind.prepare(1.0))
+        assert app.cluster.counts == {"orders": 4}
+        assert [entry["event"] for entry in logs] == ["application_reset"]
+        run(lead(app, 1, A))
+        assert app.cluster.counts == SHOP_COUNTS, "its members are of this topology"
+
+
+def test_an_application_that_has_run_gets_what_a_new_version_adds() -> None:
+    counts = {t: n for t, n in SHOP_COUNTS.items() if "changelog" not in t}
+    app = App(cluster=Cluster(counts), known=Known(creates=SHOP_COUNTS), attested=True)
     run(app.kind.prepare(1.0))
     assert app.cluster.counts == SHOP_COUNTS
 
@@ -163,133 +175,6 @@ def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_anew()
             await lead(app, 3, *after(first, A, B))
 
     run(story())
-
-
-# ---- trust -----------------------------------------------------------------------------------------------------------
-
-
-async def grown(app: App, *newcomers: Thread) -> PlannedRound[TaskPlan]:
-    """Leads a and b, then a, b and the newcomers."""
-    first = await lead(app, 1, A, B)
-    return await lead(app, 2, *after(first, A, B), *newcomers)
-
-
-def test_a_new_process_is_led_when_nobody_has_gone() -> None:
-    planned = run(grown(App(), C))
-    assert planned.chosen.decision.plan.view.size == 3
-    assert planned.chosen.decision.followup
-
-
-RETURNED = Thread("b-again", 2)
-
-
-@pytest.mark.parametrize(
-    "app",
-    [App(attested=True), App()],
-    ids=["the operator says so", "the process carries the digest"],
-)
-def test_a_restarted_process_is_led_where_the_topology_is_attested(app: App) -> None:
-    tags = () if app.kind.config.topology_attested else ((TAG, tag_value(SHOP.digest)),)
-
-    async def story() -> PlannedRound[TaskPlan]:
-        first = await lead(app, 1, A, B)
-        return await lead(app, 2, *after(first, A), replace(RETURNED, tags=tags))
-
-    assert run(story()).chosen.decision.plan.view.size == 2
-
-
-def test_a_restarted_process_that_nobody_vouches_for_is_left_to_java() -> None:
-    async def story() -> None:
-        app = App()
-        first = await lead(app, 1, A, B)
-        with pytest.raises(RefusalError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
-            await lead(app, 2, *after(first, A), RETURNED)
-
-    run(story())
-
-
-def test_a_static_member_that_restarted_is_found_by_its_member_id() -> None:
-    static, returned = replace(B, instance_id="i"), replace(RETURNED, instance_id="i")
-
-    async def story() -> None:
-        app = App()
-        first = await lead(app, 1, A, static)
-        with pytest.raises(RefusalError, match="has restarted"):
-            await lead(app, 2, *after(first, A), returned)
-
-    run(story())
-
-
-@pytest.mark.parametrize("order_of_events", ["old one goes first", "new one comes first"])
-def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order_of_events: str) -> None:
-    async def story() -> None:
-        app = App()
-        first = await lead(app, 1, A, B)
-        between = [A, C] if order_of_events == "new one comes first" else [A]
-        joined = after(first, A) + ([*after(first, B), C] if len(between) == 2 else [])
-        second = await lead(app, 2, *joined)
-        with pytest.raises(RefusalError, match="has restarted"):
-            await lead(app, 3, *after(second, A), *(after(second, C) if len(between) == 2 else [C]))
-
-    run(story())
-
-
-@pytest.mark.parametrize("process", [2, None], ids=["with its id on disk", "with a new id each time"])
-def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) -> None:
-    """A wrong topology that the operator attested killed the application after every start, for ever."""
-
-    beside = [A] if process is not None else []
-
-    def life(number: int) -> Thread:
-        return Thread(f"b-{number}", process or 100 + number)
-
-    async def lives(app: App, *, apart_s: float) -> None:
-        planned = await lead(app, 1, *beside, life(0))
-        for number in range(1, 5):
-            app.at_s += apart_s
-            planned = await lead(app, number + 1, *after(planned, *beside), life(number))
-
-    with pytest.raises(RefusalError, match=r"has restarted 3 times within 5 minutes.*Topology\.describe"):
-        run(lives(App(attested=True), apart_s=20.0))
-    run(lives(App(attested=True), apart_s=200.0))
-
-
-@pytest.mark.parametrize("counts", [True, False], ids=["they count on", "they begin to count again"])
-def test_threads_that_lost_their_tasks_and_joined_again_are_no_process_that_restarted(counts: bool) -> None:
-    """A round that waited for a ghost aborted every transaction; every thread came back under another member id, and
-    after the third time the application was given up when it needed its leader most (D25)."""
-
-    def life(number: int) -> Thread:
-        return Thread(f"b-{number}", 2, unique=2 + 2 * number if counts else 2)
-
-    async def lives(app: App) -> None:
-        planned = await lead(app, 1, A, life(0))
-        for number in range(1, 6):
-            app.at_s += 20.0
-            planned = await lead(app, number + 1, *after(planned, A), life(number))
-
-    if counts:
-        run(lives(App(attested=True)))
-        return
-    with pytest.raises(RefusalError, match="has restarted 3 times"):
-        run(lives(App(attested=True)))
-
-
-def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
-    async def story() -> None:
-        app = App(attested=True)
-        planned = await lead(app, 1, A)
-        for number in range(1, 6):
-            app.at_s += 1.0
-            strangers = [Thread(f"x-{number}", 100 + number)] if number % 2 else []
-            planned = await lead(app, number + 1, *after(planned, A), *strangers)
-
-    run(story())
-
-
-def test_a_process_that_attests_another_topology_is_never_led() -> None:
-    with pytest.raises(RefusalError, match="attests the topology 0123456789abcdef"):
-        run(lead(App(attested=True), 1, replace(A, tags=((TAG, "0123456789abcdef"),))))
 
 
 # ---- coming back -----------------------------------------------------------------------------------------------------
@@ -381,99 +266,6 @@ def test_what_the_guard_refuses_is_not_sent() -> None:
 
 def test_a_round_carries_the_time_of_its_decision() -> None:
     assert run(lead(App(), 1, A)).chosen.decision.decided_at_ms == NOW_MS
-
-
-# ---- while others lead -----------------------------------------------------------------------------------------------
-
-
-def shown(first: PlannedRound[TaskPlan], *threads: Thread, state: str = "Stable") -> DescribeAnswer:
-    blobs = dict(first.chosen.decision.assignments)
-    return DescribeAnswer(
-        0,
-        0,
-        state,
-        members=tuple(DescribedMember(t.member_id, t.instance_id, t.raw.metadata, blobs[t.member_id]) for t in threads),
-    )
-
-
-def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_restarts() -> None:
-    async def story() -> None:
-        first = await lead(App(), 1, A, B)
-        app = App()
-        await app.planner.observed(shown(first, A, B, state="PreparingRebalance"), None)
-        assert app.known.observed == []
-        await app.planner.observed(shown(first, A, B), None)
-        assert len(app.kind.memory.threads) == 2
-        assert not app.kind.memory.led
-        await app.planner.observed(shown(first, A, B), None)
-        assert len(app.known.observed) == 2, "learning is tried again"
-        with pytest.raises(RefusalError, match="has restarted"):
-            await lead(app, 5, A, RETURNED)
-        await lead(app, 6, *after(first, A, B))
-
-    run(story())
-
-
-def test_our_own_instance_is_not_a_thread_of_the_application() -> None:
-    async def story() -> None:
-        first = await lead(App(), 1, A, replace(B, instance_id="bellwether"))
-        app = App()
-        await app.planner.observed(shown(first, A, replace(B, instance_id="bellwether")), "bellwether")
-        assert list(app.kind.memory.threads) == ["a"]
-
-    run(story())
-
-
-def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
-    learned = replace(SHOP, source="learned")
-
-    async def story() -> None:
-        app = App(known=Known(learned))
-        app.known.witnesses = frozenset({"a"})
-        with pytest.raises(RefusalError, match="has restarted"):
-            await lead(app, 1, A, B)
-        app.known.witnesses = frozenset({"a", "b"})
-        await lead(app, 2, A, B)
-        app.known.mismatch = "subtopology 1 of the application has another changelog"
-        with pytest.raises(RefusalError, match="another changelog"):
-            await lead(app, 3, A, B)
-
-    run(story())
-
-
-def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> None:
-    async def story() -> None:
-        first = await lead(App(), 1, A, B)
-        app = App(known=Known(replace(SHOP, source="learned")))
-        app.known.witnesses = frozenset({"a", "before"})
-        await app.planner.observed(shown(first, A, B), None)
-        assert not app.kind.memory.threads
-        with pytest.raises(RefusalError, match="has restarted"):
-            await app.planner.compare(order(app, -1, A, B))
-
-    run(story())
-
-
-@pytest.mark.parametrize("source", ["file", "learned"])
-def test_a_leader_that_we_removed_to_lead_has_not_restarted(source: str) -> None:
-    """It comes back under another id, was taken for a restart, and the group was given back and taken over again."""
-
-    async def story() -> None:
-        first = await lead(App(), 1, A, B)
-        app = App(known=Known(replace(SHOP, source=source)))
-        app.known.witnesses = frozenset({"a", "b"})
-        await app.planner.observed(shown(first, A, B), None)
-        command = order(app, 2, *after(first, A), RETURNED)
-        with pytest.raises(RefusalError, match="has restarted"):
-            await app.planner.plan(command)
-        planned = await app.planner.plan(replace(command, removed=("b",)))
-        assert planned.chosen.decision.plan.view.size == 2
-        assert (told := app.planner.delivered(2)) is not None
-        assert told.chosen.decision.plan is planned.chosen.decision.plan
-        again = await lead(app, 3, *after(planned, A, RETURNED))
-        assert again.chosen.decision.plan.view.size == 2
-
-    run(story())
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def test_an_order_that_moves_nothing_stops_nobody() -> None:
         assert group.runner._obeying is not None
         await group.runner._obeying
         assert group.runner._events.empty()
-        assert (await group.round(2)).cause.kind is CauseKind.AGAIN, "whoever began this round, it was not the order"
+        assert (await group.round(2)).cause.kind is CauseKind.AGAIN, "the order did not begin this round"
 
     asyncio.run(story())
 
@@ -103,6 +103,6 @@ def test_an_order_waits_until_the_group_is_at_rest() -> None:
         group.runner.rule((EVERYTHING_OFF_AZ1,), ORDER)
         assert group.runner._obeying is None
         await group.begin()
-        assert group.planner.kind.rules == (EVERYTHING_OFF_AZ1,), "the plan of the round under way heeds it"
+        assert group.planner.kind.rules == (EVERYTHING_OFF_AZ1,), "the plan of the round under way follows it"
 
     asyncio.run(story())

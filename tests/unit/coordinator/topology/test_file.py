@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.model import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
-from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.topology.file import load_topology, read_topology, write_topology
 from bellwether_kafka.coordinator.topology.internal_topics import (
     CHANGELOG_CONFIGS,
@@ -27,7 +27,7 @@ from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group,
 
 REPARTITION, CHANGELOG = "shop-by-user-repartition", "shop-totals-changelog"
 WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
-KEY_VALUE_LINE = f"- {{Name: {CHANGELOG}, TopicConfigs: [{{Key: cleanup.policy, Value: compact}}]}}"
+KEY_VALUE_LINE = f"- {{Name: {CHANGELOG}, TopicConfigs: {{cleanup.policy: compact}}}}"
 WINDOWED_LINE = (
     f'{{Name: {CHANGELOG}, TopicConfigs: {{cleanup.policy: "compact,delete",'
     " retention.ms: <milliseconds: retention of the store + 86400000>}}"
@@ -137,7 +137,8 @@ def test_a_live_group_gives_its_topology() -> None:
 def test_members_that_have_not_joined_again_since_their_start_cannot_say_which_of_two_has_state() -> None:
     learned = learn("shop", live(joined=False), SHOP_COUNTS)
     assert learned.topology.undecided == (CHANGELOG,)
-    assert "has reported yet whether subtopology 0, 1 keeps state" in learned.notes[0]
+    assert f"{CHANGELOG} may belong to subtopology 0 or 1" in learned.notes
+    assert any("has reported yet whether subtopology 0, 1 keeps state" in note for note in learned.notes)
 
 
 def test_what_is_learned_leads_the_same_group() -> None:

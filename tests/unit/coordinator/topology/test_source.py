@@ -11,13 +11,20 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
+from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.model import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
+from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.membership import EXIT_CONFIG
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.planning.applications import ApplicationError, load_application
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.runtime.process import serve
+from bellwether_kafka.coordinator.runtime.service import Outcome, Service
+from bellwether_kafka.coordinator.settings.group import GroupSettings
+from bellwether_kafka.coordinator.settings.process import load
 from bellwether_kafka.coordinator.topology.file import write_topology
 from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG, TopicCreationError, TopicDefaults
 from bellwether_kafka.coordinator.topology.learn import NOTHING, Learned, learn
@@ -278,6 +285,55 @@ def test_an_application_with_a_file_may_lead_an_empty_group_and_lists_its_topics
     assert application.topology.digest == SHOP.digest
     membership = application.membership(MembershipConfig("shop", protocols=("stream",)))
     assert (membership.adopt_empty, membership.topics) == (True, SHOP.source_topics)
+
+
+def test_a_file_that_cannot_lead_is_refused_with_the_words_of_topology_show(tmp_path: Path) -> None:
+    """It was led with: topics were made, the application waited, and then we stepped aside."""
+    file = written(tmp_path, replace(SHOP, undecided=("shop-x-changelog",)))
+    config = StreamsConfig("shop", file)
+    obstacle = load_application(config).obstacle
+    assert obstacle == (
+        f"The topology file {file} cannot be led with: move each of these from UndecidedChangelogTopics to"
+        " StateChangelogTopics of its subtopology: shop-x-changelog."
+    )
+    shown = CliRunner().invoke(app, ["topology", "show", str(file)])
+    assert obstacle.split(" led with: ")[1] in shown.stdout
+    assert load_application(StreamsConfig("shop", written(tmp_path))).obstacle == ""
+    assert load_application(StreamsConfig("shop")).obstacle == ""
+
+
+@pytest.mark.parametrize(("mode", "code"), [("lead", EXIT_CONFIG), ("observe", 0)])
+def test_run_ends_before_it_joins_with_a_file_that_cannot_lead(
+    mode: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, replace(SHOP, undecided=("shop-x-changelog",)))
+
+    async def nothing(_: Service) -> Outcome:
+        return Outcome(0)
+
+    monkeypatch.setattr(Service, "run", nothing)
+    config = tmp_path / "bellwether.toml"
+    group = f'[[groups]]\nname = "shop"\nmode = "{mode}"\nkind = "streams"\ntopology = "{file}"\n'
+    config.write_text(f'http_address = ""\n[kafka]\n"bootstrap.servers" = "127.0.0.1:1"\n{group}')
+    outcome = run(serve(load(config), "test"))
+    assert (outcome.exit_code, bool(outcome.messages)) == (code, mode == "lead")
+
+
+def test_an_application_without_changelogs_needs_no_word_on_its_stores(tmp_path: Path) -> None:
+    """It could not be taken over: stores that it has not would have had to be restored."""
+    group = GroupSettings.model_validate(
+        {"name": "shop", "mode": "lead", "kind": "streams", "processing.guarantee": "at_least_once"}
+    )
+    stateless = replace(SHOP, subtopologies=tuple(replace(s, changelogs=()) for s in SHOP.subtopologies))
+    for topology, guarded in ((SHOP, True), (stateless, False)):
+        application = load_application(StreamsConfig("shop", written(tmp_path, topology)))
+        config = application.membership(group.membership(None))
+        assert (config.takeover_guard is not None) == guarded
+        assert application.membership(config) == config
+    eos = GroupSettings.model_validate(
+        {"name": "shop", "mode": "lead", "kind": "streams", "processing.guarantee": "exactly_once_v2"}
+    )
+    assert application.membership(eos.membership(None)).takeover_guard is not None
 
 
 def test_without_a_file_an_empty_group_is_left_to_java() -> None:

@@ -43,7 +43,7 @@ def test_a_task_is_behind_by_all_that_it_reads() -> None:
     cluster = ClusterView.of({"a": [[], []], "b": [[], []]})
     followed = Followed("g", cluster, ("x",) * 4, (None,) * 4, ("0_0", "0_1", "0_0", "0_1"))
     committed, ends = offsets({"a": [1, 2], "b": [3, -1]}), offsets({"a": [11, 2], "b": [8, 9]})
-    assert lags_of_items(followed, committed, ends) == {"0_0": 15, "0_1": 0}
+    assert lags_of_items(followed, committed, ends) == {"0_0": 15}, "of 0_1 not all is known"
 
 
 def test_standbys_keep_the_lag_that_their_threads_tell() -> None:
@@ -66,7 +66,7 @@ def test_of_a_group_that_nobody_leads_there_is_no_picture() -> None:
 
 
 @pytest.mark.embedded
-def test_whoever_looks_has_lags_read() -> None:
+def test_a_look_has_lags_read() -> None:
     """Three partitions of four have an owner who committed: 5, 0 and 1 of their records are left."""
     with EmbeddedCluster() as brokers:
         brokers.create_topic("orders", 4)

@@ -1,24 +1,31 @@
 """The status page in a real browser: what is drawn is what the API says."""
 
 import asyncio
+import html
 import json
 import os
 import re
 import shutil
 import subprocess
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from bellwether_kafka.assignors.shared.decision import Moves
+from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
 from bellwether_kafka.coordinator.web.app import GroupStatus, RoleStatus, Web
 from bellwether_kafka.coordinator.web.lags import Lags, with_lags
+from bellwether_kafka.coordinator.web.observed import present
 from bellwether_kafka.coordinator.web.picture import Picture
 from bellwether_kafka.coordinator.web.rounds import Rounds
 from bellwether_kafka.coordinator.web.server import HttpServer
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
+from tests.unit.coordinator.web.test_observed import SKEWED, observed_group
+from tests.unit.coordinator.web.test_observed import member as member_of
 from tests.unit.coordinator.web.test_picture import decided, member, planned, tasks
 
 # By name: of partitions, and of all that tasks read. 1_1 is active as well as a standby, with a lag of its own.
@@ -35,7 +42,18 @@ GROUPS = [
     GroupStatus("shop", "lead", "stable", True, LEADING, 2, 3),
     GroupStatus("lost", "lead", "stopped", False, FENCED, -1, 0),
     GroupStatus("watched", "observe", "stable", False, None, -1, 4),
+    GroupStatus("seen", "observe", "stable", False, None, -1, 4),
+    GroupStatus("unplanned", "observe", "stable", False, None, -1, 2),
 ]
+REBALANCES = [
+    SeenRebalance(1_700_000_100_000, f"{EVIL} left or died", 10_000, None, True, None),
+    SeenRebalance(1_700_000_050_000, "b joined", 10_000, 30_000, False, Moves(1, 2, 3, 0)),
+    SeenRebalance(1_700_000_000_000, "", 0, 10_000, False, Moves(4, 0, 0, 0)),
+]
+OBSERVED = {
+    "seen": present(replace(SKEWED, obstacle="its broker assigns"), REBALANCES),
+    "unplanned": present(observed_group(member_of("a-1", None, "orders-0"), shadow=False)),
+}
 
 
 def browser() -> str:
@@ -71,7 +89,7 @@ async def looked_at(chromium: str, fragment: str, shot: Path) -> tuple[str, dict
         found = led_rounds.picture(name)
         return None if found is None else with_lags(found, READ, 2.0)
 
-    server = HttpServer(Web(CollectorRegistry(), lambda: None, lambda: GROUPS, led_rounds, pictured))
+    server = HttpServer(Web(CollectorRegistry(), lambda: None, lambda: GROUPS, led_rounds, pictured, OBSERVED.get))
     address = await server.start("127.0.0.1:0")
 
     def look() -> tuple[str, dict[str, object] | None]:
@@ -131,10 +149,59 @@ def test_the_page_draws_what_the_api_says(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_group_that_is_only_observed_says_so(tmp_path: Path) -> None:
+def test_a_group_that_nobody_has_looked_at_yet_says_so(tmp_path: Path) -> None:
     page, picture = asyncio.run(looked_at(browser(), "watched", tmp_path / "page.png"))
     assert picture is None
-    assert "watched: observe, stable. This process has led no round of it yet." in page
+    assert "watched: observe, stable. This process has not looked at it yet." in page
+
+
+def text_of(page: str, tag: str = "body") -> str:
+    """What people read: no tags, no titles, blanks as one."""
+    inside = page.partition(f"<{tag}")[2].partition(">")[2].partition(f"</{tag}>")[0]
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", inside)).split())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_an_observed_group_shows_members_lags_costs_moves_and_rebalances_without_hovering(tmp_path: Path) -> None:
+    page, picture = asyncio.run(looked_at(browser(), "seen", tmp_path / "page.png"))
+    assert picture is not None
+    text = text_of(page)
+    for holder in picture["holders"]:
+        card = page.partition(f'data-holder="{holder["name"]}"')[2].partition('class="holder"')[0]
+        for item in holder["items"]:
+            lag = "?" if item["lag"] is None else f"{item['lag']:,}"
+            assert f"{item['name']}<b>{lag}</b>" in card, item
+    assert "client b on 10.0.0.3, lag 12,007" in text
+    assert "client a on 10.0.0.3, lag not known" in text
+    assert set(re.findall(r'data-rack="([^"]*)"', page)) == {"az1", "az2", ""}
+    assert "classic group, cannot be led: its broker assigns" in text
+    assert "lag 12,007 partitions of unknown lag 1" in text
+    shadow = picture["observed"]["shadow"]
+    for name, key in (("read from another rack", "cross_rack"), ("imbalance: most minus fewest", "spread")):
+        assert f"{name} {shadow['current'][key]} {shadow['planned'][key]}" in text
+    moves = shadow["moves"]
+    assert f"Bellwether would move {moves['moved']}, keep {moves['kept']}, and give {moves['new']}" in text
+    assert "Hypothetical, for the group cannot be led." in text
+    assert "Moves that Bellwether would make" in text
+    for move in picture["moves"]:
+        assert f"{move['item']} {move['source']} {move['target']} {move['reason']}" in text
+    assert f"{EVIL} left or died 10 s so far not known not known not known" in text
+    assert "b joined 10 to 30 s 1 2 3" in text
+    assert "not known up to 10 s 4 0 0" in text
+    assert "<title>Bellwether</title>" in page, "names that clients choose are text and nothing else"
+    assert 'data-drawn="observed"' in page
+    assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_what_an_observer_does_not_know_is_said_to_be_unknown(tmp_path: Path) -> None:
+    page, _ = asyncio.run(looked_at(browser(), "unplanned", tmp_path / "page.png"))
+    text = text_of(page)
+    assert "no shadow plan: the brokers are silent" in text
+    assert "Cost now and under Bellwether: not known, for want of a plan." in text
+    assert "Bellwether would" not in text
 
 
 @pytest.mark.slow
@@ -144,5 +211,5 @@ def test_a_group_that_is_not_led_says_why_and_what_to_do_without_hovering(tmp_pa
     assert '<strong data-leading="false">not leading: fenced</strong> since ' in page
     assert "<p>another process has our id</p><p>Give each process an id.</p>" in page
     assert dict(re.findall(r'href="#(\w+)"[^>]*data-leading="(\w+)"', page)) == {
-        "g": "true", "shop": "true", "lost": "false", "watched": "false",
+        "g": "true", "shop": "true", "lost": "false", "watched": "false", "seen": "false", "unplanned": "false",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The HTTP server: read-only, and bounded against whoever connects."""
+"""The HTTP server: read-only, and bounded against all that connects."""
 
 import asyncio
 import json

@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.model import ClusterView
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.cli.main import app
+from bellwether_kafka.coordinator.cli.commands import app
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.telemetry.event_records import assignment_entries, decision_events, snapshot_record

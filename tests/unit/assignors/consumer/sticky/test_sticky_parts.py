@@ -83,6 +83,15 @@ def test_levelling_in_passes_stops_at_the_last_one() -> None:
     assert counts.held.tolist() == [[9, 0, 0]]
 
 
+@pytest.mark.parametrize(("held", "levelled"), [([2, 1], [2, 1]), ([2, 0], [1, 1]), ([3, 1], [2, 2])])
+def test_two_members_that_differ_by_two_partitions_are_levelled(held: list[int], levelled: list[int]) -> None:
+    rows = np.array([held], dtype=np.int64)
+    ones = np.ones(2, dtype=np.int64)
+    counts = ClassCounts(rows, np.ones((1, 2), dtype=np.bool_), rows.copy(), ones, rows.sum(axis=1), rows.sum(axis=0))
+    level_rows(counts, 2)
+    assert counts.held.tolist() == [levelled]
+
+
 def test_racks_of_no_partitions_do_not_matter() -> None:
     _, cluster = racked()
     assert not rack_matters(cluster, np.array([0, 1], dtype=np.int32), np.zeros(0, dtype=np.int64))

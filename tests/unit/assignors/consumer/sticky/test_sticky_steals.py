@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.consumer.sticky import cycles
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, decide
 
 LETTERS = "0123456789abcdefghijklmnopqrst"
@@ -216,6 +217,29 @@ def test_the_cheapest_of_equally_balanced_plans_is_found() -> None:
             )
             for choosable, plan in every_plan(topics, wanted)
         )
+
+
+def test_a_search_for_cheaper_plans_that_is_cut_short_leaves_a_plan_with_the_same_balance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seed = np.random.default_rng(7)
+    dearer = 0
+    for _ in range(20):
+        topics = {f"t{i:02}": 3 for i in range(12)}
+        wanted = [" ".join(t for t in topics if seed.random() < 0.6) for _ in range(6)]
+        owner = {f"{t}-{p}": int(seed.integers(0, 6)) for t in topics for p in range(3)}
+        members = {
+            f"m{m}": Who(mine, " ".join(p for p, o in owner.items() if o == m and p[:3] in mine))
+            for m, mine in enumerate(wanted)
+        }
+        full = decide(topics, members)
+        with monkeypatch.context() as patch:
+            patch.setattr(cycles, "BUDGET", 1)
+            cut = decide(topics, members)
+        assert sorted(cut.sizes) == sorted(full.sizes)
+        assert cut.kept <= full.kept
+        dearer += cut.kept < full.kept
+    assert dearer > 0
 
 
 def every_plan(topics: dict[str, int], wanted: list[list[str]]) -> list[tuple[list[str], list[int]]]:

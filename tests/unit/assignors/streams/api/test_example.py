@@ -42,7 +42,7 @@ def documented() -> dict[str, TaskAssignor]:
 def test_every_example_gives_a_valid_plan_at_once(name: str) -> None:
     assignor = {**documented(), "StateFirst": StateFirst()}[name]
     view = APP.view(*PROCESSES)
-    run = run_plugin(assignor, view, CONFIGS, PluginHealth(), cluster=APP.cluster())
+    run = run_plugin(assignor, view, CONFIGS, PluginHealth(), cluster=APP.cluster(), now_ms=0)
     assert (run.notes, run.health) == ((), PluginHealth())
     assert validate_plan(view, run.plan) == ()
 

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.streams.application.offsets import EndOffsets, e
 from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized
 from bellwether_kafka.assignors.streams.application.tasks import build_tasks
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
-from bellwether_kafka.assignors.streams.application.topology_text import parse_description, with_existing_sizes
+from bellwether_kafka.assignors.streams.application.topology_text import parse_description
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, ends_of
 
@@ -122,6 +122,32 @@ def test_copartitioning_imposes_the_size_of_the_external_topic() -> None:
     assert required_counts(joined(fixed=4), {"t": 3, "u": 8}).partitions["a-x-repartition"] == 4
 
 
+def test_a_repartition_topic_may_have_one_partition() -> None:
+    counts = required_counts(joined(), {"t": 1, "u": 8})
+    assert counts.usable
+    assert counts.partitions["a-x-repartition"] == 1
+
+
+def test_among_repartition_topics_copartitioning_imposes_the_size_that_is_fixed() -> None:
+    first, second = "a-x-repartition", "a-y-repartition"
+    both = Topology(
+        "a",
+        (
+            Subtopology(0, ("t",), repartition_sinks=(first, second)),
+            Subtopology(1, (first, second), repartition_sources=(first, second), copartition_groups=((first, second),)),
+        ),
+        "file",
+        internal_topics=(InternalTopic(first, 4),),
+    )
+    assert required_counts(both, {"t": 6}).partitions == {"t": 6, first: 4, second: 4}
+
+
+def test_copartitioning_makes_up_no_size_for_an_external_topic_that_is_missing() -> None:
+    counts = required_counts(joined(("u", "a-x-repartition")), {"t": 3})
+    assert counts.missing == ("u",)
+    assert counts.partitions == {"t": 3, "a-x-repartition": 3}
+
+
 def test_end_sums_and_lags() -> None:
     one = Subtopology(0, ("t", "w"), changelogs=("c", "t"))
     ends = EndOffsets({"c": np.array([5, PINNED, 7]), "t": np.array([1, 2])})
@@ -209,7 +235,7 @@ def test_a_description_gives_the_topology() -> None:
 def test_without_the_cluster_stores_are_taken_to_be_logged() -> None:
     described = parse_description(SHOP_TEXT, "shop")
     assert described.topology.changelogs == (CHANGELOG,)
-    assert "taken to be logged" in described.notes[0]
+    assert any("all stores are taken to be logged" in note for note in described.notes)
 
 
 def test_a_store_without_changelog_topic_is_noted() -> None:
@@ -242,13 +268,6 @@ def test_a_users_topic_with_the_suffix_is_left_alone() -> None:
     text = "Topologies:\n   Sub-topology: 0\n    Source: s (topics: [my-repartition])\n      --> none\n"
     assert parse_description(text, "app").topology.source_topics == ("my-repartition",)
     assert parse_description(text, "app", {"app-my-repartition"}).topology.source_topics == ("app-my-repartition",)
-
-
-def test_a_repartition_topic_of_another_size_is_taken_as_asked_for() -> None:
-    counts = {"orders": 4, REPARTITION: 6, CHANGELOG: 6}
-    described = with_existing_sizes(parse_description(SHOP_TEXT, "shop", counts), counts)
-    assert described.topology.internal_topics == (InternalTopic(REPARTITION, 6),)
-    assert required_counts(described.topology, counts).partitions[CHANGELOG] == 6
 
 
 @pytest.mark.parametrize(

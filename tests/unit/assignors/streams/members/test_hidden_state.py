@@ -4,6 +4,7 @@ and when it ends."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.explain.explanation import explain
@@ -101,7 +102,7 @@ def test_what_it_ran_is_kept_for_it_while_others_run_it() -> None:
 
 def test_an_explanation_says_that_it_is_a_memory() -> None:
     story = Story()
-    ran, _ = story.stateful("b")
+    ran, kept = story.stateful("b")
     story.restart("b")
     decision = story.round()
     task = next(t for t in range(decision.plan.view.tasks.size) if decision.plan.view.tasks.task_id(t) in ran)
@@ -113,6 +114,11 @@ def test_an_explanation_says_that_it_is_a_memory() -> None:
         "it has not said how far it is"
     )
     assert all("before its restart" not in verdict for name, verdict in told.items() if name != mine)
+    table = decision.plan.view.tasks
+    others = [t for t in np.flatnonzero(table.stateful).tolist() if table.task_id(t) not in ran | kept]
+    assert others
+    told_of_others = [a.verdict for t in others for a in explain(decision, t).alternatives if a.owner == mine]
+    assert all("before its restart" not in verdict for verdict in told_of_others)
 
 
 def test_it_gets_back_what_it_ran_as_soon_as_it_says_that_it_has_it() -> None:

@@ -1,9 +1,12 @@
 """Movements back to where the state is (after the descriptions of Kafka's TaskMovementTest)."""
 
 import numpy as np
+import pytest
 
+from bellwether_kafka.assignors.java.priority_set import PrioritySet
 from bellwether_kafka.assignors.streams.application.lags import TaskLags
 from bellwether_kafka.assignors.streams.application.model import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
+from bellwether_kafka.assignors.streams.placing import movements
 from bellwether_kafka.assignors.streams.placing.movements import Movements
 from bellwether_kafka.assignors.streams.placing.placement import Placement
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
@@ -144,3 +147,27 @@ def test_a_standby_moves_only_closer_if_asked() -> None:
     scene = Scene([{0: FAR}, {}, {0: LATEST_OFFSET}], [2], {0: [1]})
     assert scene.move_standbys(0, closer=True) == 1
     assert scene.standbys == [[0]]
+
+
+@pytest.mark.parametrize("warmups", [0, 1, 2, 6])
+def test_every_movement_says_by_how_much_it_has_changed_the_loads(
+    monkeypatch: pytest.MonkeyPatch, warmups: int
+) -> None:
+    """Replays of the queue take it at its word."""
+    scene = Scene([{}, dict.fromkeys((0, 1, 2), 0), dict.fromkeys((1, 2, 3, 4), 0)], [0, 0, 0, 0, 1], {1: [1], 4: [0]})
+    seen = list(scene.place.load)
+    changes: list[tuple[int, int]] = []
+
+    class Checked(PrioritySet):
+        def offer(self, source: int, destination: int, *, gained: int = 0, lost: int = 0, polled: bool) -> None:
+            load = scene.place.load
+            assert (gained, lost) == (load[source] - seen[source], seen[destination] - load[destination])
+            seen[:] = load
+            changes.append((gained, lost))
+            super().offer(source, destination, gained=gained, lost=lost, polled=polled)
+
+    monkeypatch.setattr(movements, "PrioritySet", Checked)
+    moves = scene.moves(warmups)
+    moves.actives(scene.tasks)
+    moves.standbys()
+    assert ((1, 0) in changes, (1, 1) in changes) == (warmups > 0, warmups < 4)

@@ -14,6 +14,7 @@ from bellwether_kafka.assignors.streams.application.model import (
     AssignmentConfigs,
     StreamsView,
 )
+from bellwether_kafka.assignors.streams.placing.exchange import _distances
 from bellwether_kafka.assignors.streams.placing.placement import Placement
 from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser, can_use, is_pointless
 from bellwether_kafka.assignors.streams.placing.standby import LabelRule, StandbyRule
@@ -301,3 +302,12 @@ def test_the_stage_exchanges_standbys_in_the_placement_as_its_rule_allows() -> N
         stage.standbys(place, rule, 10, 1)
         assert standby_cost(view, place.plan(probing=False), traffic_cost=10) == cost
         assert place.load == before
+
+
+@pytest.mark.parametrize(("gain_a", "gain_b"), [(a, b) for a in range(-3, 6) for b in range(-3, 6) if a + b > 0])
+def test_two_processes_are_as_far_as_relaxing_their_swaps_makes_them(gain_a: int, gain_b: int) -> None:
+    """A swap is two edges: to B it costs what A's task gains less, to A what B's task gains less."""
+    far_a = far_b = 0
+    for passes in range(2, 12):  # the first one reaches no further than the other process
+        far_a, far_b = min(far_a, far_b - gain_b), min(far_b, far_a - gain_a)
+        assert _distances(gain_a, gain_b, passes) == (far_a, far_b)

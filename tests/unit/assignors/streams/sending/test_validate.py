@@ -199,6 +199,18 @@ def test_threads_belong_to_the_process_of_the_plan(decision: Decision[TaskPlan])
             "a standby task is sent with a partition that it does not read",
         ),
         (
+            lambda info: replace(
+                info, standby_tasks=tuple((t, (TopicPartition(p.topic, 1_000),)) for t, (p,) in info.standby_tasks)
+            ),
+            "a standby task is sent with a partition that it does not read",
+        ),
+        (
+            lambda info: replace(
+                info, standby_tasks=tuple((t, (TopicPartition("nowhere", 0),)) for t, (p,) in info.standby_tasks)
+            ),
+            "a standby task is sent with a partition that it does not read",
+        ),
+        (
             lambda info: replace(info, standby_tasks=tuple((t, (p, p)) for t, (p,) in info.standby_tasks)),
             "a standby task is not sent with all its partitions",
         ),

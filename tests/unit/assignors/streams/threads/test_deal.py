@@ -46,6 +46,12 @@ def test_threads_keep_what_they_had() -> None:
     assert dealt == [[4, 5], [2, 3], [0, 1]]
 
 
+def test_a_thread_that_has_its_share_keeps_no_standby_of_before() -> None:
+    dealt, copies = deal(range(3), [3], previous=[[3], []])
+    assert [len(row) for row in dealt] == [2, 1]
+    assert copies == [[], [3]]
+
+
 def test_the_least_lag_is_kept_first_and_the_rest_goes_where_room_is() -> None:
     dealt, _ = deal(range(4), previous=[[3, 1, 0, 2], []])
     assert dealt == [[3, 1], [0, 2]]

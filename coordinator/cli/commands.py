@@ -13,13 +13,14 @@ TOPOLOGY = [
     LazyCommand(
         "topology:learn",
         "Learn the topology of a running application that a Java member leads, and write the file to standard output."
-        "\n\nJoins nothing and changes nothing: it reads what DescribeGroups returns.",
+        "\n\nIt joins no group and changes nothing: it reads what DescribeGroups returns, and the sizes and configs of"
+        " topics.",
     ),
     LazyCommand(
         "topology:parse",
         "Turn the text of Topology.describe() into a topology file, on standard output."
-        "\n\nWith brokers it looks which internal topics exist, so which stores are logged and how large repartition"
-        " topics are.",
+        "\n\nWith brokers it reads which internal topics exist, their sizes and their configs. The head of the file"
+        " names what it cannot know, with the lines to write.",
     ),
     LazyCommand(
         "topology:show",
@@ -67,6 +68,14 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "\n\nSettings come from the file, then BELLWETHER_* variables, then these options; the last wins.",
             EPILOG,
         ),
+        LazyCommand(
+            "guard:guard",
+            "Run an instance of an application, or watch one, and end its memberships at once when it is gone."
+            "\n\nEverything that follows -- is the command. It gets the signals that the guard gets; on SIGTERM it is"
+            " emptied first, where Bellwether leads. Exits with its exit code, 128 and the signal's number if one has"
+            " killed it, 127 or 126 if it cannot be started.",
+            EPILOG,
+        ),
         LazyCommand("offline:version", "Print the version."),
     ],
     "Orders": [
@@ -93,7 +102,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
     "Files": [
         lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
         LazyCommand(
-            "history:history",
+            "replay:history",
             "Copy rounds, plans and traffic from the events topic into a file, for `simulate --history` and `replay`.",
         ),
         LazyCommand(

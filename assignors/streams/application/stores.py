@@ -1,0 +1,112 @@
+"""What the names of a description tell about stores and topics that Streams names itself: which topics are internal,
+how a changelog is kept, which source topic may serve as one (docs/reference/topology-file.md#what-a-description-shows).
+
+Names that the application chose tell nothing: then a person has to say it.
+"""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+from bellwether_kafka.assignors.streams.application.description import Node, Part
+
+_NUMBER = r"-\d{10}"
+_INTERNAL = re.compile(
+    rf".+-repartition|.+-subscription-(registration|response)-topic"
+    rf"|KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE){_NUMBER}-topic"
+)
+_NUMBERED_TOPIC = re.compile(rf".*{_NUMBER}-(repartition|topic)")
+_MAYBE_SIZED = re.compile(rf"(?!.*{_NUMBER}-).+-repartition|KSTREAM-REPARTITION{_NUMBER}-repartition")
+_NUMBERED_STORE = re.compile(rf"(?!KSTREAM-AGGREGATE|KSTREAM-REDUCE|COGROUPKSTREAM-).+-STATE-STORE{_NUMBER}")
+_PLAIN_STORE = re.compile(
+    rf"KSTREAM-OUTERSHARED{_NUMBER}-store|.+-(left|outer)-shared-join-store|(KSTREAM-.*JOIN{_NUMBER}|.+)-Buffer"
+)
+_JOIN_STORE = re.compile(
+    rf"KSTREAM-(JOIN|OUTER)(THIS|OTHER){_NUMBER}-store|.+-(this|other)-join-store|.+-(this|other)-windowed"
+)
+_SUBSCRIPTION = re.compile(r"(.+)-subscription-receive")
+_TABLE = re.compile(rf"KTABLE-SOURCE{_NUMBER}|.+-table-source")
+# A processor of the user's is connected with the stores that it asks for; nothing has to fit together for that.
+_CUSTOM_CODE = re.compile(rf"KSTREAM-(PROCESSOR|PROCESSVALUES|TRANSFORM|TRANSFORMVALUES|FLATTRANSFORM.*){_NUMBER}")
+_DSL = re.compile(
+    rf"(KSTREAM|KTABLE)-.*{_NUMBER}|.+-(this|other)-(windowed|join)|.+-join-(this|other)"
+    r"|.+-subscription-(receive|join-foreign|response-resolver)|.+-foreign-join-subscription|.+-table-source"
+)
+
+
+class StoreKind(StrEnum):
+    """How the changelog of a store is kept, as far as names tell. JOIN: windowed, of a join of two streams."""
+
+    PLAIN = "plain"
+    JOIN = "join"
+    UNKNOWN = "unknown"
+
+
+def named_internal(name: str) -> bool:
+    """Whether an internal topic that is no changelog may have this name, without the application id before it."""
+    return _INTERNAL.fullmatch(name) is not None
+
+
+def surely_internal(topic: str, writers: Sequence[Node], readers: Sequence[Node]) -> bool | None:
+    """Of a topic with such a name that the application writes itself: whether Streams made it, None for undecided. Its
+    nodes have the topic's name, or the topic has a number, but for a table that is grouped anew."""
+    if _NUMBERED_TOPIC.fullmatch(topic) or any(node.name == f"{topic.removesuffix('-topic')}-sink" for node in writers):
+        return True
+    if any(node.name.startswith(("KTABLE-AGGREGATE-", "KTABLE-REDUCE-")) for node in readers):
+        return True
+    return False if readers and all(node.name.startswith("KSTREAM-") for node in readers) else None
+
+
+def may_be_sized(topic: str) -> bool:
+    """Whether `repartition` may have made this topic, which takes a number of partitions that no text shows."""
+    return _MAYBE_SIZED.fullmatch(topic) is not None
+
+
+def kind_of(store: str, users: Sequence[Node]) -> StoreKind:
+    """`users` are the processors that the store is connected with."""
+    names = [store, *(node.name for node in users)]
+    if _PLAIN_STORE.fullmatch(store) or _NUMBERED_STORE.fullmatch(store):
+        return StoreKind.PLAIN
+    if any(match[1] + "-subscription-store" == store for name in names if (match := _SUBSCRIPTION.fullmatch(name))):
+        return StoreKind.PLAIN
+    return StoreKind.JOIN if _JOIN_STORE.fullmatch(store) else StoreKind.UNKNOWN
+
+
+def stand_in(part: Part, store: str) -> str | None:
+    """The source topic that may serve as the changelog of this store: of a table under topology.optimization, and of a
+    read-only store, whose processor passes nothing on."""
+    users = part.users(store)
+    for node in users:
+        topics = [t for name in node.before if name in part.sources for t in part.sources[name].topics]
+        fills = len(node.before) == len(topics) == 1 and set(node.before) <= part.sources.keys()
+        own_name = not node.name.startswith("KSTREAM-")
+        if fills and (_TABLE.fullmatch(node.name) or (own_name and not part.feeds(node) and len(users) > 1)):
+            return topics[0]
+    return None
+
+
+def is_table(part: Part, store: str) -> bool:
+    """Whether a table that is read from a topic keeps this store."""
+    return any(_TABLE.fullmatch(node.name) for node in part.users(store))
+
+
+def joined(part: Part) -> list[tuple[set[str], list[str]]]:
+    """(topics that must have equally many partitions, processors whose part in it is a guess), by the names in the
+    text: those that meet in a store, and those that meet with one of these elsewhere. Users' own processors may meet
+    there too, without that rule."""
+    groups: list[tuple[set[str], list[str]]] = []
+    for store in part.stores:
+        users = [node for node in part.users(store) if not _CUSTOM_CODE.fullmatch(node.name)]
+        behind = {node.name: part.topics_behind(node) for node in users}
+        known = {n for n, topics in behind.items() if _DSL.fullmatch(n) or f"{n}-repartition" in topics}
+        topics = set().union(*behind.values())
+        if not known or len(users) < 2 or len(topics) < 2:
+            continue
+        told = set().union(*(behind[name] for name in known))
+        sure = topics == told or any(f"{name}-repartition" in behind[name] for name in known)  # the join made the topic
+        guessed = [] if sure else sorted(behind.keys() - known)
+        for other in [group for group in groups if group[0] & topics]:
+            groups.remove(other)
+            topics, guessed = topics | other[0], guessed + other[1]
+        groups.append((topics, guessed))
+    return groups

@@ -1,0 +1,125 @@
+"""The arguments of `bellwether guard`, and its run.
+
+They are read with argparse: typer and pydantic, with which all other commands are made, would take most of the memory
+and the time that a guard has. `--help` is theirs (`coordinator/cli/guard.py`).
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from bellwether_kafka.coordinator.guard.options import GRACE_S, GuardOptions
+from bellwether_kafka.coordinator.guard.process import CommandError
+from bellwether_kafka.coordinator.guard.run import guard_child, guard_process, say
+from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
+
+BAD_INPUT = 2
+CONFIG_VARIABLE = "BELLWETHER_CONFIG"
+
+
+class ArgumentError(Exception):
+    """What is wrong with the arguments, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardArguments:
+    """As the command line has them, each named as its option."""
+
+    group: str
+    command: tuple[str, ...] = ()
+    pid: int | None = None
+    state_dir: Path | None = None
+    client_id: tuple[str, ...] = ()
+    grace: float = GRACE_S
+    fence: bool = False
+    bootstrap: str | None = None
+    config: Path | None = None
+    topic: str | None = None
+
+    def check(self) -> None:
+        """Raises ArgumentError."""
+        if sys.platform != "linux":
+            raise ArgumentError("bellwether guard needs Linux.")
+        if not self.group:
+            raise ArgumentError("Name the group by --group.")
+        if bool(self.command) == (self.pid is not None):
+            raise ArgumentError("Name the command to run, behind --, or a process by --pid.")
+        if self.state_dir is None and not self.client_id:
+            raise ArgumentError(
+                "Name --state-dir (Kafka Streams with persistent stores), or a --client-id that only this process has."
+            )
+        if self.fence and self.state_dir is None:
+            raise ArgumentError("--fence needs --state-dir: transactional ids are made of the process id in it.")
+        if self.grace < 0:
+            raise ArgumentError("--grace is a number of seconds, 0 for none.")
+
+
+def guard(arguments: Sequence[str]) -> int:
+    """`bellwether guard` with these words; returns the exit code."""
+    try:
+        return run_guard(parsed(arguments))
+    except ArgumentError as error:
+        say(str(error))
+        return BAD_INPUT
+
+
+def run_guard(given: GuardArguments, environ: Mapping[str, str] = os.environ) -> int:
+    """Guards to the end of the process; returns the exit code."""
+    try:
+        given.check()
+        options = _options(given, environ)
+        if given.pid is not None:
+            return guard_process(given.pid, options)
+        return guard_child(given.command, options)
+    except (ArgumentError, GuardSettingsError) as error:
+        say(str(error))
+        return BAD_INPUT
+    except CommandError as error:
+        say(str(error))
+        return error.exit_code
+
+
+def parsed(arguments: Sequence[str]) -> GuardArguments:
+    """Raises ArgumentError."""
+    own, command = list(arguments), list[str]()
+    if "--" in own:
+        at = own.index("--")
+        own, command = own[:at], own[at + 1 :]
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--group", default="")
+    parser.add_argument("--pid", type=int)
+    parser.add_argument("--state-dir", type=Path)
+    parser.add_argument("--client-id", action="append", default=[])
+    parser.add_argument("--grace", type=float, default=GRACE_S)
+    parser.add_argument("--fence", action="store_true")
+    parser.add_argument("--bootstrap")
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--topic")
+    found, stray = parser.parse_known_args(own)
+    if stray:
+        raise ArgumentError(f"'{stray[0]}' is no option of the guard; the command goes behind --.")
+    return GuardArguments(**{**vars(found), "client_id": tuple(found.client_id), "command": tuple(command)})
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ArgumentError(f"{message[:1].upper()}{message[1:]}; see 'bellwether guard --help'.")
+
+
+def _options(given: GuardArguments, environ: Mapping[str, str]) -> GuardOptions:
+    named = environ.get(CONFIG_VARIABLE)
+    file = given.config or (Path(named) if named else None)
+    brokers = broker_settings(file, given.bootstrap, given.topic, environ)
+    return GuardOptions(
+        group_id=given.group,
+        properties=brokers.properties,
+        control_topic=brokers.control_topic,
+        state_dir=given.state_dir,
+        client_ids=given.client_id,
+        grace_s=given.grace,
+        fence=given.fence,
+    )

@@ -1,0 +1,269 @@
+"""One process from its start to the end of its memberships: looks while it lives, empties it before it is stopped, and
+removes its members when it is gone.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+
+from bellwether_kafka.coordinator.guard import evacuation, members
+from bellwether_kafka.coordinator.guard.fencing import fence, transactional_id
+from bellwether_kafka.coordinator.guard.group_link import DONE, GroupLink, GroupRequests
+from bellwether_kafka.coordinator.guard.options import GuardOptions
+from bellwether_kafka.coordinator.guard.process import Guarded
+from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
+from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
+from bellwether_kafka.coordinator.membership import DescribeAnswer, name_of
+
+Say = Callable[[str], None]
+
+# Between two looks: while members may be coming, and while all is quiet; fewer where answers are large.
+UNSETTLED_S, SETTLED_S, LOOK_S_MAX = 1.0, 3.0, 30.0
+BYTES_PER_SECOND_MAX = 100_000
+DIRECTORY_LOOK_S = 0.25
+EMPTYING_LOOK_S = 0.2
+# Behind the process' end the guard holds up whoever starts it again.
+END_S = 5.0
+LEFT_S, LEFT_LOOK_S = 1.0, 0.02  # for what the process has started and left behind
+CONNECT_MS, RECONNECT_S = 5_000, 2.0
+
+
+class Attendance:
+    """What is known of one guarded process and its members."""
+
+    def __init__(self, process: Guarded, options: GuardOptions, transport: GroupRequests, say: Say) -> None:
+        self._process = process
+        self._options = options
+        self._link = GroupLink(transport, options.group_id)
+        self._say = say
+        self._said: set[str] = set()
+        self._seen = members.Seen()
+        self._directory = StateDirectory(options.state_dir / options.group_id) if options.state_dir else None
+        self._process_id: str | None = None  # read while the process held its directory
+        self._changed = asyncio.Event()
+        self._order: evacuation.Evacuation | None = None
+        process.changed = self._changed.set
+
+    async def run(self) -> None:
+        """Until the process has ended and its memberships with it."""
+        looking = [asyncio.create_task(self._look_at_group())]
+        if self._directory is not None:
+            looking.append(asyncio.create_task(self._look_at_directory(self._directory)))
+        try:
+            await self._until(lambda: self._process.stopping)
+            if not self._process.ended:
+                await self._stop()
+        finally:
+            for task in looking:
+                task.cancel()
+        if self._process.ended:
+            await self._end_memberships()
+        else:
+            self._say("It runs on, and is guarded no more.")
+
+    async def _stop(self) -> None:
+        """A child is emptied and stopped. Whoever stops a process that is not our child has told it so, too."""
+        if self._process.stops_by_us:
+            await self._empty()
+            if not self._process.ended:
+                self._process.stop()
+            await self._until(lambda: False)
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._options.grace_s):
+                    await self._until(lambda: False)
+
+    async def _until(self, happened: Callable[[], bool]) -> None:
+        """Waits until it has happened, or the process has ended."""
+        while not (self._process.ended or happened()):
+            self._changed.clear()
+            await self._changed.wait()
+
+    # ---- while it lives ----------------------------------------------------------------------------------------------
+
+    async def _look_at_group(self) -> None:
+        while True:
+            pause_s = UNSETTLED_S
+            answer = await self._link.describe()
+            if answer is not None:
+                self._take(answer)
+                pause_s = self._pause_s(answer)
+            self._say_once(
+                f"The group '{self._options.group_id}' is not seen: {self._link.trouble}.", self._link.trouble
+            )
+            await asyncio.sleep(pause_s)
+
+    def _take(self, answer: DescribeAnswer) -> None:
+        if not self._process.ended:  # whoever joins later is somebody else
+            self._seen = members.look(self._seen, answer)
+
+    def _pause_s(self, answer: DescribeAnswer) -> float:
+        settled = answer.state == members.STABLE and bool(self._belonging().member_ids)
+        size = sum(len(m.metadata) + len(m.assignment) for m in answer.members)
+        return min(max(SETTLED_S if settled else UNSETTLED_S, size / BYTES_PER_SECOND_MAX), LOOK_S_MAX)
+
+    async def _look_at_directory(self, directory: StateDirectory) -> None:
+        while self._process_id is None:
+            holder = directory.holder()
+            if holder and self._process.is_ours(holder):
+                self._process_id = directory.process_id()
+            elif holder is not None:
+                whose = f"process {holder}" if holder else "a process that is not visible from here"
+                self._say_once(
+                    f"The state directory {directory.path} is in use by {whose}, not by the guarded one.", whose
+                )
+            await asyncio.sleep(DIRECTORY_LOOK_S)
+
+    def _belonging(self) -> members.Belonging:
+        named = members.Identity(self._options.group_id, self._process_id, self._options.client_ids)
+        return members.belonging(named, self._seen, self._process.lived_s)
+
+    # ---- before it is stopped ----------------------------------------------------------------------------------------
+
+    async def _empty(self) -> None:
+        """Orders that it be emptied, and waits for that: for `grace_s`, a second SIGTERM, or its end."""
+        if not self._options.grace_s:
+            return
+        ours = self._belonging()
+        if not ours.member_ids:
+            self._say("It has no proven member, so there is nothing to empty; it is stopped at once.")
+            return
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._options.grace_s):
+                await self._unless_hurried(self._emptied(ours))
+        except evacuation.NotOrderedError as why:
+            self._say(f"It is not emptied before it stops: {why}")
+        except TimeoutError:
+            self._say(f"It is not empty after {self._options.grace_s:g} s, and is stopped.")
+        else:
+            said = "stopped at once, as asked for twice," if self._process.hurried else "empty"
+            said = "gone by itself" if self._process.ended else said
+            self._say(f"It is {said} after {time.monotonic() - began:.1f} s.")
+
+    async def _emptied(self, ours: members.Belonging) -> None:
+        log = evacuation.ControlLog(self._link, self._options.control_topic)
+        places = [self._process_id] if self._process_id else ours.member_ids
+        where = [f"member:{place}" for place in places]
+        self._order = await evacuation.evacuation(log, where, self._options.grace_s)
+        await self._order.give()  # known before it stands, so that it is withdrawn in any case
+        while True:
+            answer = await self._link.describe()
+            if answer is not None:
+                self._take(answer)
+                if members.owned(answer, self._belonging().member_ids) == 0:
+                    return
+            await asyncio.sleep(EMPTYING_LOOK_S)
+
+    async def _unless_hurried(self, work: Coroutine[None, None, None]) -> None:
+        """The work, or until the process has ended, or is to be stopped at once."""
+        working = asyncio.create_task(work)
+        hurried = asyncio.create_task(self._until(lambda: self._process.hurried))
+        try:
+            await asyncio.wait((working, hurried), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                await working
+        finally:
+            working.cancel()
+            hurried.cancel()
+
+    # ---- when it is gone ---------------------------------------------------------------------------------------------
+
+    async def _end_memberships(self) -> None:
+        try:
+            async with asyncio.timeout(END_S):
+                await self._remove()
+        except TimeoutError:
+            why = f" ({self._link.trouble})" if self._link.trouble else ""
+            self._say(f"Its memberships are not ended within {END_S:g} s{why}; they end with their sessions.")
+        if self._order is not None:
+            with suppress(evacuation.NotOrderedError, TimeoutError):
+                async with asyncio.timeout(END_S):
+                    await self._order.withdraw()
+
+    async def _remove(self) -> None:
+        ours = self._belonging()
+        for doubt in ours.doubts:
+            self._say(f"Not removed: {doubt}.")
+        if not ours.member_ids:
+            self._say("It had no proven member, so none is removed.")
+        elif not await self._nothing_left():
+            self._say("Something of it still runs, so none of its members is removed.")
+        else:
+            await asyncio.gather(self._remove_members(ours), *self._fences(ours))
+
+    async def _nothing_left(self) -> bool:
+        """Whether no process is left that could be one of its members."""
+        until = time.monotonic() + LEFT_S
+        while not self._is_gone():
+            if time.monotonic() > until:
+                return False
+            await asyncio.sleep(LEFT_LOOK_S)
+        return True
+
+    def _is_gone(self) -> bool:
+        """With a process id the lock of its directory says so, whatever else it has started lives on."""
+        by_directory = self._directory is not None and self._process_id is not None and not self._options.client_ids
+        return self._is_unheld() if by_directory else self._process.is_gone_whole() and self._is_unheld()
+
+    def _is_unheld(self) -> bool:
+        return self._directory is None or self._directory.holder() is None
+
+    async def _remove_members(self, ours: members.Belonging) -> None:
+        ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
+        answered = await self._link.remove(ours.member_ids, "its process has ended (bellwether guard)")
+        took_ms = (time.monotonic() - ended) * 1000
+        if not answered:
+            self._say(f"The broker removed none of its members: {self._link.trouble}.")
+            return
+        removed = [member_id for member_id, code in answered.items() if not code]
+        self._say(f"Removed {len(removed)} of its {len(answered)} members, {took_ms:.0f} ms after its end.")
+        for member_id, code in answered.items():
+            if code not in DONE:
+                self._say(f"The broker did not remove {member_id}: {name_of(code)}.")
+
+    def _fences(self, ours: members.Belonging) -> list[Awaitable[None]]:
+        if not self._options.fence or self._process_id is None:
+            return []
+        group_id, process_id = self._options.group_id, self._process_id
+        return [self._fence(transactional_id(group_id, process_id, thread)) for thread in ours.threads]
+
+    async def _fence(self, name: str) -> None:
+        why_not = await fence(self._link, name, self._is_unheld)
+        self._say(f"Fenced {name}." if not why_not else f"Not fenced {name}: {why_not}.")
+
+    def _say_once(self, sentence: str, about: str) -> None:
+        if about and about not in self._said:
+            self._said.add(about)
+            self._say(sentence)
+
+
+async def attend(process: Guarded, options: GuardOptions, say: Say) -> None:
+    """Guards a process that has been started, until its memberships have ended. Raises ClientConfigError where the
+    properties cannot be used."""
+    process.attach(asyncio.get_running_loop())
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what it reports of connections is told by our requests
+    transport = Transport(options.properties)
+    connecting = asyncio.create_task(_connect(transport, say))
+    try:
+        await Attendance(process, options, transport, say).run()
+    finally:
+        # The transport is not closed: it would wait for connections that are being made, and the process ends now.
+        connecting.cancel()
+
+
+async def _connect(transport: Transport, say: Say) -> None:
+    """Until a broker has been reached. Requests try again by themselves, but do not say what is wrong so well."""
+    said = False
+    while True:
+        try:
+            await transport.start(CONNECT_MS)
+        except UnreachableError as error:
+            if not said:
+                say(f"{error} The guard goes on trying.")
+            said = True
+            await asyncio.sleep(RECONNECT_S)
+        else:
+            return

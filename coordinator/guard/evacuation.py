@@ -1,0 +1,157 @@
+"""The order to empty this process before it stops: given through the control topic, as `bellwether evacuate` gives it,
+and withdrawn when the process is gone. It expires by itself, should the guard not live to withdraw it.
+"""
+
+import getpass
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator import control, membership
+from bellwether_kafka.coordinator.guard.group_link import REQUEST_TIMEOUT_MS, GroupLink
+from bellwether_kafka.coordinator.kafka import AppendRecord, FindLeader, ReadLog, ReadRecords, TransportError
+from bellwether_kafka.coordinator.membership import Node
+
+# Every sidecar beats once a second, so this many records hold what all have said lately.
+RECORDS_READ = 500
+ONE_RECORD_BYTES = 1
+OFFSET_OUT_OF_RANGE = 1
+# A process may take long to close its stores, and must not get its tasks back meanwhile.
+CLOSING_MS = 600_000
+EVERYTHING = "*"  # as `assignors/shared/rules.py` spells it
+OWNER_UNKNOWN = "guard"
+
+Where = str
+
+
+class NotOrderedError(Exception):
+    """Nobody can be asked to empty the process; the message is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlLog:
+    """The control topic as group requests reach it. All methods raise NotOrderedError."""
+
+    link: GroupLink
+    topic: str
+
+    async def leader(self) -> Node:
+        any_node = await self.link.node()
+        if any_node is None:
+            raise NotOrderedError(f"The group's coordinator node is not found ({self.link.trouble}).")
+        try:
+            found = await self.link.transport.ask(FindLeader(any_node, self.topic, REQUEST_TIMEOUT_MS))
+        except TransportError as error:
+            raise NotOrderedError(f"The control topic '{self.topic}' is not found ({error}).") from None
+        if found.leader is None:
+            raise NotOrderedError(f"There is no control topic '{self.topic}' ({membership.name_of(found.error)}).")
+        return found.leader
+
+    async def newest(self, leader: Node) -> Mapping[str, control.Record]:
+        """The last readable records by key, of those that were written lately."""
+        ends = await self._read(leader, 0, ONE_RECORD_BYTES)
+        at = max(ends.start_offset, ends.end_offset - RECORDS_READ)
+        found: dict[str, control.Record] = {}
+        while at < ends.end_offset:
+            part = await self._read(leader, at)
+            for key, value in part.records:
+                _keep(found, key, value)
+            if part.next_offset <= at:
+                break
+            at = part.next_offset
+        return found
+
+    async def write(self, leader: Node, key: bytes, value: bytes | None) -> None:
+        request = AppendRecord(leader, self.topic, key, value, REQUEST_TIMEOUT_MS)
+        try:
+            error = (await self.link.transport.ask(request)).error
+        except TransportError as failed:
+            raise NotOrderedError(f"The control topic '{self.topic}' was not written ({failed}).") from None
+        if error:
+            code = membership.name_of(error)
+            raise NotOrderedError(f"The control topic '{self.topic}' was not written ({code}); grant WRITE on it.")
+
+    async def _read(self, leader: Node, offset: int, bytes_max: int = 500_000) -> ReadRecords:
+        try:
+            part = await self.link.transport.ask(ReadLog(leader, self.topic, offset, REQUEST_TIMEOUT_MS, bytes_max))
+            if part.error == OFFSET_OUT_OF_RANGE and part.start_offset > offset:
+                later = ReadLog(leader, self.topic, part.start_offset, REQUEST_TIMEOUT_MS, bytes_max)
+                part = await self.link.transport.ask(later)
+        except TransportError as failed:
+            raise NotOrderedError(f"The control topic '{self.topic}' was not read ({failed}).") from None
+        if part.error:
+            code = membership.name_of(part.error)
+            raise NotOrderedError(f"The control topic '{self.topic}' was not read ({code}); grant READ on it.")
+        return part
+
+
+@dataclass(frozen=True, slots=True)
+class Evacuation:
+    """Orders for the control topic. All methods raise NotOrderedError."""
+
+    log: ControlLog
+    leader: Node
+    orders: tuple[control.PlacementOrder, ...]
+
+    async def give(self) -> None:
+        for order in self.orders:
+            await self.log.write(self.leader, *control.encode(order))
+
+    async def withdraw(self) -> None:
+        for order in self.orders:
+            await self.log.write(self.leader, order.key.encode(), None)
+
+
+async def evacuation(log: ControlLog, places: Sequence[Where], grace_s: float) -> Evacuation:
+    """Orders that these places (`member:ID`) be emptied, not given yet. Raises NotOrderedError, also where nobody would
+    obey."""
+    leader = await log.leader()
+    now_ms = int(time.time() * 1000)
+    records = await log.newest(leader)
+    why_not = objection(log.link.group_id, records, now_ms)
+    if why_not:
+        raise NotOrderedError(why_not)
+    wanted = [_order(log.link.group_id, where, now_ms, grace_s) for where in places]
+    # What an operator has ordered already is not ours to withdraw.
+    return Evacuation(log, leader, tuple(order for order in wanted if not _stands(records.get(order.key), now_ms)))
+
+
+def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int) -> str:
+    """Why nobody would obey an evacuation, as a sentence; "" where somebody would. Pure."""
+    beats = [r for r in records.values() if isinstance(r, control.Beat) and r.at_ms >= now_ms - control.HEARD_MS]
+    leading = [beat for beat in beats if group_id in beat.leads]
+    if not leading:
+        return f"No Bellwether that leads '{group_id}' has been heard within {control.HEARD_MS // 1000} s."
+    if all(beat.policies and group_id not in beat.orders_for for beat in leading):
+        return f"Bellwether plans '{group_id}' by a policy that does not know evacuations."
+    return ""
+
+
+def _stands(record: control.Record | None, now_ms: int) -> bool:
+    return record is not None and record.expires_ms > now_ms
+
+
+def _order(group_id: str, where: Where, now_ms: int, grace_s: float) -> control.PlacementOrder:
+    expires_ms = now_ms + int(grace_s * 1000) + CLOSING_MS
+    kind = control.PlacementKind.EVACUATE
+    return control.PlacementOrder(kind, group_id, EVERYTHING, where, _owner(), now_ms, expires_ms, "it stops")
+
+
+def _owner() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as containers have
+        user = OWNER_UNKNOWN
+    return f"{user}@{socket.gethostname()}"
+
+
+def _keep(found: dict[str, control.Record], key: bytes | None, value: bytes | None) -> None:
+    name = (key or b"").decode(errors="replace")
+    try:
+        record = control.decode(key, value) if value is not None else None
+    except control.RecordError:
+        return
+    found.pop(name, None)
+    if record is not None:
+        found[name] = record

@@ -1,0 +1,104 @@
+"""Requests about one group: who is in it, and the end of memberships. Finds the coordinator node again where it has
+moved; what a broker refuses for good is a sentence.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.kafka import NodeRequest, RemovedMembers, RemoveMembers, TransportError
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Node, RequestFailed
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT_MS = 2_000
+RETRY_S = 0.1
+# What passes, as a coordinator node that moves or starts; everything else stands.
+PASSING = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
+DONE = (Code.NONE, Code.UNKNOWN_MEMBER_ID)  # of a member that is to be removed; the second has gone before
+
+
+class GroupRequests(Protocol):
+    """What is needed of `coordinator.kafka.Transport`."""
+
+    async def request(self, command: membership.Request) -> membership.Answer | RequestFailed: ...
+    async def ask(self, request: NodeRequest[T]) -> T: ...
+
+
+class GroupLink:
+    """One group, from one event loop. `trouble` is why the last request failed, "" if it did not."""
+
+    def __init__(self, transport: GroupRequests, group_id: str) -> None:
+        self.group_id = group_id
+        self.transport = transport
+        self.trouble = ""
+        self._node: Node | None = None
+        self._searches = 0
+
+    async def node(self) -> Node | None:
+        """The coordinator node, which can answer for other things, too; None where none is found."""
+        if self._node is None:
+            search = membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS, self._searches)
+            self._searches += 1
+            found = await self.transport.request(search)
+            if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
+                self._lost(_why(found, self.group_id))
+                return None
+            self._node, self._searches = found.node, 0
+        return self._node
+
+    async def describe(self) -> DescribeAnswer | None:
+        """The group now; None where nothing could be learnt."""
+        node = await self.node()
+        if node is None:
+            return None
+        answer = await self.transport.request(membership.Describe(0, node, self.group_id, REQUEST_TIMEOUT_MS))
+        if membership_is_the_brokers(answer):
+            self.trouble = "its broker assigns by itself (KIP-848 or another new protocol): a guard can end nothing"
+            return None
+        if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
+            self._lost(_why(answer, self.group_id))
+            return None
+        self.trouble = ""
+        return answer
+
+    async def remove(self, member_ids: Sequence[str], reason: str) -> Mapping[str, int]:
+        """LeaveGroup for these, tried until a broker has answered for good: Kafka's code per member, empty where it
+        refuses them all (`trouble` says why). Limit it by a timeout."""
+        while True:
+            node = await self.node()
+            answer = await self._try_to_remove(node, member_ids, reason) if node is not None else None
+            if answer is not None and answer.error not in PASSING:
+                if answer.error:
+                    self._lost(_why(answer, self.group_id))
+                return answer.errors if not answer.error else {}
+            await asyncio.sleep(RETRY_S)
+
+    async def _try_to_remove(self, node: Node, member_ids: Sequence[str], reason: str) -> RemovedMembers | None:
+        members = tuple((member_id, reason) for member_id in member_ids)
+        try:
+            answer = await self.transport.ask(RemoveMembers(node, self.group_id, members, REQUEST_TIMEOUT_MS))
+        except TransportError as error:
+            self._lost(str(error))
+            return None
+        if answer.error in PASSING:
+            self._lost(membership.name_of(answer.error))
+        return answer
+
+    def _lost(self, why: str) -> None:
+        self._node = None
+        self.trouble = why
+
+
+def membership_is_the_brokers(answer: object) -> bool:
+    return isinstance(answer, DescribeAnswer) and membership.assigned_by_broker(answer)
+
+
+def _why(answer: object, group_id: str) -> str:
+    if isinstance(answer, RequestFailed):
+        return answer.reason or answer.failure.name.lower()
+    error = int(getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR))
+    if error == Code.GROUP_AUTHORIZATION_FAILED:
+        return f"our principal needs the ACL READ on Group '{group_id}'"
+    return membership.name_of(error)

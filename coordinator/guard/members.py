@@ -1,0 +1,190 @@
+"""Which members of a group belong to one process, from what DescribeGroups showed while that process lived. Pure.
+
+Two things tell a process' members from others:
+
+process id  of Kafka Streams: in a thread's client id (`<application id>-<process id>-StreamThread-<n>-consumer`) and in
+            its subscription. It was read from a state directory while the process held the lock of that directory, so
+            no other process has it, unless the directory was copied; then its members come from several hosts, or two
+            threads of one name are in one generation, and none is ours.
+client id   that the operator has named as this process' own. Other members with it, from another host or in the same
+            finished generation, prove that it is not, and none is ours. One that stood at the first look may be
+            another process': it counts when our process has lived for long enough to be in its place.
+
+Static members are nobody's: they replace themselves.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
+
+STABLE = "Stable"
+# In these states every dynamic member has come back for the generation: who is listed was alive a moment ago.
+FINISHED = (STABLE, "CompletingRebalance")
+# A process that ends sooner may never have joined, as one that crashes while it starts.
+SETTLED_S = 10.0
+
+_THREAD = re.compile(r"(?P<client>.+)-StreamThread-(?P<thread>\d+)-consumer")
+_NO_PROCESS = str(SubscriptionInfo().process_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What is the process' own. `process_id`: of Kafka Streams, None where it is not known."""
+
+    group_id: str
+    process_id: str | None = None
+    client_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMember:
+    """A member that has been listed. `process_id` as its subscription says, once that was shown; None before."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    static: bool
+    process_id: str | None
+    at_first: bool  # it was there at the first look
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The fold over all answers so far: members of the last one, and client ids that several members had in one
+    finished generation."""
+
+    looks: int = 0
+    members: Mapping[str, SeenMember] = field(default_factory=dict)
+    shared: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """Member ids of the process, the numbers of its stream threads, and sentences on what might be its but is not
+    proven to be."""
+
+    member_ids: tuple[str, ...] = ()
+    threads: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+def look(seen: Seen, answer: DescribeAnswer) -> Seen:
+    """What has been seen with this answer, which came while the process lived. An error tells nothing."""
+    if answer.error:
+        return seen
+    members = {m.member_id: _as_seen(m, seen) for m in answer.members}
+    counted = Counter(m.client_id for m in members.values() if not m.static)
+    twice = {client_id for client_id, count in counted.items() if count > 1} if answer.state in FINISHED else set()
+    return replace(seen, looks=seen.looks + 1, members=members, shared=seen.shared | twice)
+
+
+def belonging(identity: Identity, seen: Seen, lived_s: float) -> Belonging:
+    """The members that belong to the process. `lived_s`: how long it lived, or has lived, in seconds."""
+    by_process = [m for m in seen.members.values() if identity.process_id and _is_of(m, identity)]
+    by_client = [m for m in seen.members.values() if m not in by_process and _named(m.client_id, identity.client_ids)]
+    doubts: list[str] = []
+    ours = _unless_copied(by_process, seen, doubts) + _unless_shared(by_client, seen, lived_s, doubts)
+    threads = sorted({found["thread"] for m in ours if (found := _THREAD.fullmatch(m.client_id))}, key=int)
+    return Belonging(tuple(sorted(m.member_id for m in ours)), tuple(threads), tuple(doubts))
+
+
+def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> int | None:
+    """How many partitions these members have, of an application its active tasks' partitions; None while the group is
+    not at rest, or an assignment cannot be read."""
+    if answer.error or answer.state != STABLE:
+        return None
+    wanted = set(member_ids)
+    try:
+        held = [
+            ConsumerProtocolAssignment.decode(m.assignment).partitions
+            for m in answer.members
+            if m.member_id in wanted and m.assignment
+        ]
+    except RemoteProtocolError:
+        return None
+    return sum(len(partitions) for partitions in held)
+
+
+def _as_seen(member: DescribedMember, seen: Seen) -> SeenMember:
+    known = seen.members.get(member.member_id)
+    reported = known.process_id if known is not None else None  # which a member never changes
+    return SeenMember(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        static=member.instance_id is not None,
+        process_id=reported or _reported(member.metadata),
+        at_first=known.at_first if known is not None else seen.looks == 0,
+    )
+
+
+def _reported(metadata: bytes) -> str | None:
+    """The process id in a subscription of Kafka Streams; None in every other."""
+    if not metadata:
+        return None
+    try:
+        user_data = ConsumerProtocolSubscription.decode(metadata).user_data
+        info = SubscriptionInfo.decode(user_data) if user_data else None
+    except RemoteProtocolError:
+        return None
+    return None if info is None or info.future or str(info.process_id) == _NO_PROCESS else str(info.process_id)
+
+
+def _is_of(member: SeenMember, identity: Identity) -> bool:
+    """Whether it has the process id: its subscription decides where one was seen, its client id before that."""
+    if member.static:
+        return False
+    if member.process_id is not None:
+        return member.process_id == identity.process_id
+    found = _THREAD.fullmatch(member.client_id)
+    return found is not None and found["client"] == f"{identity.group_id}-{identity.process_id}"
+
+
+def _named(client_id: str, named: tuple[str, ...]) -> bool:
+    """Whether this is one of the named client ids, or that of a stream thread of an application that sets it."""
+    found = _THREAD.fullmatch(client_id)
+    return client_id in named or (found is not None and found["client"] in named)
+
+
+def _unless_copied(members: list[SeenMember], seen: Seen, doubts: list[str]) -> list[SeenMember]:
+    hosts = sorted({m.client_host for m in members})
+    twice = sorted({m.client_id for m in members} & seen.shared)
+    if len(hosts) > 1:
+        doubts.append(f"members with the process id come from several hosts ({', '.join(hosts)}): {_COPIED}")
+    elif twice:
+        doubts.append(f"several members have the client id '{twice[0]}': {_COPIED}")
+    return [] if hosts[1:] or twice else members
+
+
+def _unless_shared(members: list[SeenMember], seen: Seen, lived_s: float, doubts: list[str]) -> list[SeenMember]:
+    hosts = sorted({m.client_host for m in members})
+    if len(hosts) > 1:
+        doubts.append(f"members with the client id come from several hosts ({', '.join(hosts)}): {_SHARED}")
+        return []
+    ours = []
+    for member in members:
+        if member.static:
+            doubts.append(f"'{member.member_id}' is a static member, which replaces itself")
+        elif member.client_id in seen.shared:
+            doubts.append(f"several members have the client id '{member.client_id}' at once: {_SHARED}")
+        elif member.at_first and lived_s < SETTLED_S:
+            doubts.append(
+                f"'{member.member_id}' was there when the guard first looked, and the process ended within"
+                f" {SETTLED_S:.0f} s: it may be another's"
+            )
+        else:
+            ours.append(member)
+    return ours
+
+
+_COPIED = "the state directory is a copy; give every instance its own"
+_SHARED = "--client-id must be this process' own; give every process another client.id"

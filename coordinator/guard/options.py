@@ -1,0 +1,23 @@
+"""What a guard is told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+GRACE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class GuardOptions:
+    """`group_id` is an application's application id. `properties` are librdkafka's. Members are known by the process id
+    in `state_dir` (Kafka Streams' state.dir) or by `client_ids`, the operator's word that they are this process' own.
+    `grace_s`: how long the process may be emptied before it is stopped; 0 for not at all. `fence`: its producers, too.
+    """
+
+    group_id: str
+    properties: Mapping[str, str]
+    control_topic: str
+    state_dir: Path | None = None
+    client_ids: tuple[str, ...] = ()
+    grace_s: float = GRACE_S
+    fence: bool = False

@@ -1,0 +1,239 @@
+"""The process that is guarded: a child that we start and wait for, or one that somebody else has started.
+
+A child is looked after as by an init process: it gets every signal that we get, orphans of it are adopted and reaped,
+and how it ends is how we end. Linux only.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bellwether_kafka.coordinator.guard.state_directory import descends
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop  # which takes longer to import than a child may wait
+
+PR_SET_CHILD_SUBREAPER = 36
+# What the kernel sends because of a fault of ours or of a terminal, and what cannot be caught.
+OURS = frozenset(
+    {
+        signal.SIGKILL,
+        signal.SIGSTOP,
+        signal.SIGCHLD,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGABRT,
+        signal.SIGTRAP,
+        signal.SIGSYS,
+        signal.SIGTTIN,
+        signal.SIGTTOU,
+        signal.SIGPIPE,
+        signal.SIGXFSZ,
+    }
+)
+# A terminal sends these to all processes in its foreground, a child of ours included.
+OF_A_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGHUP})
+NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as shells have them; a signal's number is added
+WAIT_S = 0.1
+# How Python has changed what a signal does; a child gets the system's way.
+RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class CommandError(Exception):
+    """The command could not be started; `exit_code` is a shell's."""
+
+    def __init__(self, reason: str, exit_code: int) -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code
+
+
+class Guarded:
+    """What both kinds of process share. The first SIGTERM sets `stopping`, a second one `hurried`; `ended` is set when
+    the process is gone. After each `changed` is called."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.began = time.monotonic()
+        self.ended_at: float | None = None
+        self.stopping = self.hurried = False
+        self.changed: Callable[[], object] = lambda: None
+
+    @property
+    def ended(self) -> bool:
+        return self.ended_at is not None
+
+    @property
+    def lived_s(self) -> float:
+        return (self.ended_at or time.monotonic()) - self.began
+
+    @property
+    def exit_code(self) -> int:
+        return 0
+
+    def attach(self, loop: "AbstractEventLoop") -> None:
+        """From here on the loop learns of signals and of the end."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Blocks until the process has ended, without an event loop."""
+        raise NotImplementedError
+
+    @property
+    def stops_by_us(self) -> bool:
+        """Whether SIGTERM reaches the process through us, and no other way."""
+        return False
+
+    def stop(self) -> None:
+        """Asks the process to end, where that is for us to do."""
+
+    def is_ours(self, process: int) -> bool:
+        """Whether a process that lives is the guarded one, or was started by it."""
+        return descends(process, self.pid)
+
+    def is_gone_whole(self) -> bool:
+        """Whether nothing is left of it, as far as can be known."""
+        return self.ended
+
+    def _end(self) -> None:
+        self.ended_at = time.monotonic()
+        self.changed()
+
+    def _heard_sigterm(self) -> None:
+        self.stopping, self.hurried = True, self.stopping
+        self.changed()
+
+
+class Child(Guarded):
+    """COMMAND as our child. `start` it before anything slow is imported."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        super().__init__()
+        self._command = list(command)
+        self._status: dict[int, int] = {}
+        self._told_to_stop = False
+        self._shares_terminal = os.isatty(0)
+
+    def start(self) -> None:
+        """Raises CommandError."""
+        _adopt_orphans()
+        self._listen()
+        spawn = os.posix_spawnp if self._shares_terminal else partial(os.posix_spawnp, setpgroup=0)
+        try:
+            self.pid = spawn(self._command[0], self._command, os.environ, setsigdef=RESTORED)
+        except OSError as error:
+            code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+            raise CommandError(f"The command {self._command[0]} cannot be run ({error.strerror}).", code) from None
+        self.began = time.monotonic()
+        self._reap()
+
+    @property
+    def exit_code(self) -> int:
+        """Of the child, once it has ended; 128 and the signal's number where one has killed it."""
+        code = os.waitstatus_to_exitcode(self._status[self.pid])
+        return code if code >= 0 else KILLED - code
+
+    @property
+    def stops_by_us(self) -> bool:
+        return True
+
+    def attach(self, loop: "AbstractEventLoop") -> None:
+        for number in _forwarded():
+            loop.add_signal_handler(number, self._heard, number)
+        loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        self._reap()
+
+    def stop(self) -> None:
+        self._told_to_stop = True
+        self._send(signal.SIGTERM)
+
+    def wait(self) -> None:
+        self._listen()  # a loop that has closed hears nothing any more
+        self._reap()
+        if self.stopping and not self._told_to_stop:
+            self.stop()
+        self._told_to_stop = True
+        while not self.ended:
+            time.sleep(WAIT_S)  # which a signal does not end, but its handler runs
+            self._reap()
+
+    def is_ours(self, process: int) -> bool:
+        """Orphans of the child are our own children."""
+        return descends(process, os.getpid()) and process != os.getpid()
+
+    def is_gone_whole(self) -> bool:
+        """Whether no process is left that the child has started."""
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return True
+        return False
+
+    def _listen(self) -> None:
+        for number in _forwarded():
+            signal.signal(number, lambda heard, _frame: self._heard(heard))
+        signal.signal(signal.SIGCHLD, lambda *_: self._reap())
+
+    def _heard(self, number: int) -> None:
+        if number == signal.SIGTERM and not self._told_to_stop:
+            self._heard_sigterm()
+        elif not (self._shares_terminal and number in OF_A_TERMINAL):
+            self._send(number)
+
+    def _send(self, number: int) -> None:
+        if self.pid and not self.ended:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, number)
+
+    def _reap(self) -> None:
+        """Takes leave of every child that has ended, adopted ones too."""
+        with suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if found[0] == self.pid or not self.pid:
+                    self._status[found[0]] = found[1]
+        if self.pid in self._status and not self.ended:
+            self._end()
+
+
+class Stranger(Guarded):
+    """A process that somebody else has started and stops; we see it end. Its exit code is not ours to know."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__()
+        self.pid = pid
+        try:
+            self._descriptor = os.pidfd_open(pid)
+        except OSError as error:
+            raise CommandError(f"The process {pid} cannot be watched ({error.strerror}); check --pid.", 2) from None
+
+    def attach(self, loop: "AbstractEventLoop") -> None:
+        def gone() -> None:
+            loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._end()
+
+        loop.add_reader(self._descriptor, gone)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._heard_sigterm)
+
+    def wait(self) -> None:
+        while not self.ended:
+            if self.stopping or select.select([self._descriptor], [], [], WAIT_S)[0]:
+                self._end()
+
+
+def _forwarded() -> list[int]:
+    return [number for number in signal.valid_signals() if number not in OURS]
+
+
+def _adopt_orphans() -> None:
+    """Of the processes that the child starts; as PID 1 we get them anyway."""
+    prctl: Callable[..., int] = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,0 +1,38 @@
+"""The guard as a whole: starts the process first, and imports what talks to brokers when it runs."""
+
+import sys
+from collections.abc import Sequence
+
+from bellwether_kafka.coordinator.guard.options import GuardOptions
+from bellwether_kafka.coordinator.guard.process import Child, Guarded, Stranger
+
+
+def guard_child(command: Sequence[str], options: GuardOptions) -> int:
+    """Runs a command to its end and ends its memberships; the exit code is the command's. Raises CommandError."""
+    child = Child(command)
+    child.start()
+    return _attended(child, options)
+
+
+def guard_process(pid: int, options: GuardOptions) -> int:
+    """Watches a process that somebody else has started, until it has ended. Raises CommandError."""
+    return _attended(Stranger(pid), options)
+
+
+def say(sentence: str) -> None:
+    """A line of the guard's, between those of the process."""
+    print(f"bellwether guard: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - logs of the process go there, too
+
+
+def _attended(process: Guarded, options: GuardOptions) -> int:
+    """What the guard itself lacks or suffers must not hurt the process: then it is only waited for."""
+    try:
+        import asyncio  # noqa: PLC0415 - as below
+
+        from bellwether_kafka.coordinator.guard.attend import attend  # noqa: PLC0415 - takes longer than the start may
+
+        asyncio.run(attend(process, options, say))
+    except Exception as error:  # noqa: BLE001 - see above
+        say(f"Nothing is guarded: {error} ({type(error).__name__}). The process runs on.")
+    process.wait()
+    return process.exit_code

@@ -1,0 +1,58 @@
+"""Where brokers are, and which control topic there is, from the file and the variables that all commands read. The
+settings of the service check more, and are too large to import here.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bellwether_kafka.coordinator.kafka import as_table, environment_properties, properties_in
+
+BOOTSTRAP = "bootstrap.servers"
+CONTROL_TOPIC = "bellwether-control"
+CONTROL_VARIABLE, PROPERTIES_VARIABLE = "BELLWETHER_CONTROL_TOPIC", "BELLWETHER_KAFKA"
+
+
+class GuardSettingsError(ValueError):
+    """A mistake of a user; the message is a sentence with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """librdkafka's properties in clear text, never to be logged, and the control topic."""
+
+    properties: Mapping[str, str]
+    control_topic: str
+
+
+def broker_settings(
+    file: Path | None, bootstrap: str | None, topic: str | None, environ: Mapping[str, str]
+) -> BrokerSettings:
+    """From the file, the environment and the command line (the last wins). Raises GuardSettingsError."""
+    table = _read(file) if file is not None else {}
+    try:
+        from_file = properties_in(as_table(table.get("kafka", {})))
+        of_environment = properties_in(as_table(environ.get(PROPERTIES_VARIABLE, {})))
+    except ValueError as error:
+        raise GuardSettingsError(f"The setting kafka is wrong: {error}.") from None
+    given = {BOOTSTRAP: bootstrap} if bootstrap is not None else {}
+    properties = from_file | of_environment | environment_properties(environ) | given
+    if not properties.get(BOOTSTRAP, "").strip():
+        raise GuardSettingsError(
+            f"{BOOTSTRAP} is not set; use --bootstrap, or name a file that has it by --config or BELLWETHER_CONFIG."
+        )
+    named = topic or environ.get(CONTROL_VARIABLE) or table.get("control_topic")
+    return BrokerSettings(properties, str(named or CONTROL_TOPIC))
+
+
+def _read(file: Path) -> dict[str, object]:
+    try:
+        with file.open("rb") as source:
+            return tomllib.load(source)
+    except OSError as error:
+        raise GuardSettingsError(
+            f"The configuration file {file} cannot be read ({error.strerror}); check --config."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise GuardSettingsError(f"The configuration file {file} is not valid TOML: {error}; correct it.") from None

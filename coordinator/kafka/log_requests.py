@@ -1,0 +1,156 @@
+"""Requests for one topic of one partition, for whoever cannot afford librdkafka: who leads it, its records, one more.
+
+Topics go by name, so versions end where ids take over. Record batches that are compressed by anything but gzip need a
+library that is not there; they are skipped and counted.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.errors import UnsupportedCodecError
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import ProduceRequest
+from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
+
+from bellwether_kafka.coordinator.membership import Node
+
+PARTITION = 0
+FETCH_BYTES_MAX = 1_000_000
+FETCH_NAMES_UP_TO, PRODUCE_NAMES_UP_TO = 12, 12
+BATCHES_FROM = {"fetch": 4, "produce": 3}  # record batches of version 2
+ALL_REPLICAS = -1
+ANY_CONSUMER = -1  # a replica id
+NO_ERROR, UNKNOWN_ERROR = 0, -1
+MAGIC, UNCOMPRESSED = 2, 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderFound:
+    """`error` is Kafka's code; without one `leader` is set."""
+
+    error: int
+    leader: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FindLeader:
+    """Metadata: which broker leads the topic's partition. Makes no topic. Any broker answers."""
+
+    node: Node
+    topic: str
+    timeout_ms: int
+
+    def message(self) -> Any:
+        wanted = MetadataRequest.MetadataRequestTopic(name=self.topic)
+        return MetadataRequest(topics=[wanted], allow_auto_topic_creation=False, min_version=4)
+
+    def answer(self, response: Any) -> LeaderFound:
+        topic = response.topics[0]
+        partition = next((p for p in topic.partitions if p.partition_index == PARTITION), None)
+        error = topic.error_code or (partition.error_code if partition is not None else UNKNOWN_ERROR)
+        if error or partition is None:
+            return LeaderFound(error)
+        brokers = {broker.node_id: broker for broker in response.brokers}
+        found = brokers.get(partition.leader_id)
+        if found is None:
+            return LeaderFound(UNKNOWN_ERROR)
+        return LeaderFound(NO_ERROR, Node(found.node_id, found.host, found.port))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """(key, value) in the order of the log; `next_offset` to go on from, `end_offset` is behind the last record.
+    `start_offset` is the log's first one. `unread`: batches that could not be decompressed."""
+
+    error: int
+    records: tuple[tuple[bytes | None, bytes | None], ...] = ()
+    next_offset: int = 0
+    start_offset: int = 0
+    end_offset: int = 0
+    unread: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """Fetch from `offset`, which answers at once, with whatever there is."""
+
+    node: Node
+    topic: str
+    offset: int
+    timeout_ms: int
+    bytes_max: int = FETCH_BYTES_MAX
+
+    def message(self) -> Any:
+        topic = FetchRequest.FetchTopic
+        partition = topic.FetchPartition(
+            partition=PARTITION, fetch_offset=self.offset, partition_max_bytes=self.bytes_max, current_leader_epoch=-1
+        )
+        return FetchRequest(
+            replica_id=ANY_CONSUMER,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=self.bytes_max,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[topic(topic=self.topic, partitions=[partition])],
+            forgotten_topics_data=[],
+            rack_id="",
+            min_version=BATCHES_FROM["fetch"],
+            max_version=FETCH_NAMES_UP_TO,
+        )
+
+    def answer(self, response: Any) -> ReadRecords:
+        error = getattr(response, "error_code", 0) or 0
+        if error or not response.responses:
+            return ReadRecords(error or UNKNOWN_ERROR)
+        found = response.responses[0].partitions[0]
+        start = max(0, getattr(found, "log_start_offset", 0) or 0)
+        if found.error_code:
+            return ReadRecords(found.error_code, start_offset=start)
+        records: list[tuple[bytes | None, bytes | None]] = []
+        at, unread = self.offset, 0
+        for batch in MemoryRecords(bytes(found.records or b"")):
+            at = max(at, batch.next_offset)
+            try:
+                records += [(record.key, record.value) for record in batch if record.offset >= self.offset]
+            except UnsupportedCodecError:
+                unread += 1
+        return ReadRecords(NO_ERROR, tuple(records), at, start, found.high_watermark, unread)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedRecord:
+    """`error` is Kafka's code."""
+
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRecord:
+    """Produce of one record, in sync replicas included; None as value withdraws the key of a compacted topic."""
+
+    node: Node
+    topic: str
+    key: bytes
+    value: bytes | None
+    timeout_ms: int
+
+    def message(self) -> Any:
+        builder = MemoryRecordsBuilder(MAGIC, UNCOMPRESSED, len(self.key) + len(self.value or b"") + 200)
+        builder.append(None, self.key, self.value)
+        builder.close()
+        topic = ProduceRequest.TopicProduceData
+        partition = topic.PartitionProduceData(index=PARTITION, records=builder.buffer())
+        return ProduceRequest(
+            transactional_id=None,
+            acks=ALL_REPLICAS,
+            timeout_ms=self.timeout_ms,
+            topic_data=[topic(name=self.topic, partition_data=[partition])],
+            min_version=BATCHES_FROM["produce"],
+            max_version=PRODUCE_NAMES_UP_TO,
+        )
+
+    def answer(self, response: Any) -> AppendedRecord:
+        return AppendedRecord(response.responses[0].partition_responses[0].error_code)

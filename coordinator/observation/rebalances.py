@@ -1,0 +1,112 @@
+"""The rebalances that looks at a group have shown, with what had changed and how long they lasted at least and at most.
+
+Brokers tell neither why nor how long a group rebalances, so both come from comparing looks. A rebalance between two
+looks that changed neither members nor what they have leaves no trace. Pure.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bellwether_kafka.assignors.shared import Moves
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+LINES_MAX = 50
+AT_REST = frozenset({"Stable", "Empty"})
+UNKNOWN = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRebalance:
+    """`seen_at_ms` is the first look that showed it or what it had changed, epoch. `cause` is "" where it is not known.
+    `lasted_ms_max` is None while the group rebalances, or where it did so at the first look already; `moves` count
+    partitions and are None where the looks cannot be compared."""
+
+    seen_at_ms: int
+    cause: str
+    lasted_ms_min: int
+    lasted_ms_max: int | None
+    running: bool
+    moves: Moves | None
+
+
+class Rebalances:
+    """Of one group. `saw` takes its observations in their order."""
+
+    def __init__(self) -> None:
+        self._ended: deque[SeenRebalance] = deque(maxlen=LINES_MAX)
+        self._rest: Observation | None = None  # the last look that showed the group at rest
+        self._first: Observation | None = None  # of the looks since then, all of which showed it rebalancing
+        self._last: Observation | None = None
+
+    def lines(self) -> tuple[SeenRebalance, ...]:
+        """The newest first."""
+        if self._first is None or self._last is None:
+            return tuple(self._ended)
+        lasts_ms = self._last.seen_at_ms - self._first.seen_at_ms
+        cause = cause_of(self._rest, self._last) if self._rest is not None else UNKNOWN
+        return SeenRebalance(self._first.seen_at_ms, cause, lasts_ms, None, True, None), *self._ended
+
+    def saw(self, seen: Observation) -> None:
+        if seen.kind in ("missing", "other"):
+            return
+        if seen.state not in AT_REST:
+            self._first, self._last = self._first or seen, seen
+            return
+        if self._first is not None and self._last is not None:
+            self._end(seen, self._first.seen_at_ms, self._last.seen_at_ms - self._first.seen_at_ms)
+        elif self._rest is not None and _had(self._rest) != _had(seen):
+            self._end(seen, seen.seen_at_ms, 0)
+        self._rest, self._first, self._last = seen, None, None
+
+    def _end(self, seen: Observation, began_ms: int, lasted_ms_min: int) -> None:
+        before = self._rest
+        if before is None:
+            self._ended.appendleft(SeenRebalance(began_ms, UNKNOWN, lasted_ms_min, None, False, None))
+            return
+        lasted_ms_max, moved = seen.seen_at_ms - before.seen_at_ms, moves_between(_owners(before), _owners(seen))
+        cause = cause_of(before, seen)
+        self._ended.appendleft(SeenRebalance(began_ms, cause, lasted_ms_min, lasted_ms_max, False, moved))
+
+
+def cause_of(before: Observation, after: Observation) -> str:
+    """What has changed between two looks, "" for nothing that they show."""
+    had, has = _by_key(before.members), _by_key(after.members)
+    came = [member for key, member in has.items() if key not in had]
+    went = [member for key, member in had.items() if key not in has]
+    said = [f"{_named(came)} joined"] * bool(came) + [f"{_named(went)} left or died"] * bool(went)
+    if said:
+        return ", ".join(said)
+    changed = [m for key, m in has.items() if m.topics and had[key].topics and set(m.topics) != set(had[key].topics)]
+    if changed:
+        return f"{_named(changed)} changed the subscription"
+    sizes = ((topic, len(before.lags[topic]), len(lags)) for topic, lags in after.lags.items() if topic in before.lags)
+    grown = [f"topic {topic} went from {old} to {new} partitions" for topic, old, new in sizes if old != new]
+    return listed(grown)
+
+
+def moves_between(had: Mapping[TopicPartition, str], has: Mapping[TopicPartition, str]) -> Moves:
+    both = had.keys() & has.keys()
+    kept = sum(had[partition] == has[partition] for partition in both)
+    return Moves(kept, len(both) - kept, len(has) - len(both), len(had) - len(both))
+
+
+def _by_key(members: Iterable[ObservedMember]) -> dict[str, ObservedMember]:
+    """By what survives a restart."""
+    return {member.instance_id or member.member_id: member for member in members}
+
+
+def _had(seen: Observation) -> dict[str, tuple[TopicPartition, ...]]:
+    return {key: member.owned for key, member in _by_key(seen.members).items()}
+
+
+def _owners(seen: Observation) -> dict[TopicPartition, str]:
+    return {partition: key for key, owned in _had(seen).items() for partition in owned}
+
+
+def _named(members: Iterable[ObservedMember]) -> str:
+    """By their client ids, which people have chosen."""
+    counts = Counter(member.client_id or member.member_id for member in members)
+    return listed([name if number == 1 else f"{name} ({number} members)" for name, number in sorted(counts.items())])

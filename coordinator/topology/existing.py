@@ -1,0 +1,95 @@
+"""What the topics of a running application add to its topology: how large its repartition topics are, and the configs
+of them all, so that the same topics are made where the application starts for the first time. Pure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from bellwether_kafka.assignors.streams.application import InternalTopic, Topology, required_counts
+from bellwether_kafka.coordinator.kafka import grant
+from bellwether_kafka.coordinator.topology.internal_topics import CHANGELOG_CONFIGS, REPARTITION_CONFIGS
+
+Configs = Mapping[str, Mapping[str, str]]  # what is set of each topic itself, and is no default of the brokers
+CLEANUP = "cleanup.policy"
+_LISTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A topology with its internal topics as they are, and what is to be known of that, as sentences for people."""
+
+    topology: Topology
+    notes: tuple[str, ...] = ()
+
+
+def with_existing(topology: Topology, counts: Mapping[str, int], configs: Configs) -> Completed:
+    """The topology with its internal topics as they are. `counts` are the partitions of all topics of the cluster,
+    `configs` those of internal topics, without those that we may not read. Topics that do not exist stay as they are
+    described."""
+    prefix = f"{topology.application_id}-"
+    found = topology.resolved(t for t in counts if not t.startswith((prefix, "__")))
+    sources = {*found.source_topics}
+    internal = [t for t in (*found.repartition_topics, *found.changelogs, *found.undecided) if t in counts]
+    internal = sorted({t for t in internal if t not in sources or t in found.repartition_topics})
+    sizes = _sizes(found, counts)
+    topics = {topic.name: topic for topic in topology.internal_topics}
+    for name in internal:
+        kept = topics.get(name, InternalTopic(name))
+        kind = REPARTITION_CONFIGS if name in found.repartition_topics else CHANGELOG_CONFIGS
+        told = tuple(sorted(_beyond(kind, configs[name]).items())) if name in configs else kept.configs
+        topics[name] = replace(kept, partitions=sizes.get(name, kept.partitions), configs=told)
+    described = {t: topic for t, topic in topics.items() if topic != InternalTopic(t)}
+    notes = []
+    if sizes:
+        notes.append(
+            "the size of these is fixed at what it is now, as the application asks for it, or as nobody sees who writes"
+            f" them; where source topics are of other sizes, correct Partitions: {', '.join(sorted(sizes))}"
+        )
+    hidden = [name for name in internal if name not in configs]
+    if hidden:
+        more = f" and {len(hidden) - _LISTED} more" if len(hidden) > _LISTED else ""
+        rights = grant("DESCRIBE_CONFIGS", "Topic", hidden[0])
+        notes.append(f"the configs of {', '.join(hidden[:_LISTED])}{more} cannot be read: {rights}")
+    return Completed(replace(topology, internal_topics=tuple(described.values())), tuple(notes))
+
+
+def serving_candidates(topology: Topology, configs: Configs) -> tuple[str, ...]:
+    """Sentences on compacted source topics of subtopologies with state, which may serve as changelogs beside others."""
+    return tuple(
+        f"source topic {topic} is compacted: if the application keeps a table of it under topology.optimization, write"
+        f" `- {topic}` under StateChangelogTopics of subtopology {part.id}"
+        for part in topology.subtopologies
+        for topic in part.sources
+        if part.stateful and topic not in (*part.changelogs, *part.repartition_sources)
+        if "compact" in configs.get(topic, {}).get(CLEANUP, "")
+    )
+
+
+def _sizes(topology: Topology, counts: Mapping[str, int]) -> dict[str, int]:
+    """The numbers of partitions that do not follow from the rest: as few as explain all of them, since one that follows
+    grows with the topics that it follows from."""
+    internal = {*topology.repartition_topics}
+    external = {t: n for t, n in counts.items() if t not in internal}
+    described = {topic.name: topic for topic in topology.internal_topics}
+    writers = {t: [s for s in topology.subtopologies if t in s.repartition_sinks] for t in internal}
+    fixed: dict[str, int] = {}
+    while True:
+        known = described | {t: InternalTopic(t, partitions=n) for t, n in fixed.items()}
+        derived = required_counts(replace(topology, internal_topics=tuple(known.values())), external).partitions
+        odd = {t for t in internal & counts.keys() if t not in fixed and derived.get(t) != counts[t]}
+        if not odd:
+            return fixed
+        follows = {t for t in odd if any(odd & {*s.repartition_sources} for s in writers[t])}
+        first = min(odd - follows or odd, key=lambda t: (_numbered(t), t))
+        fixed[first] = counts[first]
+
+
+def _numbered(topic: str) -> bool:
+    """Whether Streams gave the topic its name, where `repartition` rather gets one from the application."""
+    return any(part.isdecimal() and len(part) == 10 for part in topic.split("-"))
+
+
+def _beyond(kind: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
+    """What is to be said of a topic of a kind; how a changelog is kept always is."""
+    always = CLEANUP if kind is CHANGELOG_CONFIGS else ""
+    return {key: value for key, value in configs.items() if key == always or kind.get(key) != value}

@@ -1,0 +1,117 @@
+"""What an observed group has now, in the words of a picture, with what our plan would move. Plain values that become
+JSON as they are; the status page draws them like a round. Pure.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, SeenRebalance, Shadow, as_document
+from bellwether_kafka.coordinator.web.lags import lags_by_name
+from bellwether_kafka.coordinator.web.picture import (
+    ITEMS_MAX,
+    MOVES_MAX,
+    NEUTRAL,
+    STANDBY,
+    Holder,
+    Item,
+    Move,
+    items_of,
+    moves_from,
+)
+
+SHOWN_OF_A_MEMBER = ("member_id", "instance_id", "client_id", "client_host", "rack", "lag", "trouble")
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The names are those of `Picture` and mean the same, except that `holders` have what they have now and `moves` are
+    what our plan would do. Without a plan nobody knows what is read from another rack, and all items are neutral.
+
+    `observed` is the observation as JSON's values without what `holders` have, with `rebalances`, the newest first.
+    """
+
+    group: str
+    kind: str
+    protocol: str
+    holders: tuple[Holder, ...]
+    racks: tuple[str, ...]
+    moves: tuple[Move, ...]
+    truncated: bool
+    observed: Mapping[str, Any]
+
+
+def present(seen: Observation, rebalances: Sequence[SeenRebalance] = ()) -> Present:
+    shadow, lags = seen.shadow, _lags(seen)
+    owners = _owners(seen, shadow) if shadow is not None else []
+    shown = {member for holder in owners for member in holder.members}
+    holders = [*owners, *(_alone(member) for member in seen.members if member.member_id not in shown)]
+    listed = _listed(holders, lags)
+    changed = _changed(shadow) if shadow is not None else np.empty(0, dtype=np.int64)
+    racks = {holder.rack for holder in holders if holder.rack}
+    tasks = any(member.active for member in seen.members)
+    return Present(
+        group=seen.group_id,
+        kind=shadow.decision.plan.words.kind if shadow is not None else "streams" if tasks else "consumer",
+        protocol=seen.protocol,
+        holders=listed,
+        racks=tuple(sorted(racks.union(shadow.decision.plan.cluster.racks) if shadow is not None else racks)),
+        moves=moves_from(shadow.decision, shadow.held, changed[:MOVES_MAX]) if shadow is not None else (),
+        truncated=sum(len(h.items) for h in listed) >= ITEMS_MAX or len(changed) > MOVES_MAX,
+        observed=_document(seen, rebalances),
+    )
+
+
+def _owners(seen: Observation, shadow: Shadow) -> list[Holder]:
+    """The members or processes that the plan knows, with what they have now."""
+    plan, members = shadow.decision.plan, {member.member_id: member for member in seen.members}
+    items = items_of(plan, shadow.held, np.zeros(len(shadow.held), dtype=np.bool_))
+    return [
+        Holder(owner.name, owner.rack, owner.members, (*has, *_standbys(members, owner.members)), owner.degraded)
+        for owner, has in zip(plan.owners, items, strict=True)
+    ]
+
+
+def _standbys(members: Mapping[str, ObservedMember], ids: Iterable[str]) -> list[Item]:
+    return [Item(task, STANDBY) for name in ids if name in members for task in members[name].standby]
+
+
+def _alone(member: ObservedMember) -> Holder:
+    """A member that no plan places, with what it was given as far as its bytes tell."""
+    active = member.active or [f"{topic}-{partition}" for topic, partition in member.owned]
+    items = (*(Item(name, NEUTRAL) for name in active), *(Item(task, STANDBY) for task in member.standby))
+    return Holder(member.member_id, member.rack, (member.member_id,), items, member.trouble or None)
+
+
+def _listed(holders: Iterable[Holder], lags: Mapping[str, int]) -> tuple[Holder, ...]:
+    """With the lags that are known, and no more items than a picture shows."""
+    left, listed = ITEMS_MAX, []
+    for holder in holders:
+        items = holder.items[:left]
+        left -= len(items)
+        known = (item if item.state == STANDBY else replace(item, lag=lags.get(item.name)) for item in items)
+        listed.append(replace(holder, items=tuple(known)))
+    return tuple(listed)
+
+
+def _changed(shadow: Shadow) -> Any:
+    return np.flatnonzero((shadow.held != shadow.decision.plan.owner) & (shadow.held != NOBODY))
+
+
+def _lags(seen: Observation) -> Mapping[str, int]:
+    if seen.shadow is None:
+        pairs = ((f"{topic}-{p}", lag) for topic, lags in seen.lags.items() for p, lag in enumerate(lags))
+        return {name: lag for name, lag in pairs if lag is not None}
+    plan = seen.shadow.decision.plan
+    tasks = [None if item == NOBODY else plan.task(item) or "" for item in plan.item_of.tolist()]
+    return lags_by_name(plan.cluster, tasks, seen.lags)
+
+
+def _document(seen: Observation, rebalances: Iterable[SeenRebalance]) -> dict[str, Any]:
+    document = as_document(seen)
+    document.pop("lags")
+    members = [{name: member[name] for name in SHOWN_OF_A_MEMBER} for member in document.pop("members")]
+    return document | {"members": members, "rebalances": [asdict(rebalance) for rebalance in rebalances]}

@@ -1,0 +1,163 @@
+"""Real instances under a guard, with sessions of 45 s: what they had is owned again at once when they are gone."""
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.guarded import CONSUMER, Guarded, children, guard_command
+from tests.interop.support.members import Flock, wait_until
+from tests.interop.support.raw import describe
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_led import application, led, telling
+from tests.interop.support.streams_load import Load
+
+SESSION_MS, HEARTBEAT_MS = 45_000, 3_000
+PARTITIONS = 6
+# The promise is a heartbeat interval and a second; a machine under load gets some more, far below the session.
+OWNED_AGAIN_S = HEARTBEAT_MS / 1000 + 1.0
+ALLOWED_S = OWNED_AGAIN_S * 3
+
+
+SETTLE_S = 240
+DEFAULT_CLIENT_ID = {"client.id": ""}
+RESIDENT_KB_MAX = 40_000
+
+
+def under_guard(cluster: KafkaCluster, group: str, *options: str) -> Callable[[Path], Sequence[str]]:
+    return lambda state_dir: guard_command(cluster, group, "--state-dir", str(state_dir), *options)
+
+
+def resident_kb(pid: int) -> int:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1])
+
+
+def consumer(cluster: KafkaCluster, group: str, client_id: str) -> list[str]:
+    numbers = [str(SESSION_MS), str(HEARTBEAT_MS)]
+    return [sys.executable, "-c", CONSUMER, cluster.bootstrap, group, group, client_id, *numbers]
+
+
+def wait_for_a_proven_member() -> None:
+    """A member that stood when the guard first looked is its child's only after ten seconds."""
+    time.sleep(12)
+
+
+@pytest.mark.timeout(300)
+def test_partitions_of_a_killed_consumer_are_owned_again_within_a_heartbeat_and_a_second(kafka: KafkaCluster) -> None:
+    group = "guard-plain"
+    kafka.create_topic(group, PARTITIONS)
+    guard = guard_command(kafka, group, "--client-id", "victim")
+    with Flock(kafka.bootstrap) as flock:
+        survivor = flock.member("confluent", group, [group], heartbeat_ms=str(HEARTBEAT_MS))
+        with Guarded(guard, consumer(kafka, group, "victim")) as guarded:
+            wait_until(lambda: len(survivor.owned()) == PARTITIONS // 2, 60, guarded.said)
+            wait_for_a_proven_member()
+            os.kill(guarded.child, signal.SIGKILL)
+            killed = time.monotonic()
+            wait_until(lambda: len(survivor.owned()) == PARTITIONS, 60, guarded.said)
+            took_s = time.monotonic() - killed
+            assert guarded.process.wait(30) == 128 + signal.SIGKILL
+            assert "Removed 1 of its 1 members" in guarded.said()
+            print(f"owned again after {took_s:.2f} s; {guarded.said()}")
+            assert took_s < ALLOWED_S, guarded.said()
+
+
+@pytest.mark.timeout(300)
+def test_a_consumer_whose_client_id_others_have_too_is_left_to_its_session(kafka: KafkaCluster) -> None:
+    """A wrong --client-id: two live members have it, and the guard of one must not remove the other."""
+    group = "guard-shared"
+    kafka.create_topic(group, PARTITIONS)
+    guard = guard_command(kafka, group, "--client-id", "everybody")
+    with (
+        Guarded(guard, consumer(kafka, group, "everybody")) as victim,
+        Guarded(guard, consumer(kafka, group, "everybody")) as twin,
+    ):
+
+        def both() -> bool:
+            found = describe(kafka.bootstrap, group)
+            return found.state == "Stable" and len(found.members) == 2
+
+        wait_until(both, 60, twin.said)
+        wait_for_a_proven_member()
+        before = {member.member_id for member in describe(kafka.bootstrap, group).members}
+        os.kill(victim.child, signal.SIGKILL)
+        assert victim.process.wait(30) == 128 + signal.SIGKILL
+        assert "--client-id must be this process' own" in victim.said()
+        assert {member.member_id for member in describe(kafka.bootstrap, group).members} == before
+
+
+@pytest.mark.timeout(600)
+def test_tasks_of_a_killed_instance_run_again_at_once_and_its_transactions_are_ended(kafka: KafkaCluster) -> None:
+    """Led by Java, exactly once: nobody waits for the session, nor for a transaction that the dead left open."""
+    common = application(
+        kafka,
+        "guard-crash",
+        threads=2,
+        standbys=1,
+        guarantee="exactly_once_v2",
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=1_000,
+    )
+    launcher = under_guard(kafka, common.application_id, "--fence")
+    with StreamsApp(kafka, common) as app, Load(kafka, common.topics[0], keys=100) as load:
+        load.produce(1_000)
+        app.add("one", settings=DEFAULT_CLIENT_ID, launcher=launcher)
+        app.add("two", settings=DEFAULT_CLIENT_ID)
+        app.wait_settled(limit_s=SETTLE_S)
+        app.wait_counted(load.expected, limit_s=SETTLE_S)
+        load.start(100)
+        one, two = app.instances["one"], app.instances["two"]
+        (child,) = children(one.pid)
+        kilobytes = resident_kb(one.pid)
+        os.kill(child, signal.SIGKILL)
+        killed = time.monotonic()
+        wait_until(lambda: two.running == common.tasks, 60, app.tell)
+        took_s = time.monotonic() - killed
+        wait_until(lambda: not one.alive, 30, app.tell)
+        said = one.complaints()
+        print(f"all tasks run again after {took_s:.2f} s; the guard had {kilobytes} kB\n{said}")
+        assert "Removed 2 of its 2 members" in said
+        assert len(re.findall(r"Fenced guard-crash-\S+-\d\.", said)) == 2
+        assert took_s < SESSION_MS / 1000 / 2
+        assert kilobytes < RESIDENT_KB_MAX
+        load.stop()
+        app.wait_counted(load.expected, limit_s=SETTLE_S)
+
+
+@pytest.mark.timeout(600)
+def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    control = "guard-control"
+    common = application(kafka, "guard-stop", standbys=1, session_timeout_ms=SESSION_MS, heartbeat_interval_ms=1_000)
+    launcher = under_guard(kafka, common.application_id, "--topic", control, "--grace", "60")
+    with (
+        led(kafka, common, tmp_path, control_topic=control, policy="streams-ha") as lead,
+        StreamsApp(kafka, common) as app,
+        Load(kafka, common.topics[0], keys=100) as load,
+        telling(lead, app),
+    ):
+        load.produce(1_000)
+        app.add("one", settings=DEFAULT_CLIENT_ID, launcher=launcher)
+        app.add("two", settings=DEFAULT_CLIENT_ID)
+        app.wait_settled(spread=1, limit_s=SETTLE_S)
+        app.wait_counted(load.expected, limit_s=SETTLE_S)
+        one, two = app.instances["one"], app.instances["two"]
+        assert one.running
+        os.kill(one.pid, signal.SIGTERM)
+        wait_until(lambda: not one.alive, 90, app.tell)
+        said = one.complaints()
+        assert re.search(r"It is empty after [\d.]+ s", said)
+        assert "Removed 1 of its 1 members" in said
+        wait_until(lambda: two.running == common.tasks, 60, app.tell)
+        causes = [entry["cause"] for entry in lead.log("streams_decision")]
+        assert any("has ordered evacuate" in cause and "withdrawn" in cause for cause in causes), causes
+        app.wait_counted(load.expected, limit_s=SETTLE_S)

@@ -1,0 +1,100 @@
+"""Whether a run of Kafka's unit tests came out as the reviewed file says.
+
+A test that fails must stand in differing.yml, and one that stands there must fail: as often as it says, and with plans
+that are worth as much as Kafka's own for the same questions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.kafka.run import Compared, Ran
+
+DIFFERING = Path(__file__).with_name("differing.yml")
+ORDER, CHOICE = "order", "choice"
+KINDS = {
+    ORDER: "the same sets in another order",
+    CHOICE: "another plan that is worth as much or more",
+}
+_LEAST = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One test that differs: `fails` is how many of its runs, `kind` what must be true of its plans."""
+
+    fails: int
+    kind: str
+    why: str
+
+
+Differing = Mapping[tuple[str, str], Listed]
+
+
+def listed(policy: str, release: str, text: str | None = None) -> Differing:
+    """The reviewed file for one policy, by test class and method. Raises ValueError for a kind that there is not."""
+    told = yaml.safe_load(DIFFERING.read_text(encoding="utf-8") if text is None else text)
+    found: dict[tuple[str, str], Listed] = {}
+    for test_class, tests in told.get(policy, {}).items():
+        for method, entry in tests.items():
+            fails = _of_release(entry["fails"], release)
+            if entry["kind"] not in KINDS:
+                raise ValueError(f"{test_class}.{method} is of no known kind: {entry['kind']}")
+            if fails:
+                found[test_class, method] = Listed(fails, entry["kind"], entry["why"])
+    return found
+
+
+def _of_release(fails: Any, release: str) -> int:
+    number: int = fails.get(release, 0) if isinstance(fails, dict) else fails
+    return number
+
+
+def worse(compared: Compared) -> str:
+    """In what our plan is worse than Kafka's own, "" if in nothing. A measure counts if those before it are equal."""
+    for name, ours in compared.ours.items():
+        theirs = compared.theirs[name]
+        if abs(ours - theirs) > _LEAST:
+            return f"{name} {ours:g} > {theirs:g}" if ours > theirs else ""
+    return ""
+
+
+def troubles(ran: Ran, told: Differing, classes: frozenset[str]) -> list[str]:
+    """What is not as the reviewed file says, one sentence each."""
+    failed: dict[tuple[str, str], int] = {}
+    for case in ran.cases:
+        if case.failure:
+            failed[case.test_class, case.method] = failed.get((case.test_class, case.method), 0) + 1
+    found = [f"{test}.{method} fails and is not listed" for test, method in sorted(failed.keys() - told.keys())]
+    for (test, method), entry in told.items():
+        if test in classes:
+            found += _judge(f"{test}.{method}", entry, failed.get((test, method), 0), _plans(ran, test, method))
+    for test in sorted(classes):
+        mine = [case for case in ran.cases if case.test_class == test]
+        if not any(case.asked for case in mine):
+            found.append(f"{test} asked us nothing" if mine else f"{test} was not run")
+    return found
+
+
+def _plans(ran: Ran, test: str, method: str) -> list[Compared]:
+    """Those of the runs that failed."""
+    failed = {case.name for case in ran.cases if (case.test_class, case.method) == (test, method) and case.failure}
+    return [c for c in ran.compared if (c.test_class, c.method) == (test, method) and c.name in failed]
+
+
+def _judge(test: str, entry: Listed, failed: int, plans: list[Compared]) -> list[str]:
+    if failed != entry.fails:
+        stale = "" if failed else ", so it is to be taken out"
+        return [f"{test} fails {failed} times, {entry.fails} are listed{stale}"]
+    if not plans:
+        return [f"{test} is listed, but no plan of it was compared"]
+    same = all(plan.same for plan in plans)
+    if entry.kind == ORDER:
+        return [] if same else [f"{test} is listed as a matter of order, but a plan is another one"]
+    bad = [text for text in map(worse, plans) if text]
+    if bad:
+        return [f"{test} is listed, but a plan is worse than Kafka's: {bad[0]}"]
+    return [f"{test} is listed as another choice, but all of its plans are Kafka's"] if same else []

@@ -1,0 +1,92 @@
+"""A group that one guard looks at: processes come, crash, restart under the same names and share what they should not.
+Whoever the guard would remove is of its own process, as long as that has what was named to itself; and where others
+visibly have it, too, nobody is."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bellwether_kafka.coordinator.guard.members import SETTLED_S, Identity, Seen, belonging, look
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, subscribed, thread_id
+
+HOSTS = ("/10.0.0.1", "/10.0.0.2")
+OURS, THEIRS = "ours", "theirs"
+STATES = ("Stable", "CompletingRebalance", "PreparingRebalance")
+
+
+@dataclass
+class Group:
+    """Members in the order in which they came; whoever left is still listed until it is dropped."""
+
+    members: dict[str, DescribedMember] = field(default_factory=dict)
+    owner: dict[str, str] = field(default_factory=dict)
+    joined: int = 0
+
+    def join(self, who: str, client_id: str, host: str, process: str | None) -> None:
+        self.joined += 1
+        member_id = f"m{self.joined}"
+        metadata = subscribed(process) if process else b""
+        self.members[member_id] = DescribedMember(member_id, None, metadata, client_id=client_id, client_host=host)
+        self.owner[member_id] = who
+
+    def shown(self, state: str) -> DescribeAnswer:
+        hidden = state != "Stable"
+        listed = [
+            DescribedMember(m.member_id, None, b"" if hidden else m.metadata, b"", m.client_id, m.client_host)
+            for m in self.members.values()
+        ]
+        return DescribeAnswer(0, 0, state, "consumer", "range", tuple(listed))
+
+
+STEP = st.one_of(
+    st.tuples(st.just("join ours"), st.integers(1, 3), st.just(0)),
+    st.tuples(st.just("join theirs"), st.integers(1, 3), st.integers(0, 1)),
+    st.tuples(st.just("drop"), st.integers(0, 20), st.just(0)),
+    st.tuples(st.just("look"), st.integers(0, 2), st.just(0)),
+)
+
+
+def played(steps: list[tuple[str, int, int]], ours: str, theirs: str, process: tuple[str | None, str | None]) -> tuple:
+    """The group, what the guard has seen, and whether it was looked at with each of them in it."""
+    group, seen = Group(), Seen()
+    for what, number, host in steps:
+        if what == "join ours":
+            group.join(OURS, ours.format(number), HOSTS[0], process[0])
+        elif what == "join theirs":
+            group.join(THEIRS, theirs.format(number), HOSTS[host], process[1])
+        elif what == "drop" and group.members:
+            del group.members[list(group.members)[number % len(group.members)]]
+        elif what == "look":
+            seen = look(seen, group.shown(STATES[number]))
+    return group, seen
+
+
+@given(st.lists(STEP, max_size=30))
+def test_with_a_process_id_of_its_own_only_its_members_are_removed(steps: list[tuple[str, int, int]]) -> None:
+    ours, theirs = thread_id(P1).replace("-1-", "-{}-"), thread_id(P2).replace("-1-", "-{}-")
+    group, seen = played(steps, ours, theirs, (P1, P2))
+    found = belonging(Identity(GROUP, P1), seen, 60.0)
+    assert all(group.owner[member_id] == OURS for member_id in found.member_ids)
+    if not found.doubts:
+        assert set(found.member_ids) == {m for m in seen.members if group.owner[m] == OURS}
+
+
+@given(st.lists(STEP, max_size=30))
+def test_with_a_client_id_of_its_own_only_its_members_are_removed(steps: list[tuple[str, int, int]]) -> None:
+    group, seen = played(steps, "app-{}", "other-{}", (None, None))
+    found = belonging(Identity(GROUP, client_ids=("app-1", "app-2", "app-3")), seen, 60.0)
+    assert all(group.owner[member_id] == OURS for member_id in found.member_ids)
+
+
+@given(st.lists(STEP, max_size=30), st.floats(0, 60))
+def test_a_client_id_that_others_visibly_have_frees_nobody(steps: list[tuple[str, int, int]], lived_s: float) -> None:
+    """Others are visible beside ours: on another host, or in one generation. One at a time may be ours."""
+    _, seen = played(steps, "app-1", "app-1", (None, None))
+    found = belonging(Identity(GROUP, client_ids=("app-1",)), seen, lived_s)
+    hosts = {m.client_host for m in seen.members.values()}
+    if len(hosts) > 1 or "app-1" in seen.shared:
+        assert not found.member_ids
+    if lived_s < SETTLED_S:
+        assert not any(seen.members[m].at_first for m in found.member_ids)

@@ -1,0 +1,336 @@
+"""A guarded process from its start to the end of its memberships, on brokers that are told what to answer."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.guard import attend
+from bellwether_kafka.coordinator.guard.attend import Attendance
+from bellwether_kafka.coordinator.guard.options import GuardOptions
+from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
+from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord
+from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
+from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer
+from bellwether_kafka.coordinator.membership.events import DescribedMember
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread
+from tests.unit.coordinator.guard.world import Brokers, Process
+
+NAMED = GuardOptions(GROUP, {}, "bellwether-control", client_ids=("app-1",), grace_s=5.0)
+WORK = ConsumerProtocolAssignment(0, (TopicPartition("in", 0),)).encode()
+HOLDER = 4_000_000
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("UNSETTLED_S", 0.01), ("SETTLED_S", 0.01), ("DIRECTORY_LOOK_S", 0.01)):
+        monkeypatch.setattr(attend, name, value)
+    for name, value in (("EMPTYING_LOOK_S", 0.01), ("END_S", 0.5), ("LEFT_S", 0.05), ("LEFT_LOOK_S", 0.005)):
+        monkeypatch.setattr(attend, name, value)
+
+
+class Stage:
+    """An attendance that runs beside a script of what happens."""
+
+    def __init__(self, options: GuardOptions, brokers: Brokers, process: Process) -> None:
+        self.brokers, self.process = brokers, process
+        self.said: list[str] = []
+        self._attendance = Attendance(process, options, brokers, self.said.append)
+
+    def play(self, script: Callable[["Stage"], Awaitable[None]]) -> list[str]:
+        async def both() -> None:
+            running = asyncio.create_task(self._attendance.run())
+            await script(self)
+            await asyncio.wait_for(running, 20)
+
+        asyncio.run(both())
+        return self.said
+
+    async def looked(self, looks: int = 2) -> None:
+        """Until the group has been looked at this often from now on."""
+        before = len(self.brokers.asked)
+        await self.until(lambda: len(self.brokers.asked) >= before + looks)
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        while not happened():  # noqa: ASYNC110 - brokers that are asked set no event
+            await asyncio.sleep(0.005)
+
+
+def stage(options: GuardOptions = NAMED, *members: DescribedMember, process: Process | None = None) -> Stage:
+    brokers = Brokers()
+    brokers.show(*members)
+    return Stage(options, brokers, process or Process())
+
+
+async def killed(on: Stage) -> None:
+    await on.looked()
+    on.process.end()
+
+
+async def stopped(on: Stage) -> None:
+    await on.looked()
+    on.process.sigterm()
+
+
+def test_members_of_a_killed_process_are_removed_and_no_others() -> None:
+    on = stage(NAMED, plain("a"), plain("b", "app-2"))
+    said = on.play(killed)
+    assert on.brokers.removed == ["a"]
+    assert said[-1].startswith("Removed 1 of its 1 members, ")
+
+
+def test_who_joins_after_the_end_is_never_removed() -> None:
+    async def restarted(on: Stage) -> None:
+        await on.looked()
+        on.process.end()
+        on.brokers.show(plain("a"), plain("successor"), state="PreparingRebalance")
+
+    on = stage(NAMED, plain("a"))
+    on.play(restarted)
+    assert on.brokers.removed == ["a"]
+
+
+def test_what_has_left_by_itself_is_no_fault() -> None:
+    async def left(on: Stage) -> None:
+        await on.looked()
+        on.brokers.show()
+        on.process.end()
+
+    on = stage(NAMED, plain("a"))
+    said = on.play(left)
+    assert not on.brokers.removed
+    assert "did not remove" not in " ".join(said)
+
+
+def test_a_coordinator_node_that_moves_is_found_again() -> None:
+    on = stage(NAMED, plain("a"))
+    on.brokers.codes[RemoveMembers] = [16, 15]
+    on.play(killed)
+    assert on.brokers.removed == ["a"]
+
+
+def test_missing_rights_are_named() -> None:
+    on = stage(NAMED, plain("a"))
+    on.brokers.codes[RemoveMembers] = [30]
+    said = on.play(killed)
+    assert said[-1] == f"The broker removed none of its members: our principal needs the ACL READ on Group '{GROUP}'."
+
+
+def test_brokers_that_are_down_hold_nobody_up_for_long() -> None:
+    async def partitioned(on: Stage) -> None:
+        await on.looked()
+        on.brokers.down = True
+        on.process.end()
+
+    on = stage(NAMED, plain("a"))
+    began = time.monotonic()
+    said = on.play(partitioned)
+    assert time.monotonic() - began < 10
+    assert "they end with their sessions" in said[-1]
+
+
+def test_what_the_process_has_left_running_keeps_its_members() -> None:
+    """A shell that was killed may have left the real application behind."""
+    process = Process()
+    process.left_behind = True
+    on = stage(NAMED, plain("a"), process=process)
+    said = on.play(killed)
+    assert not on.brokers.removed
+    assert said[-1] == "Something of it still runs, so none of its members is removed."
+
+
+# ---- Kafka Streams ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[GuardOptions, dict[str, int | None]]:
+    """Options for the state directory of the process P1, and who holds its lock."""
+    directory = tmp_path / GROUP
+    directory.mkdir()
+    (directory / "kafka-streams-process-metadata").write_text(f'{{"processId":"{P1}"}}')
+    lock: dict[str, int | None] = {"holder": HOLDER}
+    monkeypatch.setattr(StateDirectory, "holder", lambda _: lock["holder"])
+    return replace(NAMED, client_ids=(), state_dir=tmp_path, fence=True), lock
+
+
+Held = tuple[GuardOptions, dict[str, int | None]]
+
+
+def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(held: Held) -> None:
+    options, lock = held
+
+    async def crashed(on: Stage) -> None:
+        await on.looked(4)
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
+    on.brokers.codes[FenceProducer] = [51, 51, 16]
+    said = on.play(crashed)
+    assert sorted(on.brokers.removed) == ["a", "b"]
+    assert sorted(on.brokers.fenced) == [f"{GROUP}-{P1}-1", f"{GROUP}-{P1}-2"]
+    assert f"Fenced {GROUP}-{P1}-1." in said
+
+
+def test_a_directory_that_somebody_holds_after_the_end_frees_nobody(held: Held) -> None:
+    options, _ = held
+    on = stage(options, thread("a"))
+    said = on.play(killed)
+    assert not on.brokers.removed
+    assert not on.brokers.fenced
+    assert "Something of it still runs" in said[-1]
+
+
+def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> None:
+    """A wrong --state-dir: that of a neighbour who lives."""
+    options, lock = held
+
+    async def crashed(on: Stage) -> None:
+        await on.looked(4)
+        lock["holder"] = None  # the neighbour restarts in the very moment in which our process ends
+        on.process.end()
+
+    on = stage(options, thread("a"), process=Process(ours=False))
+    said = on.play(crashed)
+    assert not on.brokers.removed
+    assert any(f"is in use by process {HOLDER}, not by the guarded one" in sentence for sentence in said)
+
+
+def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
+    options, lock = held
+
+    async def crashed(on: Stage) -> None:
+        await on.looked(4)
+        lock["holder"] = None
+        on.process.end()
+
+    on = stage(options, thread("a"))
+    real = on.brokers.ask
+
+    async def ask(request: object) -> object:
+        if isinstance(request, FenceProducer):
+            lock["holder"] = HOLDER + 1
+            return 51
+        return await real(request)
+
+    on.brokers.ask = ask  # type: ignore[method-assign]
+    said = on.play(crashed)
+    assert any("another process has taken its place" in sentence for sentence in said)
+
+
+# ---- a planned stop --------------------------------------------------------------------------------------------------
+
+
+def beat(**fields: object) -> control.Beat:
+    now_ms = int(time.time() * 1000)
+    return replace(control.Beat("lead", leads=(GROUP,), orders_for=(GROUP,), at_ms=now_ms), **fields)  # type: ignore[arg-type]
+
+
+def orders(brokers: Brokers) -> list[tuple[str, bool]]:
+    """What was written to the control topic beside beats: the key, and whether it is an order or its withdrawal."""
+    return [(key.decode(), value is not None) for key, value in brokers.log if not key.startswith(b"beat/")]
+
+
+def test_it_is_empty_before_it_is_stopped_and_the_order_is_withdrawn() -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK), plain("b", "app-2"))
+    on.brokers.say(beat())
+
+    async def emptied(on: Stage) -> None:
+        await stopped(on)
+        await on.until(lambda: bool(orders(on.brokers)))
+        assert not on.process.stopped
+        on.brokers.show(plain("a"), plain("b", "app-2"))
+
+    said = on.play(emptied)
+    key = f"evacuate/{GROUP}/*/member:a"
+    assert orders(on.brokers) == [(key, True), (key, False)]
+    assert said[0].startswith("It is empty after ")
+    assert on.process.stopped
+    assert on.brokers.removed == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "why"),
+    [
+        (lambda b: None, "No Bellwether that leads"),
+        (lambda b: b.say(beat(at_ms=1)), "No Bellwether that leads"),
+        (lambda b: b.say(beat(leads=())), "No Bellwether that leads"),
+        (lambda b: b.say(beat(policies={GROUP: "kafka"}, orders_for=())), "a policy that does not know evacuations"),
+        (lambda b: setattr(b, "no_topic", True), "There is no control topic"),
+        (lambda b: (b.say(beat()), b.codes.update({AppendRecord: [29]})), "grant WRITE"),
+    ],
+)
+def test_where_nobody_can_empty_it_it_is_stopped_at_once_and_that_is_said(
+    prepare: Callable[[Brokers], object], why: str
+) -> None:
+    on = stage(NAMED, replace(plain("a"), assignment=WORK))
+    prepare(on.brokers)
+    said = on.play(stopped)
+    assert why in said[0]
+    assert on.process.stopped
+    assert on.brokers.removed == ["a"]
+
+
+def test_an_instance_that_cannot_be_emptied_is_stopped_when_its_grace_is_over() -> None:
+    on = stage(replace(NAMED, grace_s=0.2), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    said = on.play(stopped)
+    assert said[0] == "It is not empty after 0.2 s, and is stopped."
+    assert [given for _, given in orders(on.brokers)] == [True, False]
+
+
+def test_a_second_sigterm_is_passed_on_at_once() -> None:
+    async def twice(on: Stage) -> None:
+        await stopped(on)
+        await on.looked()
+        on.process.sigterm()
+
+    on = stage(replace(NAMED, grace_s=60.0), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    said = on.play(twice)
+    assert said[0].startswith("It is stopped at once, as asked for twice")
+
+
+def test_an_order_of_an_operator_is_not_withdrawn() -> None:
+    on = stage(NAMED, plain("a"))
+    now_ms = int(time.time() * 1000)
+    kind, where = control.PlacementKind.EVACUATE, "member:a"
+    on.brokers.say(beat())
+    on.brokers.say(control.PlacementOrder(kind, GROUP, "*", where, "operator", now_ms, now_ms + 60_000))
+    on.play(stopped)
+    assert [given for _, given in orders(on.brokers)] == [True]
+
+
+def test_one_that_dies_while_it_is_emptied_is_removed_at_once() -> None:
+    async def died(on: Stage) -> None:
+        await stopped(on)
+        await on.looked()
+        on.process.end()
+
+    on = stage(replace(NAMED, grace_s=60.0), replace(plain("a"), assignment=WORK))
+    on.brokers.say(beat())
+    on.play(died)
+    assert not on.process.stopped
+    assert on.brokers.removed == ["a"]
+
+
+def test_without_grace_it_is_stopped_without_an_order() -> None:
+    on = stage(replace(NAMED, grace_s=0.0), plain("a"))
+    on.brokers.say(beat())
+    on.play(stopped)
+    assert on.process.stopped
+    assert not orders(on.brokers)
+
+
+def test_a_watched_process_that_outlives_its_guard_keeps_its_members() -> None:
+    on = stage(replace(NAMED, grace_s=0.1), plain("a"), process=Process(ours=False))
+    said = on.play(stopped)
+    assert said == ["It runs on, and is guarded no more."]
+    assert not on.process.stopped
+    assert not on.brokers.removed

@@ -1,0 +1,134 @@
+"""Which members belong to a process: what tells so, and everything that only looks like it."""
+
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.coordinator.guard.members import SETTLED_S, Belonging, Identity, Seen, belonging, look, owned
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread, thread_id
+
+LONG_S = 60.0
+STREAMS = Identity(GROUP, process_id=P1)
+NAMED = Identity(GROUP, client_ids=("app-1",))
+
+
+def answer(*members: DescribedMember, state: str = "Stable") -> DescribeAnswer:
+    shown = members if state == "Stable" else tuple(replace(m, metadata=b"", assignment=b"") for m in members)
+    return DescribeAnswer(0, 0, state, "consumer", "range", shown)
+
+
+def seen(*answers: DescribeAnswer) -> Seen:
+    found = Seen()
+    for one in answers:
+        found = look(found, one)
+    return found
+
+
+def found(identity: Identity, *answers: DescribeAnswer, lived_s: float = LONG_S) -> Belonging:
+    return belonging(identity, seen(*answers), lived_s)
+
+
+def test_threads_of_the_process_are_its_own_and_nobody_elses() -> None:
+    ours = found(STREAMS, answer(thread("a", number=1), thread("b", number=2), thread("c", P2)))
+    assert ours == Belonging(("a", "b"), ("1", "2"))
+
+
+def test_a_thread_is_known_by_its_client_id_before_its_subscription_is_shown() -> None:
+    assert found(STREAMS, answer(thread("a"), state="PreparingRebalance")).member_ids == ("a",)
+
+
+def test_a_subscription_that_says_another_process_outweighs_a_client_id() -> None:
+    typed = replace(thread("a", P2), client_id=thread_id(P1))
+    assert found(STREAMS, answer(typed)).member_ids == ()
+
+
+def test_what_a_subscription_said_is_remembered_while_the_group_waits() -> None:
+    typed = replace(thread("a", P2), client_id=thread_id(P1))
+    assert found(STREAMS, answer(typed), answer(typed, state="PreparingRebalance")).member_ids == ()
+
+
+def test_an_application_with_a_client_id_of_its_own_is_known_by_its_subscription() -> None:
+    named = replace(thread("a"), client_id="shop-StreamThread-3-consumer")
+    assert found(STREAMS, answer(named)) == Belonging(("a",), ("3",))
+
+
+def test_another_application_of_the_same_process_id_is_not_ours() -> None:
+    foreign = DescribedMember("a", None, client_id=thread_id(P1, group="other"), client_host="/10.0.0.1")
+    assert found(STREAMS, answer(foreign)).member_ids == ()
+
+
+def test_a_copied_state_directory_on_another_host_frees_nobody() -> None:
+    ours = found(STREAMS, answer(thread("a"), thread("b", number=2, host="/10.0.0.2")))
+    assert ours.member_ids == ()
+    assert "several hosts (/10.0.0.1, /10.0.0.2)" in ours.doubts[0]
+
+
+def test_two_threads_of_one_name_in_one_generation_free_nobody() -> None:
+    ours = found(STREAMS, answer(thread("a"), thread("b")), answer(thread("b")))
+    assert ours.member_ids == ()
+    assert "state directory is a copy" in ours.doubts[0]
+
+
+def test_a_restarted_thread_beside_its_former_self_is_no_copy() -> None:
+    """While the group waits a dead member and its successor are both listed, and both are of this process."""
+    ours = found(STREAMS, answer(thread("a")), answer(thread("a"), thread("b"), state="PreparingRebalance"))
+    assert ours.member_ids == ("a", "b")
+
+
+def test_a_static_member_replaces_itself() -> None:
+    assert found(STREAMS, answer(replace(thread("a"), instance_id="one"))).member_ids == ()
+    ours = found(NAMED, answer(replace(plain("a"), instance_id="one")))
+    assert ours.member_ids == ()
+    assert "static" in ours.doubts[0]
+
+
+@pytest.mark.parametrize("client_id", ["app-1", "app-1-StreamThread-2-consumer"])
+def test_the_client_id_that_was_named_is_the_process_own(client_id: str) -> None:
+    ours = found(NAMED, answer(plain("a", client_id), plain("b", "app-11"), plain("c", "app-2")))
+    assert ours.member_ids == ("a",)
+
+
+def test_a_named_client_id_on_two_hosts_frees_nobody() -> None:
+    ours = found(NAMED, answer(plain("a"), plain("b", host="/10.0.0.2"), state="PreparingRebalance"))
+    assert ours.member_ids == ()
+    assert "--client-id must be this process' own" in ours.doubts[0]
+
+
+def test_a_named_client_id_that_two_members_had_in_one_generation_frees_nobody_ever() -> None:
+    ours = found(NAMED, answer(plain("a"), plain("b"), state="CompletingRebalance"), answer(plain("b")))
+    assert ours.member_ids == ()
+    assert "several members" in ours.doubts[0]
+
+
+def test_a_member_that_was_there_at_first_is_not_that_of_a_process_that_ended_at_once() -> None:
+    """A process that crashes while it starts must not take down the live member that has its wrong client id."""
+    assert found(NAMED, answer(plain("a")), lived_s=SETTLED_S - 1).member_ids == ()
+    assert found(NAMED, answer(plain("a")), lived_s=SETTLED_S + 1).member_ids == ("a",)
+    assert found(NAMED, answer(), answer(plain("a")), lived_s=SETTLED_S - 1).member_ids == ("a",)
+
+
+def test_members_that_have_gone_are_not_named() -> None:
+    assert found(STREAMS, answer(thread("a"), thread("b", number=2)), answer(thread("b", number=2))).member_ids == (
+        "b",
+    )
+
+
+def test_an_error_tells_nothing() -> None:
+    assert found(STREAMS, answer(thread("a")), DescribeAnswer(0, 15)).member_ids == ("a",)
+
+
+def test_without_an_identity_nobody_belongs_to_it() -> None:
+    assert found(Identity(GROUP), answer(thread("a"), plain("b", ""))) == Belonging()
+
+
+def test_what_members_own_is_counted_at_rest() -> None:
+    held = ConsumerProtocolAssignment(0, (TopicPartition("in", 0), TopicPartition("in", 1))).encode()
+    with_work = replace(plain("a"), assignment=held)
+    assert owned(answer(with_work, plain("b")), ["a", "b"]) == 2
+    assert owned(answer(with_work, plain("b")), ["b"]) == 0
+    assert owned(answer(with_work, state="PreparingRebalance"), ["a"]) is None
+    assert owned(answer(replace(plain("a"), assignment=b"\0")), ["a"]) is None
+    assert owned(DescribeAnswer(0, 15), ["a"]) is None

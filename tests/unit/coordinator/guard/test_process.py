@@ -1,0 +1,131 @@
+"""The guard as a parent of real processes, where no broker is: signals, orphans, exit codes, and what it costs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+NO_BROKER = "127.0.0.1:1"
+GUARD = [
+    sys.executable,
+    "-m",
+    "bellwether_kafka",
+    "guard",
+    "--group",
+    "g",
+    "--client-id",
+    "c",
+    "--bootstrap",
+    NO_BROKER,
+]
+
+
+def guarded(*command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*GUARD, *options, "--", *command], capture_output=True, text=True, timeout=60, check=False)
+
+
+@contextmanager
+def guarding(script: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A guard whose child, a shell, has said that it is there."""
+    command = [*GUARD, *options, "--", "sh", "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -9 $$"], 137),
+        (["/nowhere/at/all"], 127),
+        (["/"], 126),
+    ],
+)
+def test_the_exit_code_is_that_of_the_command(command: list[str], code: int) -> None:
+    ended = guarded(*command)
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_output_and_arguments_go_through_unchanged() -> None:
+    ended = guarded("printf", "%s|", "--group", "a b", "--help")
+    assert ended.stdout == "--group|a b|--help|", ended.stderr
+
+
+def test_signals_are_passed_on() -> None:
+    with guarding("trap 'echo usr1; exit 3' USR1; echo here; while :; do sleep 0.1; done") as process:
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(30) == 3
+        assert process.stdout is not None
+        assert process.stdout.read() == "usr1\n"
+
+
+def test_where_nobody_can_be_asked_to_empty_it_the_process_is_stopped_at_once_and_that_is_said() -> None:
+    with guarding("trap 'exit 5' TERM; echo here; while :; do sleep 0.1; done", "--grace", "60") as process:
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 5
+        assert time.monotonic() - began < 20
+        assert process.stderr is not None
+        assert "nothing to empty; it is stopped at once" in process.stderr.read()
+
+
+def test_orphans_are_adopted_and_reaped() -> None:
+    """The child of a child that ends becomes a child of the guard, and no zombie."""
+    with guarding("(sleep 0.2 & echo $! >&2); echo here; read -r line") as process:
+        assert process.stderr is not None
+        orphan = int(process.stderr.readline())
+        until = time.monotonic() + 30
+        while Path(f"/proc/{orphan}").exists():
+            assert time.monotonic() < until, "a zombie is left"
+            time.sleep(0.05)
+
+
+def test_the_child_lives_on_when_its_guard_is_killed() -> None:
+    with guarding("echo $$ >&2; echo here; sleep 60") as process:
+        assert process.stderr is not None
+        child = int(process.stderr.readline())
+        process.kill()
+        process.wait(30)
+        os.kill(child, 0)
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_process_of_somebody_else_is_watched_to_its_end() -> None:
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        watching = subprocess.Popen([*GUARD, "--pid", str(stranger.pid)], stderr=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            watching.wait(2)
+        stranger.kill()
+        _, said = watching.communicate(timeout=30)
+        assert watching.returncode == 0
+        assert "no proven member" in said
+
+
+def test_a_process_that_is_not_there_cannot_be_watched() -> None:
+    ended = subprocess.run([*GUARD, "--pid", "4194305"], capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 2
+    assert "check --pid" in ended.stderr
+
+
+def test_a_property_that_cannot_be_used_costs_the_guard_and_not_the_process(tmp_path: Path) -> None:
+    file = tmp_path / "guard.toml"
+    file.write_text('[kafka]\n"compression.codec" = "zip"\n')
+    ended = guarded("sh", "-c", "sleep 0.2; exit 7", options=("--config", str(file)))
+    assert ended.returncode == 7
+    assert "Nothing is guarded: The property compression.codec is not supported" in ended.stderr

@@ -1,0 +1,79 @@
+"""What a guard costs: how soon the process starts, what is imported, how much memory it has."""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.paths import ROOT
+from tests.patience import PATIENCE
+
+START_S = 0.3
+RESIDENT_KB_MAX = 40_000
+TOO_LARGE = ("numpy", "confluent_kafka", "pydantic", "typer", "structlog", "rich", "fastavro", "yaml")
+# Everything that a guard runs, before its process starts and behind that.
+BEFORE, BEHIND = "bellwether_kafka.coordinator.cli", "bellwether_kafka.coordinator.guard.attend"
+
+
+def imported(module: str) -> set[str]:
+    code = f"import sys, {module}; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_nothing_large_is_imported() -> None:
+    assert not imported(f"{BEFORE}, {BEHIND}").intersection(TOO_LARGE)
+
+
+def test_the_process_starts_before_anything_that_talks_to_brokers_is_imported() -> None:
+    assert not imported(BEFORE).intersection({*TOO_LARGE, "kafka", "asyncio", "ssl"})
+
+
+@pytest.mark.slow
+def test_the_process_starts_within_three_tenths_of_a_second_and_the_guard_is_small() -> None:
+    """The best of some starts, and with patience: other tests run beside this one."""
+    took_s, kilobytes = [], []
+    for _ in range(3):
+        began = time.time()
+        options = ["--group", "g", "--client-id", "c", "--bootstrap", "127.0.0.1:1"]
+        with subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "bellwether_kafka",
+                "guard",
+                *options,
+                "--",
+                "sh",
+                "-c",
+                "date +%s.%N; read -r line",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=ROOT,
+        ) as guard:
+            assert guard.stdin is not None
+            assert guard.stdout is not None
+            took_s.append(float(guard.stdout.readline()) - began)
+            kilobytes.append(settled_kb(guard.pid))
+            guard.stdin.close()
+            assert guard.wait(60) == 1, "read has found the end"
+    print(f"started after {min(took_s):.2f} s; {max(kilobytes)} kB")
+    assert min(took_s) < START_S * PATIENCE
+    assert max(kilobytes) < RESIDENT_KB_MAX
+
+
+def settled_kb(pid: int) -> int:
+    """Resident memory once it has not grown for a while, by which the imports are over."""
+    found, quiet, until = 0, 0, time.monotonic() + 30
+    while quiet < 20 and time.monotonic() < until:
+        now = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+        assert now is not None
+        quiet = quiet + 1 if int(now[1]) == found and found > 25_000 else 0
+        found = int(now[1])
+        time.sleep(0.05)
+    return found

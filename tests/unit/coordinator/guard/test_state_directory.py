@@ -1,0 +1,77 @@
+"""Whose a state directory is: locks of real processes, as Java takes them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.coordinator.guard.state_directory import StateDirectory, descends
+
+HOLD = """
+import fcntl, sys
+held = open(sys.argv[1], "a+")
+fcntl.lockf(held, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+PROCESS_ID = "00112233-4455-6677-8899-aabbccddeeff"
+
+
+@contextmanager
+def holding(directory: Path) -> Iterator[int]:
+    """A process that holds the lock of the directory; its process number."""
+    command = [sys.executable, "-c", HOLD, str(directory / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process.pid
+        process.kill()
+
+
+def test_the_holder_of_the_lock_is_named_until_it_is_gone(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path)
+    assert directory.holder() is None, "no lock file yet"
+    with holding(tmp_path) as process:
+        assert directory.holder() == process
+        assert descends(process, os.getpid())
+        assert not descends(os.getpid(), process)
+    assert directory.holder() is None
+
+
+def test_looking_takes_no_lock(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    assert StateDirectory(tmp_path).holder() is None
+    with holding(tmp_path):
+        pass
+
+
+def test_a_lock_that_cannot_be_looked_at_counts_as_held(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert StateDirectory(tmp_path / "file").holder() == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (f'{{"processId":"{PROCESS_ID}","version":1}}', PROCESS_ID),
+        (f'{{"processId":"{PROCESS_ID}"', None),
+        ("[]", None),
+        ('{"processId":7}', None),
+        ('{"processId":""}', None),
+        ("", None),
+    ],
+)
+def test_the_process_id_is_read_as_streams_writes_it(tmp_path: Path, written: str, read: str | None) -> None:
+    directory = StateDirectory(tmp_path)
+    assert directory.process_id() is None
+    (tmp_path / "kafka-streams-process-metadata").write_text(written)
+    assert directory.process_id() == read
+
+
+def test_nobody_descends_from_a_process_that_is_not_there() -> None:
+    assert not descends(2**22 + 1, 2**22 + 2)
+    assert not descends(os.getpid(), 2**22 + 2)

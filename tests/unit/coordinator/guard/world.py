@@ -1,0 +1,137 @@
+"""Brokers of one group as a guard's requests meet them, and a process that ends when it is told to."""
+
+import asyncio
+import time
+from asyncio import AbstractEventLoop
+from dataclasses import dataclass, field
+from typing import Any
+
+from bellwether_kafka.coordinator import control, membership
+from bellwether_kafka.coordinator.control.records import Record
+from bellwether_kafka.coordinator.guard.process import Guarded
+from bellwether_kafka.coordinator.kafka.log_requests import (
+    AppendedRecord,
+    AppendRecord,
+    FindLeader,
+    LeaderFound,
+    ReadLog,
+    ReadRecords,
+)
+from bellwether_kafka.coordinator.kafka.node_requests import RemovedMembers, RemoveMembers
+from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer, FindTransactionCoordinator
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership.events import (
+    CoordinatorAnswer,
+    DescribeAnswer,
+    DescribedMember,
+    Failure,
+    Node,
+    RequestFailed,
+)
+
+NODE = Node(1, "broker", 9092)
+GONE = 25  # UNKNOWN_MEMBER_ID
+
+
+@dataclass
+class Brokers:
+    """`request` and `ask` of the transport. `down`: nobody answers. `codes` are answered in front of the good one, by
+    kind of request."""
+
+    group: DescribeAnswer = field(default_factory=lambda: DescribeAnswer(0, 0, "Empty"))
+    down: bool = False
+    removed: list[str] = field(default_factory=list)
+    fenced: list[str] = field(default_factory=list)
+    log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    no_topic: bool = False
+    codes: dict[type, list[int]] = field(default_factory=dict)
+    asked: list[Any] = field(default_factory=list)
+
+    def show(self, *members: DescribedMember, state: str = "Stable") -> None:
+        self.group = DescribeAnswer(0, 0, state, "consumer", "range", members)
+
+    def say(self, record: Record) -> None:
+        self.log.append(control.encode(record))
+
+    async def request(self, command: membership.Request) -> membership.Answer | RequestFailed:
+        await asyncio.sleep(0)
+        self.asked.append(command)
+        if self.down:
+            return RequestFailed(0, Failure.DISCONNECTED, "no broker")
+        if isinstance(command, membership.FindCoordinator):
+            return CoordinatorAnswer(0, 0, NODE)
+        code = self._code(membership.Describe)
+        return DescribeAnswer(0, code) if code else self.group
+
+    async def ask(self, request: Any) -> Any:
+        await asyncio.sleep(0)
+        self.asked.append(request)
+        if self.down:
+            raise TransportError(Failure.DISCONNECTED, "no broker")
+        code = self._code(type(request))
+        match request:
+            case RemoveMembers():
+                return RemovedMembers(code, {} if code else {name: self._remove(name) for name, _ in request.members})
+            case FindTransactionCoordinator():
+                return CoordinatorAnswer(0, code, None if code else NODE)
+            case FenceProducer():
+                self.fenced += [] if code else [request.transactional_id]
+                return code
+            case FindLeader():
+                return LeaderFound(3) if self.no_topic else LeaderFound(code, None if code else NODE)
+            case ReadLog():
+                return self._read(request, code)
+            case AppendRecord():
+                self.log += [] if code else [(request.key, request.value)]
+                return AppendedRecord(code)
+        raise AssertionError(request)
+
+    def _code(self, kind: type) -> int:
+        return self.codes[kind].pop(0) if self.codes.get(kind) else 0
+
+    def _remove(self, member_id: str) -> int:
+        if not any(m.member_id == member_id for m in self.group.members):
+            return GONE
+        self.removed.append(member_id)
+        left = tuple(m for m in self.group.members if m.member_id != member_id)
+        self.show(*left, state="PreparingRebalance")
+        return 0
+
+    def _read(self, request: ReadLog, code: int) -> ReadRecords:
+        found = self.log[request.offset :]
+        return ReadRecords(code, tuple(found), request.offset + len(found), 0, len(self.log))
+
+
+class Process(Guarded):
+    """Ends when `end` is called, or when it is stopped and `obeys`."""
+
+    def __init__(self, *, ours: bool = True, lived_s: float = 60.0, obeys: bool = True) -> None:
+        super().__init__()
+        self.pid = 4_000_000
+        self.began = time.monotonic() - lived_s
+        self.stopped = False
+        self.left_behind = False
+        self._ours, self._obeys = ours, obeys
+
+    @property
+    def stops_by_us(self) -> bool:
+        return self._ours
+
+    def attach(self, loop: AbstractEventLoop) -> None: ...
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self._obeys:
+            self.end()
+
+    def end(self) -> None:
+        self._end()
+
+    def sigterm(self) -> None:
+        self._heard_sigterm()
+
+    def is_ours(self, process: int) -> bool:
+        return self._ours
+
+    def is_gone_whole(self) -> bool:
+        return self.ended and not self.left_behind

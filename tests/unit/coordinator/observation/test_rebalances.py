@@ -1,0 +1,91 @@
+"""Rebalances told from looks at a group: why, how long at least and at most, and what moved."""
+
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.assignors.shared.decision import Moves
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.observation.rebalances import LINES_MAX, Rebalances, SeenRebalance
+from tests.unit.coordinator.observation.test_observation import tp
+
+
+def one(name: str, *owned: str, instance_id: str | None = None, topics: tuple[str, ...] = ("t",)) -> ObservedMember:
+    """A member, whose client id is its name up to the hyphen."""
+    return ObservedMember(name, instance_id, name.partition("-")[0], "/h", topics=topics, owned=tp(*owned))
+
+
+def look(at_s: int, *members: ObservedMember, state: str = "Stable") -> Observation:
+    return Observation("g", "classic", state, "range", at_s * 1000, members)
+
+
+def found(*looks: Observation) -> tuple[SeenRebalance, ...]:
+    rebalances = Rebalances()
+    for seen in looks:
+        rebalances.saw(seen)
+    return rebalances.lines()
+
+
+def test_one_between_two_looks_is_known_by_what_it_changed() -> None:
+    before, after = look(10, one("a-1", "t-0", "t-1")), look(20, one("a-1", "t-0"), one("b-1", "t-1", "t-2"))
+    moved = Moves(kept=1, moved=1, new=1, lost=0)
+    assert found(before, after) == (SeenRebalance(20_000, "b joined", 0, 10_000, False, moved),)
+
+
+def test_one_that_is_seen_running_lasts_from_look_to_look() -> None:
+    looks = [
+        look(10, one("a-1", "t-0"), one("b-1", "t-1")),
+        look(20, one("a-1"), state="PreparingRebalance"),
+        look(30, one("a-1"), state="CompletingRebalance"),
+    ]
+    assert found(*looks) == (SeenRebalance(20_000, "b left or died", 10_000, None, True, None),)
+    (line,) = found(*looks, look(40, one("a-1", "t-0", "t-1")))
+    assert (line.seen_at_ms, line.lasted_ms_min, line.lasted_ms_max, line.running) == (20_000, 10_000, 30_000, False)
+    assert line.moves == Moves(kept=1, moved=1, new=0, lost=0)
+
+
+def test_of_one_that_began_before_the_first_look_neither_cause_nor_duration_is_known() -> None:
+    looks = look(10, one("a-1"), state="PreparingRebalance"), look(20, one("a-1", "t-0"))
+    assert found(*looks) == (SeenRebalance(10_000, "", 0, None, False, None),)
+
+
+def test_a_group_at_rest_has_none() -> None:
+    rest = look(10, one("a-1", "t-0"))
+    assert found(rest, replace(rest, seen_at_ms=20_000)) == ()
+
+
+def test_a_static_member_that_restarted_in_its_place_is_no_rebalance() -> None:
+    assert found(look(1, one("a-1", "t-0", instance_id="i")), look(2, one("a-2", "t-0", instance_id="i"))) == ()
+
+
+def test_a_group_that_cannot_be_looked_at_leaves_the_last_look_in_force() -> None:
+    missing = Observation("g", "missing", "", "", 15_000, trouble="we may not see it")
+    (line,) = found(look(10, one("a-1", "t-0")), missing, look(20, one("b-1", "t-0")))
+    assert (line.cause, line.lasted_ms_max) == ("b joined, a left or died", 10_000)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        ([one("a-1", "t-0")], [one("a-1", "t-0"), one("a-2"), one("a-3"), one("b-1")], "a (2 members), b joined"),
+        ([one("a-1", "t-0")], [], "a left or died"),
+        ([one("a-1", "t-0")], [one("a-1", "t-0", "u-0", topics=("t", "u"))], "a changed the subscription"),
+        ([one("a-1", "t-0"), one("b-1")], [one("a-1"), one("b-1", "t-0")], ""),
+    ],
+    ids=["joined", "left", "subscribed", "nothing that shows"],
+)
+def test_causes(before: list[ObservedMember], after: list[ObservedMember], cause: str) -> None:
+    (line,) = found(look(1, *before), look(2, *after, state="Stable" if after else "Empty"))
+    assert line.cause == cause
+
+
+def test_a_topic_that_grew_is_a_cause() -> None:
+    before = replace(look(1, one("a-1", "t-0")), lags={"t": (0,)})
+    after = replace(look(2, one("a-1", "t-0", "t-1")), lags={"t": (0, None)})
+    assert [line.cause for line in found(before, after)] == ["topic t went from 1 to 2 partitions"]
+
+
+def test_the_newest_come_first_and_the_oldest_are_forgotten() -> None:
+    lines = found(*(look(n, one(f"m{n}-1", "t-0")) for n in range(LINES_MAX + 5)))
+    assert len(lines) == LINES_MAX
+    assert lines[0].seen_at_ms > lines[-1].seen_at_ms

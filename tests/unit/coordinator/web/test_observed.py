@@ -1,0 +1,163 @@
+"""What the page shows of an observed group: who has what, how far it is behind, and what our plan would move."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer.views import recall
+from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember
+from bellwether_kafka.assignors.shared.model import ClusterView
+from bellwether_kafka.coordinator.membership.commands import Decide
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of
+from bellwether_kafka.coordinator.observation.observer import NEWEST
+from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
+from bellwether_kafka.coordinator.web import observed
+from bellwether_kafka.coordinator.web.observed import Present, present
+from bellwether_kafka.coordinator.web.picture import CROSS_RACK, LOCAL, NEUTRAL, STANDBY
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from tests.unit.assignors.streams.world import Thread
+from tests.unit.coordinator.observation.test_observation import tp
+from tests.unit.coordinator.planning.applications import App
+
+CLUSTER = ClusterView.of({"orders": [["az1"], ["az2"], ["az1"], ["az2"]]})
+LAGS: Mapping[str, tuple[int | None, ...]] = {"orders": (7, None, 0, 12_000)}
+
+
+def member(name: str, rack: str | None, *owned: str) -> DescribedMember:
+    subscription = ConsumerProtocolSubscription(3, ("orders",), None, (), 1, rack).encode()
+    assignment = ConsumerProtocolAssignment(0, tp(*owned)).encode()
+    return DescribedMember(name, None, subscription, assignment, name.partition("-")[0], "/10.0.0.3")
+
+
+def observed_group(*members: DescribedMember, shadow: bool = True) -> Observation:
+    answer = DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
+    seen = replace(observation("g", "classic", answer, 9_000), lags=LAGS)
+    if not shadow:
+        return replace(seen, trouble="no shadow plan: the brokers are silent")
+    stored = [AssignedMember(m.member_id, None, m.metadata, m.assignment) for m in members]
+    raw = RawGroup("g", 9, "range", tuple(RawMember(m.member_id, None, m.metadata) for m in members))
+    decision = decide(raw, CLUSTER, recall(9, "range", CLUSTER, stored), Policy("rack-first"), 0, 0)
+    return replace(seen, shadow=shadow_of(decision, decision.plan.before))
+
+
+# a reads orders-1 from another rack, and b has too much.
+SKEWED = observed_group(
+    member("a-1", "az1", "orders-1"), member("b-1", "az2", "orders-0", "orders-2", "orders-3"), member("c-1", None)
+)
+
+
+def items(found: Present) -> dict[str, tuple[str, str, int | None]]:
+    return {item.name: (holder.name, item.state, item.lag) for holder in found.holders for item in holder.items}
+
+
+def test_holders_have_what_they_have_now_and_not_what_they_would_get() -> None:
+    assert items(present(SKEWED)) == {
+        "orders-0": ("b-1", CROSS_RACK, 7),
+        "orders-1": ("a-1", CROSS_RACK, None),
+        "orders-2": ("b-1", CROSS_RACK, 0),
+        "orders-3": ("b-1", LOCAL, 12_000),
+    }
+    assert [(holder.name, holder.rack) for holder in present(SKEWED).holders] == [
+        ("a-1", "az1"), ("b-1", "az2"), ("c-1", None),
+    ]  # fmt: skip
+
+
+def test_moves_lead_from_what_is_to_our_plan_and_agree_with_its_counts() -> None:
+    found = present(SKEWED)
+    assert SKEWED.shadow is not None
+    assert len(found.moves) == SKEWED.shadow.moves.moved == found.observed["shadow"]["moves"]["moved"] > 0
+    planned = dict(zip(SKEWED.shadow.decision.plan.names(np.arange(4)), SKEWED.shadow.decision.plan.owner, strict=True))
+    owners = SKEWED.shadow.decision.plan.owners
+    for move in found.moves:
+        assert items(found)[move.item][0] == move.source != move.target == owners[planned[move.item]].name
+
+
+def test_unknown_lags_are_counted_and_never_zero() -> None:
+    found = present(SKEWED).observed
+    assert (found["lag"], found["unknown_lags"]) == (12_007, 1)
+    unread = present(replace(SKEWED, lags={}))
+    assert (unread.observed["lag"], {lag for *_, lag in items(unread).values()}) == (None, {None})
+
+
+def test_without_a_plan_members_are_shown_and_nothing_is_said_of_racks() -> None:
+    found = present(observed_group(member("a-1", "az1", "orders-0"), member("b-1", None, "orders-1"), shadow=False))
+    assert items(found) == {"orders-0": ("a-1", NEUTRAL, 7), "orders-1": ("b-1", NEUTRAL, None)}
+    assert (found.racks, found.moves, found.observed["shadow"]) == (("az1",), (), None)
+    assert found.observed["trouble"] == "no shadow plan: the brokers are silent"
+
+
+def test_a_member_whose_bytes_cannot_be_read_is_shown_with_its_trouble() -> None:
+    bad = DescribedMember("bad", None, b"\0", b"", "app", "/h")
+    found = present(observed_group(bad, shadow=False))
+    assert [(holder.name, bool(holder.degraded)) for holder in found.holders] == [("bad", True)]
+
+
+def test_it_is_json_with_members_and_the_rebalances_that_were_seen() -> None:
+    line = SeenRebalance(8_000, "b joined", 0, 10_000, False, None)
+    found = json.loads(json.dumps(asdict(present(SKEWED, [line]))))
+    assert found["observed"]["rebalances"] == [asdict(line)]
+    assert found["observed"]["verdict"] == "can be led"
+    assert found["observed"]["members"][1] == {
+        "member_id": "b-1", "instance_id": None, "client_id": "b", "client_host": "/10.0.0.3", "rack": "az2",
+        "lag": None, "trouble": "",
+    }  # fmt: skip
+    assert "lags" not in found["observed"], "items have them"
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+def test_a_long_list_is_cut_and_says_so(shadow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = observed_group(member("a-1", "az1", "orders-0", "orders-1"), member("b-1", None, "orders-2"), shadow=shadow)
+    assert not present(seen).truncated
+    monkeypatch.setattr(observed, "ITEMS_MAX", 2)
+    assert (len(items(present(seen))), present(seen).truncated) == (2, True)
+
+
+def observed_application() -> Observation:
+    """Two processes as they run after a round, each with a standby for the other."""
+    first, second = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")
+
+    async def story() -> Observation:
+        app = App(attested=True, num_standby_replicas=1)
+        planned = await app.planner.plan(app.order(1, first, second, deadline=time.monotonic() + 5))
+        given = dict(planned.chosen.decision.assignments)
+        members = tuple(
+            DescribedMember(t.member_id, None, t.raw.metadata, given[t.member_id], f"shop-{t.member_id}", "/h")
+            for t in (first, second)
+        )
+        answer = DescribeAnswer(0, 0, "Stable", "consumer", "stream", members)
+        joined = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)
+        command = Decide(NEWEST, "stream", joined, "", time.monotonic() + 5, dry=True)
+        compared = await App(attested=True, num_standby_replicas=1).planner.shadow(command, answer)
+        return replace(
+            observation("shop", "classic", answer, 9_000), shadow=shadow_of(compared.decision, compared.held)
+        )
+
+    return asyncio.run(story())
+
+
+def test_tasks_of_an_application_stand_at_their_processes_with_standbys_and_lags() -> None:
+    seen = observed_application()
+    assert seen.shadow is not None
+    plan = seen.shadow.decision.plan
+    known = {topic: (3,) * int(plan.cluster.counts[i]) for i, topic in enumerate(plan.cluster.topics)}
+    found = present(replace(seen, lags=known))
+    assert found.kind == "streams"
+    held = [item for holder in found.holders for item in holder.items]
+    active = [item for item in held if item.state != STANDBY]
+    assert sorted(item.name for item in active) == sorted(name for m in seen.members for name in m.active)
+    assert (
+        sorted(i.name for i in held if i.state == STANDBY) == sorted(t for m in seen.members for t in m.standby) != []
+    )
+    assert {item.lag for item in held if item.state == STANDBY} == {None}
+    assert all(item.lag is not None and item.lag % 3 == 0 and item.lag > 0 for item in active)
+    topic = next(iter(known))
+    partly = present(replace(seen, lags=known | {topic: (None,) * len(known[topic])}))
+    assert None in {item.lag for h in partly.holders for item in h.items if item.state != STANDBY}, "not all is known"
