@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.kafka.acls import DENIED, IRRELEVANT_TO_READERS, grant, with_remedy
     from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Renewed
-    from bellwether_kafka.coordinator.kafka.client_config import (
+    from bellwether_kafka.coordinator.kafka.client_options import (
         ClientConfigError,
         check_kerberos,
         client_config,
@@ -60,7 +60,7 @@ else:
     _HOMES = {
         "acls": ("DENIED", "IRRELEVANT_TO_READERS", "grant", "with_remedy"),
         "certificates": ("CertificateFiles", "Renewed"),
-        "client_config": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
+        "client_options": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": ("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "follower_fetching"),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
         "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),

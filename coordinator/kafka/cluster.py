@@ -22,7 +22,7 @@ from bellwether_kafka.assignors.shared import ClusterView, IntArray
 from bellwether_kafka.coordinator.kafka import metadata
 from bellwether_kafka.coordinator.kafka.acls import grant
 from bellwether_kafka.coordinator.kafka.certificates import Delegate, Renewed
-from bellwether_kafka.coordinator.kafka.client_config import librdkafka_properties
+from bellwether_kafka.coordinator.kafka.client_options import librdkafka_properties
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
 from bellwether_kafka.coordinator.membership import Node
 

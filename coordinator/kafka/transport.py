@@ -17,7 +17,7 @@ from kafka.net.selector import NetworkSelector
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import describe_groups, node_requests
-from bellwether_kafka.coordinator.kafka.client_config import (
+from bellwether_kafka.coordinator.kafka.client_options import (
     KEEPER,
     KEYTAB,
     check_kerberos,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.coordinator.kafka import kerberos, tokens
-from bellwether_kafka.coordinator.kafka.client_config import (
+from bellwether_kafka.coordinator.kafka.client_options import (
     KEEPER,
     KEYTAB,
     ClientConfigError,

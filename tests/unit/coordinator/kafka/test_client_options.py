@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka.client_config import ClientConfigError, client_config, librdkafka_properties
+from bellwether_kafka.coordinator.kafka.client_options import ClientConfigError, client_config, librdkafka_properties
 
 KEY = "k"
 BROKER = {"bootstrap.servers": "b1:9092, b2:9093"}
