@@ -152,6 +152,8 @@ def _with_former_rounds(work: _Round, inputs: _Inputs) -> _Inputs:
         seen, hidden = members.use_hidden_state(
             seen, memory, work.decoded, process_map, tasks, now_ms, lag, durable=durable
         )
+        asks = hidden.asks(now_ms, TaskLags.of(seen.view, lag))
+        seen = replace(seen, view=members.use_destinations(seen.view, memory, tasks, asks=asks))
     homes = members.known_homes(memory, tasks, process_map, now_ms, work.assignors.affinity_ms)
     home, homes = members.home_of(seen.view, homes)
     if hidden is not None:
@@ -188,6 +190,7 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
     held_back = members.withheld(tasks, inputs.claims, target)
     temporary = _temporary(view, plan, np.flatnonzero(held_back).astype(np.int32), target)
     maps = sending.host_maps(view, plan, tasks)
+    destinations = None if inputs.hidden is None else members.destinations_after(view, plan, work.memory)
     rows = np.concatenate([process_map.member[threads.standby], temporary[:, 0]])
     standby_tasks = np.concatenate([plan.standby_task, temporary[:, 1]])
     order = np.lexsort((standby_tasks, rows))
@@ -196,7 +199,7 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         holder=np.where(held_back, shared.NOBODY, target).astype(np.int32),
         standby_row=rows[order].astype(np.int32),
         standby_task=standby_tasks[order].astype(np.int32),
-        next_rebalance_ms=_called_back(work, inputs, plan, target, held_back),
+        next_rebalance_ms=_called_back(work, inputs, plan, target, held_back, destinations),
         blind=_blind(decoded, set(maps.hosts)),
         version=process_map.version,
         common=process_map.common,
@@ -219,7 +222,9 @@ def _sent(work: _Round, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan)
         before=before,
         report_at_ms=inputs.seen.report_at_ms,
         joined=decoded.members,
-        memory=sending.remember(decoded, tasks, out, work.memory, work.now_ms, inputs.homes, held, inputs.claims),
+        memory=sending.remember(
+            decoded, tasks, out, work.memory, work.now_ms, inputs.homes, held, inputs.claims, destinations
+        ),
     )
     return shared.Decision(
         raw=work.raw,
@@ -287,7 +292,12 @@ def _temporary(
 
 
 def _called_back(
-    work: _Round, inputs: _Inputs, plan: StreamsPlan, target: shared.IntArray, held_back: shared.BoolArray
+    work: _Round,
+    inputs: _Inputs,
+    plan: StreamsPlan,
+    target: shared.IntArray,
+    held_back: shared.BoolArray,
+    destinations: members.Destinations | None,
 ) -> shared.LongArray:
     """When each member shall rejoin. Where a task is withheld its receiver does so at once, as in Kafka.
 
@@ -305,10 +315,10 @@ def _called_back(
         rows |= set(process_map.member.tolist())
     first = shared.offsets([p.capacity for p in process_map.processes])  # a process' deadline goes to its first member
     later = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
-    if inputs.hidden is not None and not rows:
+    if inputs.hidden is not None and destinations is not None and not rows:
         lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
         look_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, work.now_ms)
-        if look_again_ms is not None:
+        if look_again_ms is not None and look_again_ms >= destinations.next_hand_over_ms(work.now_ms):
             later = [(row, look_again_ms) for row in process_map.member.tolist()]
     return sending.deadlines(len(decoded.members), sorted(rows), later)
 

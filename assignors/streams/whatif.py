@@ -160,7 +160,7 @@ def _memory(present: shared.Decision[TaskPlan], threads: Sequence[_Thread]) -> S
             if flat is not None:
                 owner[flat] = row
     plan = shared.Memory.of(FIRST, cluster, owner, known.plan.members)
-    return replace(known, plan=plan, led=True)
+    return replace(known, plan=plan, led=True, destinations=None)
 
 
 def _ends(present: shared.Decision[TaskPlan]) -> EndOffsets:

@@ -23,6 +23,7 @@ MEASURE_MS = 5_000  # when nothing is known of rates, the second report is fetch
 RETRY_MS = 30_000  # when end offsets could not be read
 MARGIN_MS = 1_000  # on top of a prediction: sums are reported per restored batch
 TOGETHER = 0.25  # warm-ups that need so much longer than the first are waited for
+TOGETHER_MS = 2 * QUIET_MS  # and those that have caught up wait so long for others
 RATES_KEPT = 32
 
 CopyKey = tuple[ProcessId, TaskId]
@@ -52,7 +53,7 @@ class ReportedCopy:
 @dataclass(frozen=True, slots=True)
 class ProbingFacts:
     """What one delivered plan says. `probing_at_ms`: Kafka's own tick, None when nothing is to be promoted. `deferred`
-    tasks wait for nothing but their turn."""
+    tasks wait for nothing but their turn, `held` ones have caught up and wait for the next hand-over."""
 
     decided_at_ms: int
     probing_at_ms: int | None
@@ -61,6 +62,7 @@ class ProbingFacts:
     lags_known: bool = True
     deferred: int = 0
     ordered: bool = False
+    held: int = 0
 
     @property
     def only_deferred(self) -> bool:
@@ -77,9 +79,15 @@ class ProbingFacts:
                 at_ms = None if lag.age_ms is None else decision.decided_at_ms - lag.age_ms
                 position = end - max(0, lag.lag)
                 copies.append(ReportedCopy(lag.task, lag.process_id, lag.warmup, position, end, at_ms))
-        known, deferred = decision.plan.lags_known, decision.plan.target.deferred
         return cls(
-            decision.decided_at_ms, decision.probing_at_ms, decision.followup, tuple(copies), known, deferred, ordered
+            decision.decided_at_ms,
+            decision.probing_at_ms,
+            decision.followup,
+            tuple(copies),
+            decision.plan.lags_known,
+            decision.plan.target.deferred,
+            ordered,
+            decision.plan.target.held,
         )
 
 
@@ -190,6 +198,8 @@ class Prober:
             self._early_at_ms = None
             if facts.only_deferred:
                 return "next moves: the budget has room again"
+            if facts.held:
+                return "next hand-over: warm-ups have caught up"
             self._early_used += 1
             known = facts.lags_known
             return "early probe: warm-ups should have caught up" if known else "probe: see whether lags are known again"
@@ -199,6 +209,10 @@ class Prober:
         now_ms = facts.decided_at_ms
         if facts.only_deferred:
             return now_ms + QUIET_MS
+        if facts.held:
+            # What has caught up goes with what is near, and does not wait for what is far.
+            predicted = self._predicted(facts)
+            return predicted if predicted is not None and predicted <= now_ms + TOGETHER_MS else now_ms + QUIET_MS
         if facts.ordered:
             again = float(now_ms + (QUIET_MS << self._early_used))
             predicted = self._predicted(facts)
@@ -213,7 +227,8 @@ class Prober:
         """When the next warm-ups should have caught up; soon where nothing is known of rates, None for never."""
         now_ms = facts.decided_at_ms
         # Where nobody else has caught up, the process that a task is meant for gets a plain standby to warm up.
-        awaited = [copy for copy in facts.copies if copy.warmup or copy.lag > self._rates.acceptable_lag]
+        late = [copy.lag > self._rates.acceptable_lag for copy in facts.copies]
+        awaited = [c for c, is_late in zip(facts.copies, late, strict=True) if is_late or (c.warmup and not facts.held)]
         times = [self._rates.near_at_ms(copy, now_ms) for copy in awaited]
         known = sorted(t for t in times if t is not None and t != float("inf"))
         if not known:

@@ -76,7 +76,7 @@ def test_no_task_waits_for_a_memory(seed: int, strategy: str, durable: bool) -> 
                 fleet.round()
         if random.random() < 0.7:
             fleet.rest()
-    fleet.rest()
+    fleet.settle()
     owners = fleet.owners()
     assert len(owners) == 18
     assert max(map(list(owners.values()).count, range(3))) == 6

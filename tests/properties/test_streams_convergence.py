@@ -86,11 +86,27 @@ class History:
         assert (copies[stateful] == min(size, 1 + self.configs.num_standby_replicas)).all()
         assert skew(plan.active, size) <= 1
         assert skew(plan.active[stateful], size) <= 1
+        if self.policy == STREAMS_HA and self.configs.rack_aware_assignment_strategy == NO_STRATEGY:
+            assert self.movable(plan) == []
         if self.configs.rack_aware_assignment_strategy == MIN_TRAFFIC:
             return
         most = 1 if self.configs.rack_aware_assignment_strategy == NO_STRATEGY else 4
         for number in np.unique(table.subtopology[stateful]):
             assert skew(plan.active[table.subtopology == number], size) <= most
+
+    def movable(self, plan: StreamsPlan) -> list[tuple[int, int, int]]:
+        """(task, from, to) of standbys that could go to a process with two copies less, while the copies of the task
+        stay on as many racks: docs/policies.md says that nothing else keeps copies uneven."""
+        stateful, racks = self.application.table().stateful, [i.rack for i in self.application.instances]
+        size = len(racks)
+        load = np.bincount(plan.active[stateful], minlength=size) + np.bincount(plan.standby_process, minlength=size)
+        found: list[tuple[int, int, int]] = []
+        for task, source in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
+            holders = {int(plan.active[task]), *plan.standby_process[plan.standby_task == task].tolist()}
+            used, others = {racks[p] for p in holders}, {racks[p] for p in holders - {source}}
+            room = set(np.flatnonzero(load + 2 <= load[source]).tolist()) - holders
+            found += [(task, source, p) for p in room if len(others | {racks[p]}) >= len(used)]
+        return found
 
 
 def skew(owners: np.ndarray, size: int) -> int:
@@ -138,6 +154,23 @@ class TestKnownHistories:
 def test_any_history_converges(policy: str, strategy: str) -> None:
     for seed in range(SEEDS):
         live_through(seed, policy, strategy)
+
+
+@pytest.mark.parametrize("standbys", [1, 2])
+def test_without_racks_copies_are_even(standbys: int) -> None:
+    """Active tasks with state and standbys together, as Kafka's TaskAssignorConvergenceTest wants it."""
+    for seed in range(min(SEEDS, 50)):
+        random = Random(seed)
+        history = History(random, random.randint(1, 10), 3, 2, standbys, STREAMS_HA, NO_STRATEGY)
+        for change in range(6):
+            history.add()
+            history.application.instances[-1].rack = None
+            if change % 3 == 2:
+                history.drop()
+            history.converge(80)
+            plan, stateful = history.round(), history.application.table().stateful
+            copies = np.concatenate([plan.active[stateful], plan.standby_process])
+            assert skew(copies, len(history.application.instances)) <= 1, seed
 
 
 def test_half_an_exchange_is_completed_and_not_undone() -> None:

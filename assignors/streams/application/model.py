@@ -102,7 +102,9 @@ class StreamsView:
     `now_ms` (epoch) and `cluster` are for policies that set deadlines or look at single partitions. `home[t]` is the
     process that ran task t before it went away, and that is back in time with its state; NOBODY for none.
     `report_hidden` marks reports that nobody made (`hidden_state`): what a restarted process has on its disk and does
-    not say, as far as is remembered; () for none.
+    not say, as far as is remembered; () for none. `destination[t]` is the process where the last plan meant task t to
+    end up, NOBODY where that does not stand; () for none. Unless it `hands_over`, tasks that run stay where they run in
+    this round.
     """
 
     group_id: str
@@ -122,6 +124,8 @@ class StreamsView:
     cluster: ClusterView | None = None
     home: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     report_hidden: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    hands_over: bool = True
 
     @property
     def size(self) -> int:
@@ -216,7 +220,9 @@ class StreamsPlan:
     process; `warmup` marks those that exist only until they have caught up. `probing` asks for a probing rebalance.
     `deadlines` are (process index, epoch ms) of processes that shall rejoin then (KIP-924's follow-up rebalance).
     `stays`: tasks stay on the threads of the process that run them; Kafka deals them anew each time.
-    `stages` tell what each configured stage did; `deferred` tasks wait for a later round because of one of them."""
+    `stages` tell what each configured stage did; `deferred` tasks wait for a later round because of one of them.
+    `destination[t]` is the process where task t shall end up; () where that is `active`. `held` tasks could be there
+    now and wait for others, so that all leave their processes at once."""
 
     active: IntArray
     standby_task: IntArray
@@ -228,6 +234,8 @@ class StreamsPlan:
     stays: bool = False
     stages: tuple[StageReport, ...] = ()
     deferred: int = 0
+    held: int = 0
+    destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":

@@ -11,6 +11,7 @@ from bellwether_kafka.assignors.streams.members.checks import (
     state_warnings,
 )
 from bellwether_kafka.assignors.streams.members.claims import ThreadClaims, read_claims, withheld
+from bellwether_kafka.assignors.streams.members.destinations import destinations_after, use_destinations
 from bellwether_kafka.assignors.streams.members.hidden_state import (
     HiddenState,
     asks_again_at_ms,
@@ -19,6 +20,7 @@ from bellwether_kafka.assignors.streams.members.hidden_state import (
 )
 from bellwether_kafka.assignors.streams.members.homes import Homes, home_of, known_homes
 from bellwether_kafka.assignors.streams.members.memory import (
+    Destinations,
     Held,
     Home,
     StreamsMemory,

@@ -47,6 +47,7 @@ from bellwether_kafka.assignors.streams.application import (
     TaskLags,
     TaskMap,
     has_state,
+    is_caught_up,
 )
 from bellwether_kafka.assignors.streams.members.memory import Held, StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
@@ -55,7 +56,7 @@ from bellwether_kafka.protocol.primitives import ProcessId
 
 REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: after that it deletes what it has no task of
 RETURNING_MS = 5_000  # so long a restarted process is asked again and again what it has by now
-ASK_MS = 500  # at first; then half as long again as it has been here
+ASK_MS = 500  # at first; then when it has been here twice as long
 LONG_AGO = -(2**62)
 HeldBy = Mapping[ProcessId, Held]
 
@@ -77,6 +78,12 @@ class HiddenState:
     ran_before_restart: IntArray
     lost_by: IntArray
     away: HeldBy
+
+    def asks(self, now_ms: int, lags: TaskLags) -> bool:
+        """Whether a process has come back in this round that can take over more once it has said what it has."""
+        process, task = np.divmod(self.hidden, max(1, lags.tasks))
+        unsaid = ~is_caught_up(lags.end_sum[task], lags.acceptable_lag) & (self.restarted_ms[process] == now_ms)
+        return bool(unsaid.any())
 
     def homes(self, affinity: IntArray) -> IntArray:
         """Per task the process that shall have it back, NOBODY for none. `affinity` are the homes of host affinity."""
@@ -154,16 +161,22 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
 
 def asks_again_at_ms(state: HiddenState, lags: TaskLags, plan: StreamsPlan, now_ms: int) -> int | None:
     """When the threads shall all join again (epoch ms), so that a process that came back a moment ago can say what it
-    has by now; None where nothing waits for it. Each time it is given longer, until it counts as slow."""
+    has by now; None where nothing waits for it. Each time it is given longer, until it counts as slow. A copy that has
+    more than half to restore is not a store that was only hidden: it is probed for when it should have caught up."""
     away_ms = now_ms - state.restarted_ms
     process, task = np.divmod(state.trusted, max(1, lags.tasks))
     waited_for = [away_ms[process[plan.active[task] == process]]]
     if plan.probing and len(plan.standby_task):
         back = np.flatnonzero(away_ms[plan.standby_process] <= RETURNING_MS)
-        late = lags.at(plan.standby_task[back], plan.standby_process[back]) > lags.acceptable_lag
-        waited_for.append(away_ms[plan.standby_process[back[late]]])
+        task, process = plan.standby_task[back], plan.standby_process[back]
+        lag = lags.at(task, process)
+        silent = among(task_code(process, task, lags.tasks), state.hidden) | (lag >= lags.end_sum[task])
+        late = (lag > lags.acceptable_lag) & (silent | (lag <= lags.end_sum[task] // 2))
+        waited_for.append(away_ms[process[late]])
+    if plan.held and state.asks(now_ms, lags):
+        waited_for.append(np.zeros(1, dtype=np.int64))
     ages = np.concatenate(waited_for)
-    return now_ms + max(ASK_MS, int(ages.min()) // 2) if len(ages) else None
+    return now_ms + max(ASK_MS, int(ages.min())) if len(ages) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,9 +21,12 @@ from bellwether_kafka.assignors.shared import (
     Memory,
     digest,
 )
+from bellwether_kafka.assignors.streams.application import ProcessView
 from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_infos, read_subscriptions
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId
+
+HAND_OVER_MS = 3_000  # from one hand-over of running tasks to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +67,31 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Destinations:
+    """The processes where tasks shall end up: parallel arrays of subtopology ids, partitions and positions in
+    `processes`, for which they were chosen. Tasks last left processes that ran them at `handed_over_ms` (epoch), None
+    where they never did."""
+
+    processes: tuple[ProcessView, ...]
+    subtopology: IntArray
+    partition: IntArray
+    process: IntArray
+    handed_over_ms: int | None = None
+
+    def next_hand_over_ms(self, now_ms: int) -> int:
+        """When tasks may leave processes that run them again. A clock that was set back makes nobody wait."""
+        at_ms = self.handed_over_ms
+        return now_ms if at_ms is None or at_ms > now_ms else max(now_ms, at_ms + HAND_OVER_MS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StreamsMemory:
     """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
 
     `led` tells whether that plan was ours; otherwise it was read from the group, and `standbys` counts the processes
     that had a standby of each task. `processes` took part in it. `topology` is the digest of the topology used. `homes`
     are the tasks of processes that went not long ago (host affinity); `held` is the state of all of them (see
-    `hidden_state`).
+    `hidden_state`). `destinations` are those of the last plan; None where the policy has none.
     """
 
     plan: Memory
@@ -82,6 +103,7 @@ class StreamsMemory:
     homes: Mapping[TaskId, Home] = field(default_factory=dict)
     held: Mapping[ProcessId, Held] = field(default_factory=dict)
     owned: Memory = field(default_factory=Memory.empty)
+    destinations: Destinations | None = None
 
     @classmethod
     def empty(cls) -> "StreamsMemory":

@@ -29,16 +29,26 @@ class Movements:
         self._hashes = hashes
         self._lightest = PrioritySet(place, hashes)
 
-    def actives(self, tasks: IntArray, running: Mapping[int, int] = NOWHERE, first: BoolArray | None = None) -> int:
+    def actives(
+        self,
+        tasks: IntArray,
+        running: Mapping[int, int] = NOWHERE,
+        first: BoolArray | None = None,
+        held: Collection[int] = (),
+    ) -> int:
         """Moves each of these active tasks whose process lags behind to one that does not; returns how many it moved.
 
         Pure swaps with a standby that has caught up count too. Tasks in `running` (the process where each runs now)
         stay there meanwhile; Java sends them to whoever has caught up and is the lightest, and later once more. Tasks
-        in `first` (per task) are asked for warm-ups first.
+        in `first` (per task) are asked for warm-ups first, after those in `held`, which run and stay although their
+        process has caught up.
         """
         lags = self._lags
-        late = tasks[lags.behind(tasks, self._place.owners(tasks))]
+        waiting = np.isin(tasks, list(held)) if held else np.zeros(len(tasks), dtype=np.bool_)
+        late = tasks[lags.behind(tasks, self._place.owners(tasks)) | waiting]
         later = np.zeros(len(late), dtype=np.bool_) if first is None else ~first[late]
+        if held:
+            later = np.where(np.isin(late, list(held)), -1, later)
         queue = late[np.lexsort((late, lags.caught_count[late], later))]
         self._lightest = PrioritySet(self._place, self._hashes)
         for task in queue.tolist():

@@ -11,6 +11,7 @@ The stages of `stages/` come in where actives have been placed: capacity weighs 
 co-location and the budget of moves refine it.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +35,7 @@ class StreamsHighAvailability(placing.HighAvailability):
     ) -> None:
         self.steps = Steps(view, stages, racks=racks is not None)
         self._target: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
+        self._held = 0
         super().__init__(self.steps.view, configs, racks)
 
     def assign(self) -> application.StreamsPlan:
@@ -41,16 +43,24 @@ class StreamsHighAvailability(placing.HighAvailability):
         return replace(
             plan,
             stays=True,
-            probing=plan.probing or steps.deferred > 0,
+            probing=plan.probing or steps.deferred > 0 or self._held > 0,
+            destination=self._target,
             notes=(*steps.notes, *plan.notes),
             stages=tuple(steps.reports),
             deferred=steps.deferred,
+            held=self._held,
         )
 
     def place_stateful(self) -> None:
         owner = current_owners(self.view, self.lags)
         self._live = self._running(owner) if self.steps.any else owner
+        owner = self._on_their_way(owner)
         self._place_evenly(self.stateful, owner, np.zeros(self.view.size, dtype=np.int64))
+
+    def _on_their_way(self, owner: IntArray) -> IntArray:
+        """These owners, and the destinations of the last plan where those stand."""
+        destination = self.view.destination
+        return np.where(destination == NOBODY, owner, destination) if len(destination) else owner
 
     def _running(self, owner: IntArray) -> IntArray:
         """Who runs each task now and could go on with it."""
@@ -61,20 +71,29 @@ class StreamsHighAvailability(placing.HighAvailability):
         return live
 
     def refine(self, tasks: IntArray) -> None:
-        """Runs the stages. Stateless tasks are placed beside where stateful ones will end up."""
-        if not self.steps.any:
-            if tasks is self.stateful:
-                self._aim = np.bincount(self.place.owners(tasks), minlength=self.view.size)
-            return
+        """Runs the stages and holds back what shall wait. Stateless tasks go beside where stateful ones will end up."""
         owner = np.array(self.place.active, dtype=np.int32)
-        if tasks is self.stateless:
-            owner[self.stateful] = self._target[self.stateful]
-        wanted, now = self.steps.refine(tasks, owner, self._live, self.lags)
+        wanted = now = owner
+        if self.steps.any:
+            if tasks is self.stateless:
+                owner[self.stateful] = self._target[self.stateful]
+            wanted, now = self.steps.refine(tasks, owner, self._live, self.lags)
+        self._target[tasks] = wanted[tasks]
         if tasks is self.stateful:
-            self._target = wanted
             self._aim = np.bincount(wanted[tasks], minlength=self.view.size)
+        elif not self.view.hands_over:
+            now = self._waiting(tasks, now)
         if now is not owner:
             self.place.replace_actives(tasks, now[tasks])
+
+    def _waiting(self, tasks: IntArray, owner: IntArray) -> IntArray:
+        """These owners, but of tasks that run the process that runs them."""
+        runs = placing.previous_owners(self.view)
+        waits = tasks[(runs[tasks] != NOBODY) & (runs[tasks] != owner[tasks])]
+        self._held += len(waits)
+        now = owner.copy()
+        now[waits] = runs[waits]
+        return now
 
     def place_standbys(self) -> None:
         """Standbys stay where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
@@ -98,17 +117,41 @@ class StreamsHighAvailability(placing.HighAvailability):
         place, hashes = self.place, placing.hashes_of(self.view)
         moves = placing.Movements(place, self.lags, self.configs.max_warmup_replicas, hashes)
         aims = place.owners(self.stateful)
-        moved = moves.actives(self.stateful, running_processes(self.view), self.steps.reserved)
+        running = running_processes(self.view)
+        restoring = self._restoring()
+        there = np.array([t for t, p in restoring.items() if place.active[t] == p], dtype=np.int32)
+        staying = running | restoring
+        held = self._caught_up_early(staying)
+        self._held += len(held)
+        moving = np.setdiff1d(self.stateful, there)
+        moved = moves.actives(moving, staying, self.steps.reserved, held) + len(there)
         # A copy that will run its task is worth more than one that will stay a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
         return moved + moves.standbys(closer=True, urgent=late)
+
+    def _restoring(self) -> dict[int, int]:
+        """The process of each task that was given to it and is far from done, while nobody has caught up: it goes on,
+        although a standby may be a few records ahead of it."""
+        view, owned = self.view, self.view.previous_active
+        if not len(view.destination):
+            return {}
+        late = view.tasks.stateful & (self.lags.caught_count == 0) & (view.destination != NOBODY)
+        mine = late[owned.values]
+        return dict(zip(owned.values[mine].tolist(), owned.row[mine].tolist(), strict=True))
+
+    def _caught_up_early(self, staying: Mapping[int, int]) -> frozenset[int]:
+        """Tasks that could leave their processes now, in a round in which none does."""
+        if self.view.hands_over:
+            return frozenset()
+        late = set(self.stateful[self.lags.behind(self.stateful, self.place.owners(self.stateful))].tolist())
+        return frozenset(t for t, p in staying.items() if self.place.active[t] != p and t not in late)
 
     def place_stateless(self) -> None:
         """Like stateful ones, beside where these will end up: a warm-up that ends must not move stateless tasks."""
         owner = placing.previous_owners(self.view)
         if len(home := self.view.home):
             owner = np.where(owner == NOBODY, home, owner)
-        self._place_evenly(self.stateless, owner, self._aim)
+        self._place_evenly(self.stateless, self._on_their_way(owner), self._aim)
 
     def _place_evenly(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
         """Leaves tasks with their owners, deals those that have none, and evens out."""

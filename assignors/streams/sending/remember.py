@@ -22,6 +22,7 @@ def remember(
     homes: Mapping[TaskId, members.Home],
     held: Mapping[ProcessId, members.Held],
     claims: members.ThreadClaims,
+    destinations: members.Destinations | None,
 ) -> members.StreamsMemory:
     """The memory of what `out` sends; to be kept once it has been delivered."""
     threads = _records(decoded, last, now_ms)
@@ -35,6 +36,7 @@ def remember(
         homes=homes,
         held=held,
         owned=replace(plan, owner=_claimed(claims, tasks)),
+        destinations=destinations,
     )
 
 

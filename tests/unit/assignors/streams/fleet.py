@@ -16,6 +16,7 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.plan import TaskPlan
+from bellwether_kafka.coordinator.triggers.probing import QUIET_MS
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
 
 RACKS = ("az1", "az2", "az3")
@@ -111,6 +112,16 @@ class Fleet:
                 return
             self.now_ms = max(self.now_ms, asked_ms)
         raise AssertionError("it never comes to rest")
+
+    def settle(self) -> None:
+        """Rounds until nothing is to be promoted; the leader itself asks for those that threads do not ask for."""
+        for _ in range(12):
+            self.rest()
+            if self.decision is not None and not self.decision.plan.target.probing:
+                return
+            self.now_ms += QUIET_MS
+            self.round()
+        raise AssertionError("it never settles")
 
     def owners(self) -> dict[str, int]:
         """The process of each task that runs."""

@@ -8,6 +8,7 @@ from bellwether_kafka.coordinator.triggers.probing import (
     MEASURE_MS,
     QUIET_MS,
     RETRY_MS,
+    TOGETHER_MS,
     Prober,
     ProbingFacts,
     ReportedCopy,
@@ -66,6 +67,19 @@ def test_a_standby_that_is_to_take_over_is_a_warm_up_by_another_name() -> None:
     second = T0 + 10_000
     probe.planned(facts(second, standby(2_000, 10_000, second)))
     assert probe.next_at_ms == second + 39_500 + 1_000
+
+
+def test_what_has_caught_up_goes_with_what_is_near_and_does_not_wait_for_what_is_far() -> None:
+    second = T0 + 10_000
+    # 100 records a second: 89 s more. 725: 3.7 s, and a second of margin.
+    for position, waits_ms in ((1_000, QUIET_MS), (7_250, 3_655 + 1_000)):
+        probe = prober(lag=100)
+        probe.planned(facts(T0, warmup(0, 10_000, None)))
+        late, caught_up = warmup(position, 10_000, second), warmup(9_990, 10_000, second, partition=1)
+        probe.planned(replace(facts(second, late, caught_up), held=1))
+        assert probe.next_at_ms == second + waits_ms
+        assert waits_ms <= TOGETHER_MS
+        assert (probe.due(second + waits_ms + 1) or "").startswith("next hand-over")
 
 
 def test_tasks_that_wait_for_their_turn_only_need_no_patience_and_no_early_probes() -> None:

@@ -240,11 +240,23 @@ class TestAskingAgain:
                 break
             asked.append(at_ms - story.now_ms)
             story.now_ms = at_ms
-            behind = dict.fromkeys(story.threads["b"].sums, 10)
+            behind = dict.fromkeys(story.threads["b"].sums, END - 1_000)
             story.threads["b"] = replace(story.threads["b"], sums=behind)
             story.round()
-        assert asked == [500, 500, 500, 750, 1125, 1687]
+        assert asked == [500, 500, 1000, 2000, 4000]
         assert sum(asked) <= 2 * RETURNING_MS
+
+    def test_not_again_where_it_has_more_than_half_to_restore(self) -> None:
+        """Its disk was wiped: rates tell when it will have caught up, and each look costs a rebalance."""
+        story = Story()
+        story.restart("b")
+        story.round()
+        assert story.asked_ms("b") == story.now_ms + ASK_MS
+        story.now_ms += ASK_MS
+        story.threads["b"] = replace(story.threads["b"], sums=dict.fromkeys(story.threads["b"].sums, END // 2 - 1))
+        story.round()
+        assert story.last.plan.target.probing
+        assert story.asked_ms("b") == NEVER_MS
 
     def test_not_where_nothing_waits_for_it(self) -> None:
         story = Story(standbys=0)
@@ -260,7 +272,7 @@ class TestAskingAgain:
         story.now_ms -= 3_600_000
         began_ms = story.now_ms
         for _ in range(40):
-            behind = dict.fromkeys(story.threads["b"].sums, 10)
+            behind = dict.fromkeys(story.threads["b"].sums, END - 1_000)
             story.threads["b"] = replace(story.threads["b"], sums=behind)
             story.round()
             if story.asked_ms("b") == NEVER_MS:

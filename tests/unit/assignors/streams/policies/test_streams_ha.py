@@ -271,3 +271,45 @@ def test_a_task_on_its_way_is_not_taken_by_who_would_have_to_warm_up_for_it() ->
     plan = assign_streams(replace(view, home=at_home), configs, STREAMS_HA)
     assert plan.active[1] == 0
     assert plan.warmup.any(), "process 2 warms up for tasks that run elsewhere meanwhile"
+
+
+class TestWhereKafkasOwnTestsWantAnotherPlan:
+    """The tests of HighAvailabilityTaskAssignor that fail with this policy in its place (docs/policies.md)."""
+
+    def test_what_is_even_where_it_is_caught_up_needs_no_warm_up(self) -> None:
+        """shouldComputeNewAssignmentIfActiveTasksWasNotOnCaughtUpClient: 0_0 ran on 1 and is caught up on 2."""
+        application = Application([(1, 1000), (1, None)])
+        application.instances = [
+            Instance(process_id(1), lags={0: 500}, active=[0]),
+            Instance(process_id(2), lags={0: 0}, active=[1]),
+        ]
+        plan = plan_of(application)
+        assert actives(plan, 2) == [[1], [0]]
+        assert (plan.probing, plan.warmup.any()) == (False, False)
+
+    def test_the_most_caught_up_has_the_task_and_nothing_is_to_move(self) -> None:
+        """shouldAssignToMostCaughtUpIfActiveTasksWasNotOnCaughtUpClient."""
+        application = Application([(1, 100_000)])
+        lags = ({}, {0: 1_000}, {0: 500})
+        application.instances = [Instance(process_id(n), lags=dict(known)) for n, known in enumerate(lags, start=1)]
+        plan = plan_of(application, replace(CONFIGS, num_standby_replicas=1))
+        assert actives(plan, 3) == [[], [], [0]]
+        assert plan.standby_process.tolist() == [1]
+        assert (plan.probing, plan.warmup.any()) == (False, False)
+
+    def test_stateless_tasks_are_placed_beside_where_the_others_will_be(self) -> None:
+        """shouldDistributeStatelessTasksToBalanceTotalTaskLoad: they do not move when the warm-ups end."""
+        application = running([(4, 1000), (3, None)], [[0, 1, 2, 3], []])
+        configs = replace(CONFIGS, num_standby_replicas=1)
+        first = plan_of(application, configs)
+        assert first.probing
+        counts = np.bincount(first.active, minlength=2)
+        waiting = int((first.destination != first.active).sum())
+        aims = np.bincount(first.destination, minlength=2)
+        assert abs(int(aims[0] - aims[1])) <= 1
+        assert counts.tolist() == [int(aims[0]) + waiting, int(aims[1]) - waiting]
+        application.settle(first)
+        last = plan_of(application, configs)
+        assert not last.probing
+        assert last.active[4:].tolist() == first.active[4:].tolist()
+        assert last.active.tolist() == first.destination.tolist()

@@ -1,0 +1,132 @@
+"""From a change of the group to rest: how many rounds that takes, and that no round undoes what one before it began.
+
+Kafka's policy stands beside ours: if it moved as little in as few rounds, the numbers would prove nothing.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+
+from bellwether_kafka.assignors.streams.application.model import PINNED, AssignmentConfigs
+from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
+from tests.unit.assignors.streams.restoring import RestoringApplication, Round, path, shown
+
+ANY_LAG = AssignmentConfigs(acceptable_recovery_lag=PINNED, num_standby_replicas=1)
+STORES = {"small": 1_500, "middle": 2_500, "large": 4_000, "huge": 8_000}
+
+
+def standby_scenario(policy: str) -> list[tuple[str, list[Round]]]:
+    """Kafka's system test of standby replicas (StreamsStandbyTask): up to three processes with one thread, six tasks,
+    one standby, any lag is acceptable. The rounds of each step."""
+    application = RestoringApplication(policy, ANY_LAG, stores={"count": 50_000})
+    steps = []
+    for word, number in ("+1", "+2", "+3", "-1", "-2", "+1", "+2", "-3", "-1", "+1", "+3"):
+        (application.start if word == "+" else application.stop)(int(number))
+        steps.append((word + number, application.rest()))
+        application.idle(10_000)  # until everything is restored, as the test waits for it
+    return steps
+
+
+def grown(policy: str, standbys: int) -> list[Round]:
+    """The rounds after a third process has joined two, with empty stores; any lag is acceptable."""
+    configs = AssignmentConfigs(acceptable_recovery_lag=PINNED, num_standby_replicas=standbys)
+    application = RestoringApplication(policy, configs, stores={"count": 50_000})
+    for number in (1, 2):
+        application.start(number)
+        application.rest()
+    application.start(3)
+    return application.rounds[-1:] + application.rest()
+
+
+def returned(policy: str, *, warmups: int = 2, standbys: int = 1, early: bool = False) -> list[Round]:
+    """The rounds after one of three processes was killed and has come back with empty stores, as under exactly-once:
+    before its session ended, or after it when others had its tasks. The first one is that before it came back."""
+    configs = AssignmentConfigs(
+        acceptable_recovery_lag=1_000,
+        num_standby_replicas=standbys,
+        max_warmup_replicas=warmups,
+        probing_rebalance_interval_ms=60_000,
+    )
+    application = RestoringApplication(policy, configs, stores=STORES, stateless=1, partitions=3, growth=50.0)
+    for number in (1, 2, 3):
+        application.start(number, rate=12_000.0)
+    application.rest()
+    application.stop(3)
+    if not early:
+        application.rest()
+    before = application.rounds[-1:]
+    application.start(3, wiped=True)
+    return before + application.rest()
+
+
+def undone(rounds: Sequence[Round]) -> dict[str, list[int]]:
+    """Tasks that were given to more than one other process."""
+    paths = {str(task): path(task, rounds) for task in rounds[0].owner}
+    return {task: processes for task, processes in paths.items() if len(processes) > 2}
+
+
+class TestAnyLagIsAcceptable:
+    @pytest.mark.parametrize("standbys", [0, 1])
+    def test_a_third_process_gets_two_of_six_tasks_in_two_rounds(self, standbys: int) -> None:
+        rounds = grown(STREAMS_HA, standbys)
+        assert [r.moved for r in rounds[1:]] == [2, 0]
+        assert not undone(rounds)
+
+    def test_kafkas_standby_scenario_takes_no_more_rounds_than_under_kafkas_policy(self) -> None:
+        """It took 24, as live; Kafka's policy takes 19."""
+        ours, kafka = standby_scenario(STREAMS_HA), standby_scenario(KAFKA)
+        assert sum(len(rounds) for _, rounds in ours) == 17
+        assert sum(len(rounds) for _, rounds in kafka) == 19
+
+    def test_in_its_follow_ups_nothing_moves(self) -> None:
+        for step, rounds in standby_scenario(STREAMS_HA):
+            assert not any(r.moved for r in rounds[1:]), step
+            assert not undone(rounds), step
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("standbys", [0, 1])
+@pytest.mark.parametrize("warmups", [2, 6])
+class TestReturnWithEmptyStores:
+    def test_no_task_is_given_away_twice(self, warmups: int, standbys: int, early: bool) -> None:
+        """Its active tasks were 0, 1, 3, 4, 3, 4 in successive rounds."""
+        rounds = returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)
+        assert not undone(rounds[1:]), shown(rounds)
+
+    def test_nothing_moves_that_the_first_plan_did_not_announce(self, warmups: int, standbys: int, early: bool) -> None:
+        _, *rounds = returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)
+        assert [r for r in rounds if r.destination != rounds[0].destination] == []
+        assert rounds[-1].owner == rounds[0].destination
+
+    def test_running_tasks_leave_their_processes_together(self, warmups: int, standbys: int, early: bool) -> None:
+        rounds = returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)[1:]
+        at_ms = [r.at_ms for r in rounds if r.hands_over]
+        assert all(b - a >= HAND_OVER_MS for a, b in pairwise(at_ms)), shown(rounds)
+
+    def test_it_takes_few_rounds(self, warmups: int, standbys: int, early: bool) -> None:
+        """It took up to twelve within seven seconds: the return, looks at what it has by now, and two rounds for each
+        hand-over."""
+        rounds = returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)[1:]
+        assert len(rounds) <= 7, shown(rounds)
+        assert sum(r.at_ms < rounds[0].at_ms + 4_000 for r in rounds) <= 5, shown(rounds)
+
+
+def test_kafkas_policy_gives_tasks_away_twice() -> None:
+    """What we compare with is alive."""
+    assert undone(returned(KAFKA)[1:])
+
+
+def test_tasks_that_were_withheld_go_where_they_were_meant_although_another_process_joined() -> None:
+    application = RestoringApplication(STREAMS_HA, ANY_LAG, stores={"count": 50_000})
+    for number in (1, 2):
+        application.start(number)
+        application.rest()
+    application.start(3)
+    first = application.round()
+    given_up = [task for task, process in first.owner.items() if process == 3]
+    application.start(4)
+    second = application.round()
+    assert given_up
+    assert {task: second.owner[task] for task in given_up} == dict.fromkeys(given_up, 3)
