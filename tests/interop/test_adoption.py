@@ -37,7 +37,7 @@ def config(group: str, adopt: Adopt = "take-over", instance: str | None = "bellw
 
 
 def properties(kafka: KafkaCluster) -> dict[str, str]:
-    return kafka.client_properties("bellwether", "bellwether")
+    return kafka.client_config("bellwether", "bellwether")
 
 
 @pytest.mark.proof  # not yet held ten times of ten on a busy machine: not in every run

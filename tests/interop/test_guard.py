@@ -104,7 +104,7 @@ def test_a_watched_consumer_of_a_secured_cluster_is_removed_with_read_on_the_gro
 ) -> None:
     group, user = "guard-secured", "bellwether"
     secured_kafka.create_topic(group, PARTITIONS)
-    login = secured_kafka.client_properties(user, user)
+    login = secured_kafka.client_config(user, user)
     login.pop("log_level")
     config = tmp_path / "guard.toml"
     config.write_text(toml(login, []))

@@ -24,7 +24,7 @@ def test_every_kind_of_member_reports_what_it_owns_and_reads(
 ) -> None:
     kinds = [kind for kind in KINDS if why_unavailable(kind) is None]
     kafka.create_topic("members", PARTITIONS, rf=2)
-    producer = Producer(kafka.client_properties("admin", "admin"))
+    producer = Producer(kafka.client_config("admin", "admin"))
     for i in range(RECORDS):
         producer.produce("members", value=b"x" * 10, partition=i % PARTITIONS)
     assert producer.flush(20) == 0

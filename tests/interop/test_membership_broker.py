@@ -43,7 +43,7 @@ def config(group: str, instance: str | None = "bellwether") -> MembershipConfig:
 
 
 def properties(kafka: KafkaCluster) -> dict[str, str]:
-    return kafka.client_properties("bellwether", "bellwether")
+    return kafka.client_config("bellwether", "bellwether")
 
 
 def settled(*members: Member) -> dict[tuple[str, int], Member]:
@@ -196,7 +196,7 @@ def test_a_session_timeout_below_the_brokers_floor_is_named(kafka: KafkaCluster)
 
 
 def test_a_missing_acl_is_named(secured_kafka: KafkaCluster) -> None:
-    with Sidecar(secured_kafka.client_properties("application", "application"), config("membership-acl")) as refused:
+    with Sidecar(secured_kafka.client_config("application", "application"), config("membership-acl")) as refused:
         outcome = refused.wait_for_outcome()
     sentence = "our principal may not use this group; grant it the ACL READ on Group 'membership-acl'."
     assert outcome == Outcome(2, (f"Group 'membership-acl': {sentence}",))
@@ -204,7 +204,7 @@ def test_a_missing_acl_is_named(secured_kafka: KafkaCluster) -> None:
 
 def test_an_order_without_the_right_to_write_names_the_acl(secured_kafka: KafkaCluster, tmp_path: Path) -> None:
     config_file = tmp_path / "bellwether.toml"
-    properties = secured_kafka.client_properties("application", "application")
+    properties = secured_kafka.client_config("application", "application")
     properties.pop("log_level")
     config_file.write_text(toml(properties, [{"name": "membership-acl"}], control_topic="membership-control"))
     ended = run_to_end(["leave", "membership-acl", "--config", str(config_file)])
@@ -215,7 +215,7 @@ def test_an_order_without_the_right_to_write_names_the_acl(secured_kafka: KafkaC
 
 
 def test_a_wrong_password_is_a_sentence_without_the_password(secured_kafka: KafkaCluster) -> None:
-    with Sidecar(secured_kafka.client_properties("bellwether", "not-the-password"), config("membership-login")) as refused:
+    with Sidecar(secured_kafka.client_config("bellwether", "not-the-password"), config("membership-login")) as refused:
         outcome = refused.wait_for_outcome()
     assert outcome.exit_code == 2
     assert "security.protocol and the sasl.*" in outcome.messages[0]

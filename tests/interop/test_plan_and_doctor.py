@@ -106,7 +106,7 @@ def test_a_plan_by_load_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_pa
 
 def weigh(kafka: KafkaCluster, group: str, topic: str, sizes: list[float]) -> None:
     """Writes weights of a topic that is called as the group: bytes per second of each partition."""
-    producer = Producer(kafka.client_properties("admin", "admin"))
+    producer = Producer(kafka.client_config("admin", "admin"))
     for partition, size in enumerate(sizes):
         weight = {"topic": group, "partition": partition, "bytes_per_s": size, "records_per_s": 1.0, "windows": 9}
         value = SchemaSet.load().encode("weight", weight | {"estimated_at_ms": int(time.time() * 1000)})
@@ -237,9 +237,9 @@ def test_doctor_names_missing_rights(secured_kafka: KafkaCluster, tmp_path: Path
     allow(secured_kafka, ResourceType.TOPIC, group, AclOperation.ALL, "application")
     allow(secured_kafka, ResourceType.GROUP, group, AclOperation.ALL, "application")
     allow(secured_kafka, ResourceType.GROUP, group, AclOperation.DESCRIBE, "bellwether")
-    user = secured_kafka.client_properties("bellwether", "bellwether")
+    user = secured_kafka.client_config("bellwether", "bellwether")
     path = configured(tmp_path, user, {"name": group, "mode": "lead"})
-    client = {f"property.{k}": v for k, v in secured_kafka.client_properties("application", "application").items()}
+    client = {f"property.{k}": v for k, v in secured_kafka.client_config("application", "application").items()}
     with Flock(secured_kafka.bootstrap) as flock:
         member = flock.member("confluent", group, [group], ["range"], more=client)
         wait_settled([member], partitions_of({group: PARTITIONS}))

@@ -64,7 +64,7 @@ def test_a_leader_that_waits_in_a_join_is_alive_and_ready(kafka: KafkaCluster) -
 
 def read_some(kafka: KafkaCluster) -> None:
     """Ten records in each of two partitions: one has been read to its end, three are left of the other."""
-    client = kafka.client_properties("admin", "admin")
+    client = kafka.client_config("admin", "admin")
     producer = Producer(client)
     for partition in (0, 1):
         for _ in range(10):

@@ -94,7 +94,7 @@ def test_orders_are_obeyed_and_outlive_the_leader(stage: Stage, kafka: KafkaClus
     operator.orders("rebalance", GROUP, "--reason", "test")
     wait_until(lambda: bool(rounds(kafka, GROUP, generation)), 20, stage.sidecars.tails)
     stage.settle()
-    control = read_all(librdkafka_properties(kafka.client_properties("admin", "admin")), CONTROL, 10)
+    control = read_all(librdkafka_properties(kafka.client_config("admin", "admin")), CONTROL, 10)
     assert f"rebalance/{GROUP}" not in control, "withdrawn by whoever began it"
 
     operator.orders("leave", GROUP, "--for", "10m", "--reason", "offset reset")
@@ -142,7 +142,7 @@ def test_a_bug_of_ours_hands_the_group_to_the_standby(kafka: KafkaCluster) -> No
 
 def test_the_order_on_the_wire_is_documented_json(stage: Stage, kafka: KafkaCluster, operator: Operator) -> None:
     operator.orders("pause", GROUP, "--for", "30s")
-    record = read_all(librdkafka_properties(kafka.client_properties("admin", "admin")), CONTROL, 10)[f"pause/{GROUP}"]
+    record = read_all(librdkafka_properties(kafka.client_config("admin", "admin")), CONTROL, 10)[f"pause/{GROUP}"]
     value = json.loads(json.dumps(record.to_json()))
     assert value["v"] == 1
     assert value["kind"] == "pause"

@@ -141,7 +141,7 @@ def take_over(kafka: KafkaCluster, members: list[Member], config: MembershipConf
     owners = wait_settled(members, partitions_of({topic: PARTITIONS}))
     before = last_round(kafka, group)
     began_ms = int(time.time() * 1000)
-    with Sidecar(kafka.client_properties("bellwether", "bellwether"), config) as led:
+    with Sidecar(kafka.client_config("bellwether", "bellwether"), config) as led:
         led.wait_for(State.STABLE, 90)
         after = wait_settled(members, partitions_of({topic: PARTITIONS}), limit_s=90)
         found = pauses(members, began_ms)

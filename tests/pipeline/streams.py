@@ -62,7 +62,7 @@ def publish(
     kafka: KafkaCluster, topic: str, records: Sequence[bytes], at_ms: int | Sequence[int], partitions: int = 3
 ) -> None:
     """To the topic's partitions in turn; `at_ms` is when they were appended, all at once or each."""
-    producer = Producer(kafka.client_properties("admin", "admin") | {"enable.idempotence": "true", "linger.ms": 20})
+    producer = Producer(kafka.client_config("admin", "admin") | {"enable.idempotence": "true", "linger.ms": 20})
     for n, value in enumerate(records):
         producer.produce(
             topic, value, b"g", partition=n % partitions, timestamp=at_ms if isinstance(at_ms, int) else at_ms[n]

@@ -60,7 +60,7 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
 def weights_are_described(kafka: KafkaCluster, group: str, topic: str, directory: Path) -> None:
     """`bellwether describe` shows how many weights the group has, how old, and what is not taken as it is."""
     kafka.create_topic("pipeline-weights", 1)
-    producer = Producer(kafka.client_properties("admin", "admin"))
+    producer = Producer(kafka.client_config("admin", "admin"))
     now_ms = int(time.time() * 1000)
     for partition, size, age_ms in ((0, 10.0, 1_000), (1, 10.0, 1_000), (2, 10.0**9, 1_000), (3, 10.0, 10**9)):
         found = {"topic": topic, "partition": partition, "bytes_per_s": size, "records_per_s": 1.0, "windows": 1}

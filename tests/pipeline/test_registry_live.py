@@ -106,7 +106,7 @@ def asked(url: str, path: str) -> Any:
 
 def written(kafka: KafkaCluster) -> int:
     """How many records the topic of events has."""
-    reader = Consumer(kafka.client_properties("admin", "admin") | {"group.id": "nobody"})
+    reader = Consumer(kafka.client_config("admin", "admin") | {"group.id": "nobody"})
     try:
         partitions = kafka.admin.list_topics(EVENTS, timeout=10).topics[EVENTS].partitions
         return sum(reader.get_watermark_offsets(TopicPartition(EVENTS, p), timeout=60)[1] for p in partitions)

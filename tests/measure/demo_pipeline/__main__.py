@@ -41,7 +41,7 @@ def main() -> int:
                 kafka, [GROUP], options=options, events=events, weights={"topic": WEIGHTS}, control_topic=CONTROL
             ) as lead,
             Flock(kafka.bootstrap) as flock,
-            Load(kafka.client_properties("admin", "admin"), TOPIC, skewed(PARTITIONS)) as load,
+            Load(kafka.client_config("admin", "admin"), TOPIC, skewed(PARTITIONS)) as load,
         ):
             members = [
                 flock.member("confluent", GROUP, (TOPIC,), ("cooperative-sticky",), rack=RACKS[i // 2])

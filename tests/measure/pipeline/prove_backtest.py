@@ -62,7 +62,7 @@ def main() -> int:
 def publish(kafka: KafkaCluster) -> int:
     """The same recording under the names of many groups; how many snapshots."""
     records = recorded()
-    producer = Producer(kafka.client_properties("admin", "admin"))
+    producer = Producer(kafka.client_config("admin", "admin"))
     for number in range(GROUPS):
         group = f"group-{number}"
         for record in records:

@@ -109,7 +109,7 @@ def lived(kafka: KafkaCluster, workload: Workload) -> tuple[list[Row], list[Row]
             policy: stack.enter_context(Bellwether(kafka, [group], options={"policy": policy}, **more[policy]))
             for policy, group in groups.items()
         }
-        load = stack.enter_context(Load(kafka.client_properties("admin", "admin"), topic, workload.rates))
+        load = stack.enter_context(Load(kafka.client_config("admin", "admin"), topic, workload.rates))
         flock = stack.enter_context(Flock(kafka.bootstrap))
         members = {
             policy: [join(flock, workload, group, topic, n) for n in range(MEMBERS)] for policy, group in groups.items()
@@ -140,7 +140,7 @@ def join(flock: Flock, workload: Workload, group: str, topic: str, number: int) 
 def weigh(kafka: KafkaCluster, weights: str, topic: str, rates: Sequence[int]) -> None:
     """What the weights job would have written about this load."""
     kafka.create_topic(weights, 1)
-    producer = Producer(kafka.client_properties("admin", "admin"))
+    producer = Producer(kafka.client_config("admin", "admin"))
     now_ms = int(time.time() * 1000)
     for partition, rate in enumerate(rates):
         record = {"topic": topic, "partition": partition, "bytes_per_s": float(rate * RECORD_BYTES)}
