@@ -22,11 +22,13 @@ from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartiti
 
 _VIEWS = shared.ClusterView, shared.MemberView, shared.Memory, shared.RawGroup, shared.RawMember, shared.Rule
 _TOPOLOGY = application.InternalTopic, application.Subtopology, application.Topology
-_REPORTED = application.EndOffsets, members.Held, members.Home, members.StreamsMemory, members.ThreadRecord
+_REPORTED = application.EndOffsets, members.Held, members.ThreadRecord
+_REMEMBERED = members.Destinations, members.Home, members.StreamsMemory
 _CONFIGS = application.AssignmentConfigs, StageConfigs, StreamsConfig
 _IDS = ProcessId, TaskId, TopicPartition
 _RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
+    kind.__name__: kind
+    for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_REMEMBERED, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
 }
 _LEFT_OUT = {"clock"}  # what measures stages, which says nothing of the plan
 _ARRAYS = {"<i4", "<i8", "|b1", "<f8"}

@@ -378,7 +378,7 @@ def test_a_plan_says_what_is_read_from_another_rack_where_the_owner_has_one() ->
     cluster = cluster_of({"t": 4}, 1, ("a", "b"))
     raw = raw_group({"x": java(["t"], rack="b"), "y": java(["t"])})
     plan = decide(raw, cluster, Memory.empty(), KAFKA, 0).plan
-    known, remote = plan.read_remotely()
+    known, remote = plan.read_remotely(plan.owner)
     assert known.tolist() == (plan.owner == 0).tolist()
     assert known.sum() == 2
     remote_of_x = [tp for tp, far in zip(plan.names(np.arange(4)), known & remote, strict=True) if far]

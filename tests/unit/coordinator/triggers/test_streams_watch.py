@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationE
 from bellwether_kafka.coordinator.triggers.streams_watch import ENDS_INTERVAL_S, StreamsWatch
 from tests.unit.assignors.streams.world import SHOP_COUNTS, SIMPLE, Thread, always, placed
 from tests.unit.coordinator.membership.playbook import ME, Play, member
-from tests.unit.coordinator.planning.applications import App, Cluster, Known
+from tests.unit.coordinator.planning.applications import App, Cluster, Known, Log
 
 A, B = Thread("a", 1), Thread("b", 2)
 PROBING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
@@ -163,7 +163,8 @@ def test_a_standby_that_falls_behind_makes_a_rebalance() -> None:
 
 def test_alone_it_makes_the_internal_topics() -> None:
     async def story() -> None:
-        app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS), attested=True)
+        fresh = Log(committed=-1)
+        app = App(cluster=Cluster({"orders": 4}), log=fresh, known=Known(creates=SHOP_COUNTS), attested=True)
         led = Led(app)
         led.play = Play(protocols=("stream",)).stable_alone()
         assert await led.later(0) == []
