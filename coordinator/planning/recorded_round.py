@@ -18,14 +18,14 @@ from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.streams import application, members
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
-from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 _VIEWS = shared.ClusterView, shared.MemberView, shared.Memory, shared.RawGroup, shared.RawMember, shared.Rule
 _TOPOLOGY = application.InternalTopic, application.Subtopology, application.Topology
-_REPORTED = application.EndOffsets, members.Held, members.ThreadRecord
+_REPORTED = application.EndOffsets, application.ProcessView, members.Held, members.ThreadRecord
 _REMEMBERED = members.Destinations, members.Home, members.StreamsMemory
 _CONFIGS = application.AssignmentConfigs, StageConfigs, StreamsConfig
-_IDS = ProcessId, TaskId, TopicPartition
+_IDS = HostInfo, ProcessId, TaskId, TopicPartition
 _RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_REMEMBERED, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
