@@ -14,6 +14,8 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.rules import holds_instance, subscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 PROVEN_FROM = (3, 9)  # see tests/measure/succession
 # A round that is open for so long waits for somebody: members of an ordinary one hear of it by their next heartbeat,
@@ -41,6 +43,7 @@ class TakeoverPolicy:
         self._tried_at: list[float] = []
         self._waiting_since: float | None = None
         self._waiting_for: frozenset[str] = frozenset()
+        self._fragile: DescribedMember | None = None  # of the group when it was last at rest
         self.leader = ""  # the member that the last answer named
         self.obstacle: Obstacle | None = None  # why there is no take-over now
 
@@ -56,7 +59,9 @@ class TakeoverPolicy:
         if not answer.members or holds_instance(answer, self._config) or not self.eager:
             return None
         known = tables([m.member_id for m in answer.members])
-        if answer.state == PREPARING and waited_s >= WAITING_S:
+        if answer.state == STABLE:
+            self._fragile = _fails_beside_us(answer)
+        if answer.state == PREPARING and self._fragile is None and waited_s >= WAITING_S:
             return TakeoverAttempt(0, answer.members, known)
         if answer.state != STABLE or self._config.adopt != "take-over":
             return None
@@ -92,6 +97,11 @@ class TakeoverPolicy:
         rival = _sidecar_among(answer.members, config)
         if rival:
             return f"{rival} is another sidecar; give both one instance_id and standby, or this group to one of them"
+        if self._fragile is not None:
+            return (
+                f"{self._fragile.member_id} looks like kafka-python, whose round robin raises KeyError in its leader"
+                " when a member without topics joins, as we do; give the members range or sticky"
+            )
         ids = [m.member_id for m in answer.members]
         if self.leader not in ids:
             return ""
@@ -109,6 +119,24 @@ class TakeoverPolicy:
         elif self._waiting_since is None or present != self._waiting_for:
             self._waiting_since, self._waiting_for = now, present
         return 0.0 if self._waiting_since is None else now - self._waiting_since
+
+
+def _fails_beside_us(answer: DescribeAnswer) -> DescribedMember | None:
+    """A member that may lead the round in which we come, and would die of it (client-quirks.md#kafka-python).
+
+    aiokafka sends the same bytes and works; the client id, where nobody has set it, tells them apart.
+    """
+    if answer.protocol != "roundrobin":
+        return None
+    return next((m for m in answer.members if _is_kafka_python(m) and not m.client_id.startswith("aiokafka")), None)
+
+
+def _is_kafka_python(member: DescribedMember) -> bool:
+    try:
+        subscribed = ConsumerProtocolSubscription.decode(member.metadata)
+    except RemoteProtocolError:
+        return False
+    return subscribed.version == 0 and subscribed.user_data == b""
 
 
 def _sidecar_among(members: tuple[DescribedMember, ...], config: MembershipConfig) -> str:

@@ -62,6 +62,20 @@ def test_who_may_only_succeed_leaves_a_running_group_alone(kafka: KafkaCluster, 
         assert last_round(kafka, group) == before
 
 
+def test_round_robin_in_kafka_python_is_left_alone(kafka: KafkaCluster, topic: str) -> None:
+    """Its leader died of our joining: it reads a member without topics, and raises KeyError."""
+    group = "adoption-fragile"
+    with Flock(kafka.bootstrap) as flock:
+        members = start(kafka, flock, group, ["kafka-python"] * 2, "roundrobin", topic)
+        with Sidecar(properties(kafka), config(group)) as led:
+            led.wait_until(lambda: bool(led.said(NoteKind.WATCHING)), "the reason")
+            assert "looks like kafka-python" in led.said(NoteKind.WATCHING)[-1]
+            time.sleep(4)
+            assert set(led.states) == {State.WATCHING}
+        wait_settled(members, EXPECTED)
+        assert not [error for member in members for error in member.errors]
+
+
 @pytest.mark.smoke
 def test_a_leader_that_died_is_succeeded_in_the_round_that_waits_for_it(kafka: KafkaCluster, topic: str) -> None:
     """A newcomer opens a round before the session of the dead leader has expired: at its end we sort first. One in

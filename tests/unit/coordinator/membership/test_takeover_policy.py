@@ -1,5 +1,7 @@
 """Whether a group that somebody else leads is taken over, and the plan that is rehearsed before."""
 
+from dataclasses import replace
+
 import pytest
 
 from bellwether_kafka.coordinator.membership import commands as c
@@ -13,6 +15,7 @@ from bellwether_kafka.coordinator.membership.rules import (
 )
 from bellwether_kafka.coordinator.membership.takeover_policy import proven
 from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover_scenes import (
     GROUP,
@@ -80,6 +83,31 @@ def test_another_sidecar_is_left_its_group() -> None:
     assert "rival-1 is another sidecar" in play.notes()[-1][1]
     stable(play.wake())
     assert play.kinds() == ["Decide"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "client_id", "user_data", "allowed"),
+    [
+        ("roundrobin", "kafka-python-3.0.0", b"", False),
+        ("roundrobin", "shop", b"", False),
+        ("roundrobin", "aiokafka-0.12.0", b"", True),
+        ("roundrobin", "sarama", None, True),
+        ("range", "kafka-python-3.0.0", b"", True),
+    ],
+)
+def test_a_leader_that_would_die_of_a_member_without_topics_is_left_alone(
+    protocol: str, client_id: str, user_data: bytes | None, *, allowed: bool
+) -> None:
+    """Found by an hour of soak: kafka-python's round robin raises KeyError on unequal subscriptions."""
+    metadata = ConsumerProtocolSubscription(0, ("orders",), user_data).encode()
+    people = [replace(one, metadata=metadata, client_id=client_id) for one in GROUP]
+    play = stable(Play(adopt="take-over").found(), *people, protocol=protocol)
+    assert play.kinds() == (["Decide"] if allowed else [])
+    if not allowed:
+        assert "looks like kafka-python" in play.notes()[-1][1]
+        for _ in range(20):
+            play.wake().described("PreparingRebalance", *GROUP)
+        assert play.kinds() == [], "nor is it succeeded: another of its kind may lead then"
 
 
 def test_attempts_are_bounded() -> None:
