@@ -201,6 +201,7 @@ def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
         assert re.search(r"It is empty after [\d.]+ s", said)
         assert "Removed 1 of its 1 members" in said
         wait_until(lambda: two.running == common.tasks, 60, app.tell)
-        causes = [entry["cause"] for entry in lead.log("streams_decision")]
-        assert any("has ordered evacuate" in cause and "withdrawn" in cause for cause in causes), causes
+        given, withdrawn = (entry["rules"] for entry in lead.log("rules_stand"))
+        assert "has ordered evacuate of member:" in given[0]
+        assert withdrawn == [], "what is withdrawn when nothing runs there begins no rebalance of its own"
         app.wait_counted(load.expected, limit_s=SETTLE_S)
