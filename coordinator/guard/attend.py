@@ -24,7 +24,7 @@ UNSETTLED_S, SETTLED_S, LOOK_S_MAX = 1.0, 3.0, 30.0
 BYTES_PER_SECOND_MAX = 100_000
 DIRECTORY_LOOK_S = 0.25
 EMPTYING_LOOK_S = 0.2
-# Behind the process' end the guard holds up whoever starts it again.
+# After the end of the process the guard delays its next start.
 END_S = 5.0
 LEFT_S, LEFT_LOOK_S = 1.0, 0.02  # for what the process has started and left behind
 CONNECT_MS, RECONNECT_S = 5_000, 2.0
@@ -64,7 +64,7 @@ class Attendance:
             self._say("It runs on, and is guarded no more.")
 
     async def _stop(self) -> None:
-        """A child is emptied and stopped. Whoever stops a process that is not our child has told it so, too."""
+        """A child is emptied and stopped. A process that is not our child is stopped by somebody else."""
         if self._process.stops_by_us:
             await self._empty()
             if not self._process.ended:
@@ -96,7 +96,7 @@ class Attendance:
             await asyncio.sleep(pause_s)
 
     def _take(self, answer: DescribeAnswer) -> None:
-        if not self._process.ended:  # whoever joins later is somebody else
+        if not self._process.ended:  # a member that joins later belongs to another process
             self._seen = members.look(self._seen, answer)
 
     def _pause_s(self, answer: DescribeAnswer) -> float:
@@ -244,7 +244,7 @@ async def attend(process: Guarded, options: GuardOptions, say: Say) -> None:
     """Guards a process that has been started, until its memberships have ended. Raises ClientConfigError where the
     properties cannot be used."""
     process.attach(asyncio.get_running_loop())
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what it reports of connections is told by our requests
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # our requests report what it would say of connections
     transport = Transport(options.properties)
     connecting = asyncio.create_task(_connect(transport, say))
     try:

@@ -1,4 +1,4 @@
-"""What a guard is told."""
+"""The options of a guard."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

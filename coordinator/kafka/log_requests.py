@@ -1,4 +1,4 @@
-"""Requests for one topic of one partition, for whoever cannot afford librdkafka: who leads it, its records, one more.
+"""Requests for one topic of one partition, without librdkafka: who leads it, its records, one more.
 
 Topics go by name, so versions end where ids take over. Record batches that are compressed by anything but gzip need a
 library that is not there; they are skipped and counted.

@@ -8,7 +8,7 @@ from typing import Any
 KAFKA_PREFIX = "BELLWETHER_KAFKA_"
 FROM_FILE = ".file"
 SECRET_BYTES_MAX = 65_536
-# Settings of the process that no property is called: whoever writes them below [kafka] meant them above it.
+# Settings of the process whose names are no properties: below [kafka] they were meant to stand above it.
 TOP_LEVEL = {"standby", "control_topic", "instance_id", "sidecar_id", "http_address", "log_format", "metrics_by_task"}
 
 

@@ -1,5 +1,5 @@
 """A group that one guard looks at: processes come, crash, restart under the same names and share what they should not.
-Whoever the guard would remove is of its own process, as long as that has what was named to itself; and where others
+Each member that the guard would remove belongs to its own process, as long as that has what was named to itself; and where others
 visibly have it, too, nobody is."""
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ STATES = ("Stable", "CompletingRebalance", "PreparingRebalance")
 
 @dataclass
 class Group:
-    """Members in the order in which they came; whoever left is still listed until it is dropped."""
+    """Members in the order in which they came; one that has left stays listed until it is dropped."""
 
     members: dict[str, DescribedMember] = field(default_factory=dict)
     owner: dict[str, str] = field(default_factory=dict)

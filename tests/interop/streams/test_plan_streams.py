@@ -21,7 +21,7 @@ SETTLE_S = 240
 @pytest.mark.timeout(600)
 def test_the_plan_for_an_application_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Path) -> None:
     """Each task is in one rack, tasks were dealt in turns, and every process has a copy of everything. Then the leader
-    hands over to one that uses racks, which is told to rebalance."""
+    hands over to one that uses racks, which gets the order to rebalance."""
     name, control = "planned-counts", "planned-control"
     common = Application(name, (f"{name}-in",), f"{name}-out", 4, standbys=1, acceptable_recovery_lag=100)
     internal = [t for of in (common.sources, common.changelogs) for topics in of.values() for t in topics]

@@ -1,4 +1,4 @@
-"""A guarded process from its start to the end of its memberships, on brokers that are told what to answer."""
+"""A guarded process from its start to the end of its memberships, on brokers whose answers are scripted."""
 
 import asyncio
 import time

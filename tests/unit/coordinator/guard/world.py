@@ -1,4 +1,4 @@
-"""Brokers of one group as a guard's requests meet them, and a process that ends when it is told to."""
+"""Brokers of one group as a guard's requests meet them, and a process that ends on command."""
 
 import asyncio
 import time
