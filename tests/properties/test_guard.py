@@ -1,6 +1,6 @@
 """A group that one guard looks at: processes come, crash, restart under the same names and share what they should not.
-Each member that the guard would remove belongs to its own process, as long as that has what was named to itself; and where others
-visibly have it, too, nobody is."""
+Each member that the guard would remove belongs to its own process, if no other process has what was named; where others
+visibly have it, nobody is removed."""
 
 from dataclasses import dataclass, field
 
