@@ -27,6 +27,24 @@ def readme() -> dict[str, Any]:
     return dict(group)
 
 
+def leads_in_the_end(stage: Stage) -> None:
+    """Waits for the lead, and does what Bellwether asks for where a member stands before whatever member id it may
+    get: with three members that is one group in eight (docs/adoption.md)."""
+    done: set[str] = set()
+
+    def led() -> bool:
+        for said in stage.bellwether.log("role", reason="blocked"):
+            behind = re.match(r"(\S+) would lead after \S+, whatever our member id", said["detail"])
+            if behind is not None and behind[1] not in done and not stage.leads():
+                done.add(behind[1])
+                (member,) = (m for m in stage.members if behind[1].startswith(f"{m.name}-"))
+                member.stop()
+                member.start()
+        return stage.leads()
+
+    wait_until(led, LEAD_LIMIT_S, stage.bellwether.tail)
+
+
 @pytest.mark.smoke
 def test_a_restart_costs_nothing_and_an_absence_one_member_at_most(kafka: KafkaCluster) -> None:
     """One restart lost the lead for good, silently (D1)."""
@@ -49,7 +67,7 @@ def test_application_first_ends_with_our_lead(kafka: KafkaCluster) -> None:
         stage = Stage(kafka, name, consumers(flock, name), bellwether)
         stage.settle()
         bellwether.start(wait=False)
-        wait_until(stage.leads, LEAD_LIMIT_S, bellwether.tail)
+        leads_in_the_end(stage)
 
 
 def test_both_at_once_ends_with_our_lead(kafka: KafkaCluster) -> None:
@@ -61,6 +79,6 @@ def test_both_at_once_ends_with_our_lead(kafka: KafkaCluster) -> None:
         try:
             bellwether.start(wait=False)
             stage.settle()
-            wait_until(stage.leads, LEAD_LIMIT_S, bellwether.tail)
+            leads_in_the_end(stage)
         finally:
             bellwether.__exit__(None, None, None)

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import without_rival
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.rounds import rounds
 
@@ -47,11 +48,12 @@ class Stage:
 
     @classmethod
     def prepare(cls, kafka: KafkaCluster, flock: Flock, group: str, bellwether: Bellwether) -> "Stage":
-        """Bellwether, which runs already, comes first, and the application after it."""
+        """Bellwether, which runs already, comes first, and the application after it. No member stands where a
+        take-over would have to remove two (docs/adoption.md)."""
         kafka.create_topic(group, PARTITIONS)
         stage = cls(kafka, group, [], bellwether)
         stage.members = consumers(flock, group)
-        stage.settle()
+        without_rival(kafka, stage.members, group, partitions_of({group: PARTITIONS}))
         assert stage.leads(), bellwether.tail()
         return stage
 

@@ -84,6 +84,7 @@ def test_no_folder_is_too_large_to_read() -> None:
     assert len(list((ROOT / "coordinator").glob("[!_]*"))) <= 20
 
 
+@pytest.mark.slow
 def test_the_service_starts_without_the_packages_of_the_pipeline() -> None:
     forbidden = "; ".join(f"sys.modules[{name!r}] = None" for name in ("pyspark", "pandas", "pyarrow", "matplotlib"))
     started = "bellwether_kafka.coordinator.cli.commands, bellwether_kafka.coordinator.runtime"

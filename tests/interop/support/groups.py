@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.broker_order import HashOrder, Table, buckets_for, unavoidable
+from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, describe
@@ -107,10 +108,13 @@ def without_rival(
     leader_kind: str = "",
 ) -> None:
     """Restarts members until none but the leader, which is of `leader_kind`, stands where nobody can pass it."""
+
+    def complete() -> bool:
+        found = describe(kafka.bootstrap, group).members
+        return sum(member.instance_id != INSTANCE for member in found) == len(members)
+
     for _ in range(CHANGES_MAX):
-        wait_until(
-            lambda: len(describe(kafka.bootstrap, group).members) == len(members), 60, lambda: f"{group} is incomplete"
-        )
+        wait_until(complete, 60, lambda: f"{group} is incomplete")
         wait_settled(members, expected)
         leader, ahead = unpassed(kafka, group)
         names = {m.client_id for m in ahead}

@@ -397,7 +397,7 @@ def test_a_plan_sums_itself_up_for_the_log() -> None:
     }
 
 
-@pytest.mark.scale
+@pytest.mark.slow
 def test_two_hundred_members_settle_on_twenty_thousand_partitions() -> None:
     cluster = cluster_of({f"topic{i:03}": 200 for i in range(100)}, 2, "abc")
     members = [LiveMember(f"m{i}", cluster.topics, "abc"[i % 3]) for i in range(200)]

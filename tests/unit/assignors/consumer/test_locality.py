@@ -78,7 +78,7 @@ def test_members_without_a_rack_are_neutral() -> None:
     assert improve(group, cluster, owner, owner).tolist() == [1, 0]
 
 
-@pytest.mark.scale
+@pytest.mark.slow
 def test_a_hundred_thousand_partitions_on_six_racks() -> None:
     cluster = cluster_of({f"t{i:02}": 1000 for i in range(100)}, 2, "abcdef")
     group = GroupView.of(cluster, members_of([cluster.topics] * 600, ["abcdef"[i % 6] for i in range(600)]))

@@ -1,5 +1,6 @@
 """Pins, bans and evacuations: obeyed where anybody can, stable, and nothing else moves."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,6 +119,7 @@ RULES = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["az1", "az2", None]), st.booleans()), min_size=1, max_size=5),

@@ -237,7 +237,7 @@ def test_agrees_with_the_description_followed_step_by_step(seed: int) -> None:
     assert owner.tolist() == SlowRange(group, cluster).run()
 
 
-@pytest.mark.scale
+@pytest.mark.slow
 def test_a_thousand_members_on_a_hundred_thousand_partitions() -> None:
     cluster = cluster_of({f"topic{i:03}": 1000 + i for i in range(100)}, 2, "abcdef")
     members = [MemberView(f"m{i}", None, cluster.topics, "abcdef"[i % 6]) for i in range(1000)]

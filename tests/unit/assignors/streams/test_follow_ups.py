@@ -4,7 +4,7 @@ Kafka's policy stands beside ours: if it moved as little in as few rounds, the n
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
@@ -86,29 +86,29 @@ class TestAnyLagIsAcceptable:
             assert not undone(rounds), step
 
 
-@pytest.mark.parametrize("early", [True, False])
-@pytest.mark.parametrize("standbys", [0, 1])
-@pytest.mark.parametrize("warmups", [2, 6])
 class TestReturnWithEmptyStores:
-    def test_no_task_is_given_away_twice(self, warmups: int, standbys: int, early: bool) -> None:
-        """Its active tasks were 0, 1, 3, 4, 3, 4 in successive rounds."""
-        rounds = returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)
-        assert not undone(rounds[1:]), shown(rounds)
+    @pytest.fixture(scope="class", params=tuple(product((2, 6), (0, 1), (True, False))), ids=str)
+    @classmethod
+    def rounds(cls, request: pytest.FixtureRequest) -> list[Round]:
+        """The rounds since it came back."""
+        warmups, standbys, early = request.param
+        return returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)[1:]
 
-    def test_nothing_moves_that_the_first_plan_did_not_announce(self, warmups: int, standbys: int, early: bool) -> None:
-        _, *rounds = returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)
+    def test_no_task_is_given_away_twice(self, rounds: list[Round]) -> None:
+        """Its active tasks were 0, 1, 3, 4, 3, 4 in successive rounds."""
+        assert not undone(rounds), shown(rounds)
+
+    def test_nothing_moves_that_the_first_plan_did_not_announce(self, rounds: list[Round]) -> None:
         assert [r for r in rounds if r.destination != rounds[0].destination] == []
         assert rounds[-1].owner == rounds[0].destination
 
-    def test_running_tasks_leave_their_processes_together(self, warmups: int, standbys: int, early: bool) -> None:
-        rounds = returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)[1:]
+    def test_running_tasks_leave_their_processes_together(self, rounds: list[Round]) -> None:
         at_ms = [r.at_ms for r in rounds if r.hands_over]
         assert all(b - a >= HAND_OVER_MS for a, b in pairwise(at_ms)), shown(rounds)
 
-    def test_it_takes_few_rounds(self, warmups: int, standbys: int, early: bool) -> None:
+    def test_it_takes_few_rounds(self, rounds: list[Round]) -> None:
         """It took up to twelve within seven seconds: the return, looks at what it has by now, and two rounds for each
         hand-over."""
-        rounds = returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)[1:]
         assert len(rounds) <= 7, shown(rounds)
         assert sum(r.at_ms < rounds[0].at_ms + 4_000 for r in rounds) <= 5, shown(rounds)
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,9 +63,10 @@ async def rounds_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedRo
     return found
 
 
-def recorded(policy: str, rules: tuple[Rule, ...] = ()) -> Iterator[bytes]:
-    for planned in asyncio.run(rounds_of(policy, rules)):
-        yield from (SCHEMAS.encode(event, record) for event, record in decision_events(planned))
+@cache
+def recorded(policy: str, rules: tuple[Rule, ...] = ()) -> tuple[bytes, ...]:
+    rounds = asyncio.run(rounds_of(policy, rules))
+    return tuple(SCHEMAS.encode(event, record) for planned in rounds for event, record in decision_events(planned))
 
 
 def replayed(path: Path, *more: str) -> tuple[int, list[dict[str, object]]]:
@@ -100,8 +101,7 @@ def test_another_policy_shows_what_it_would_place_otherwise(tmp_path: Path) -> N
 
 
 def test_a_recording_without_plans_is_told(tmp_path: Path) -> None:
-    values = list(recorded("kafka"))
-    only = [value for value in values if SCHEMAS.decode(value)[0] == "round"]
+    only = [value for value in recorded("kafka") if SCHEMAS.decode(value)[0] == "round"]
     write_history(tmp_path / "h", only)
     ended = RUNNER.invoke(command, ["replay", str(tmp_path / "h")])
     assert (ended.exit_code, "holds no plan" in ended.stderr) == (Exit.INPUT, True)

@@ -89,6 +89,7 @@ def test_a_login_that_cannot_work_is_one_sentence(properties: dict[str, str], na
     assert SECRET not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_token_is_kept_and_renewed_before_it_ends() -> None:
     made: list[Token] = []
 

@@ -134,6 +134,7 @@ def test_a_plan_that_hangs_is_replaced_by_a_cheap_one_in_time(hanging: Hanging) 
     assert planned.chosen.reasons == ("plan: not ready in time",)
 
 
+@pytest.mark.slow
 def test_plans_that_hang_do_not_pile_up(hanging: Hanging) -> None:
     policy = Policy(name="hanging", assignors={"hanging": hanging})
 

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.consumer.derived.claims import subscriptions
 from bellwether_kafka.assignors.consumer.sticky.assignor import place
 from bellwether_kafka.assignors.shared.model import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, MemberView
 
-pytestmark = pytest.mark.scale
+pytestmark = pytest.mark.slow
 
 
 def wide_cluster(topics: int, partitions: Sequence[int] | int, racks: int = 0) -> ClusterView:
