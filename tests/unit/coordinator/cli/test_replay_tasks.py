@@ -75,6 +75,7 @@ def replayed(path: Path, *more: str) -> tuple[int, list[dict[str, object]]]:
     return ended.exit_code, json.loads(ended.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [(), RULES])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("write", [write_history, write_json_lines])

@@ -149,6 +149,7 @@ def test_weights_that_cannot_be_read_are_a_mistake_and_not_an_empty_answer() -> 
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
 
 
+@pytest.mark.slow
 def test_silent_brokers_are_a_mistake_for_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bellwether_kafka.coordinator.telemetry.weights.METADATA_TIMEOUT_S", 0.5)
     ended = bellwether("weights", "--bootstrap", NOBODY, "-o", "json")

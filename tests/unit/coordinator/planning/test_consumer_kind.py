@@ -124,6 +124,7 @@ def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:
     assert planner.kind.memory.generation == -1
 
 
+@pytest.mark.slow
 def test_a_plan_that_hangs_is_replaced_by_a_cheap_one_in_time(hanging: Hanging) -> None:
     policy = Policy(name="hanging", assignors={"hanging": hanging})
     planner = Planner("orders", ConsumerKind(Reader(), policy))
@@ -151,6 +152,7 @@ def test_plans_that_hang_do_not_pile_up(hanging: Hanging) -> None:
     run(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [True, False])
 def test_without_metadata_the_previous_plan_serves_the_same_members(slow: bool) -> None:
     async def story() -> None:

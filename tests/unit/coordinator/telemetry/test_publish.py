@@ -44,6 +44,7 @@ def test_a_full_queue_drops_and_counts_at_once() -> None:
     assert publisher.counts == {("membership", DROPPED): 4_997}
 
 
+@pytest.mark.slow
 def test_an_absent_broker_and_a_bad_record_are_no_reason_to_stop() -> None:
     publisher = Counted(NOBODY_LISTENS)
     publisher.start()

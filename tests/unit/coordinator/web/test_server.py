@@ -169,6 +169,7 @@ def test_who_only_stops_asking_is_answered() -> None:
     served(talk)
 
 
+@pytest.mark.slow
 def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
     monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 1)
