@@ -203,7 +203,7 @@ def is_same_user(line: socket.socket) -> bool:
     the same user number and the same network, has the process id 0 here."""
     told = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     process, user, _ = _CREDENTIALS.unpack(told)
-    return process > 0 and user == os.geteuid()
+    return bool(process > 0 and user == os.geteuid())
 
 
 def _brokers(bootstrap: str) -> frozenset[str]:
