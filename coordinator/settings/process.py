@@ -130,10 +130,8 @@ class Settings(BaseSettings):
         return tuple(replace(config, standby=self.standby, client_id=client_id) for config in made)
 
     @property
-    def control(self) -> ControlSettings | None:
-        """Who we are in the control topic, None without one. An id that nobody has set lasts as long as the process."""
-        if not self.control_topic:
-            return None
+    def control(self) -> ControlSettings:
+        """How orders reach us. An id that nobody has set lasts as long as the process."""
         own = self.sidecar_id or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         return ControlSettings(self.control_topic, own, self.standby)
 
