@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,11 @@ class LagVerdict(StrEnum):
     FALLING_BEHIND = "falling_behind"
     STALLED = "stalled"
     STOPPED = "stopped"
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return self.value.replace("_", " ")
 
 
 VERDICTS = tuple(LagVerdict)
@@ -75,10 +81,21 @@ class LagSummary:
     verdicts: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class LagReport:
+    """A group's lags as plain values; `truncated`: not every partition is listed."""
+
+    at_ms: int
+    summary: LagSummary
+    partitions: tuple[PartitionLag, ...]
+    truncated: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupLag:
     """The lags of a group at `at_ms`, with a place in each array for each partition, topic after topic as in `counts`.
-    Whole numbers are UNKNOWN and others NaN where nothing is known. `verdict` has places in VERDICTS."""
+    Whole numbers are UNKNOWN and others NaN where nothing is known. `verdict` has places in VERDICTS; `notes` are
+    sentences on what the numbers do not say."""
 
     at_ms: int
     counts: Mapping[str, int]
@@ -92,20 +109,37 @@ class GroupLag:
     consumed_per_s: Any
     catch_up_ms: LongArray
     verdict: LongArray
+    notes: tuple[str, ...] = ()
 
-    def partitions(self) -> Iterator[PartitionLag]:
-        """In the order of the arrays."""
-        names = ((topic, partition) for topic, count in self.counts.items() for partition in range(count))
+    def partitions(self, most: int | None = None) -> Iterator[PartitionLag]:
+        """In the order of the arrays; not more than `most`, and then those that are furthest behind."""
+        places = np.arange(len(self.lag))
+        if most is not None and len(places) > most:
+            places = np.sort(np.argsort(-self.lag, kind="stable")[:most])
+        topics, firsts = list(self.counts), np.cumsum([0, *self.counts.values()])
+        of = np.searchsorted(firsts, places, side="right") - 1
         whole = (self.committed, self.end, self.lag, self.lag_ms, self.lag_ms_min)
         rates = (self.written_per_s, self.consumed_per_s)
         columns = (
-            *(map(_known, column.tolist()) for column in whole),
-            *(map(_rate, column.tolist()) for column in rates),
-            map(_known, self.catch_up_ms.tolist()),
-            map(VERDICTS.__getitem__, self.verdict.tolist()),
+            *(map(_known, column[places].tolist()) for column in whole),
+            *(map(_rate, column[places].tolist()) for column in rates),
+            map(_known, self.catch_up_ms[places].tolist()),
+            map(VERDICTS.__getitem__, self.verdict[places].tolist()),
         )
-        for (topic, partition), member, *values in zip(names, self.member, *columns, strict=True):
-            yield PartitionLag(topic, partition, member, *values, _note(values[0], values[1]))
+        names = zip(of.tolist(), (places - firsts[of]).tolist(), places.tolist(), strict=True)
+        for (topic, partition, place), *values in zip(names, *columns, strict=True):
+            note = _note(values[0], values[1])
+            yield PartitionLag(topics[topic], partition, self.member[place], *values, note)
+
+    def by_topic(self) -> dict[str, tuple[int | None, ...]]:
+        """Lags in records, None where they are not known."""
+        lags = iter(map(_known, self.lag.tolist()))
+        return {topic: tuple(islice(lags, count)) for topic, count in self.counts.items()}
+
+    def report(self, most: int | None = None) -> "LagReport":
+        """With not more than `most` partitions, those that are furthest behind."""
+        listed = tuple(self.partitions(most))
+        return LagReport(self.at_ms, self.summary(), listed, len(listed) < len(self.lag))
 
     def summary(self) -> LagSummary:
         known, timed = self.lag != UNKNOWN, self.lag_ms != UNKNOWN

@@ -10,7 +10,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, SeenRebalance, Shadow, as_document
-from bellwether_kafka.coordinator.web.lags import lags_by_name
+from bellwether_kafka.coordinator.web.lags import LISTED_MAX, lags_by_name
 from bellwether_kafka.coordinator.web.picture import (
     ITEMS_MAX,
     MOVES_MAX,
@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.web.picture import (
     moves_from,
 )
 
-SHOWN_OF_A_MEMBER = ("member_id", "instance_id", "client_id", "client_host", "rack", "lag", "trouble")
+SHOWN_OF_A_MEMBER = ("member_id", "instance_id", "client_id", "client_host", "rack", "lag", "unknown_lags", "trouble")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _lags(seen: Observation) -> Mapping[str, int]:
 
 
 def _document(seen: Observation, rebalances: Iterable[SeenRebalance]) -> dict[str, Any]:
-    document = as_document(seen)
+    document = as_document(seen, LISTED_MAX)
     document.pop("lags")
     members = [{name: member[name] for name in SHOWN_OF_A_MEMBER} for member in document.pop("members")]
     return document | {"members": members, "rebalances": [asdict(rebalance) for rebalance in rebalances]}

@@ -107,7 +107,7 @@ def test_it_is_json_with_members_and_the_rebalances_that_were_seen() -> None:
     assert found["observed"]["verdict"] == "can be led"
     assert found["observed"]["members"][1] == {
         "member_id": "b-1", "instance_id": None, "client_id": "b", "client_host": "/10.0.0.3", "rack": "az2",
-        "lag": None, "trouble": "",
+        "lag": None, "unknown_lags": 0, "trouble": "",
     }  # fmt: skip
     assert "lags" not in found["observed"], "items have them"
 
