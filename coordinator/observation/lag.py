@@ -24,8 +24,8 @@ RATE_MS_MIN = 5_000  # shorter spans tell no rate
 class LagVerdict(StrEnum):
     """Of a partition, or the worst of a group's. The order is from harmless to worst."""
 
-    UNKNOWN = "unknown"
     OK = "ok"
+    UNKNOWN = "unknown"
     FALLING_BEHIND = "falling_behind"
     STALLED = "stalled"
     STOPPED = "stopped"
@@ -63,10 +63,11 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class LagSummary:
-    """Of a whole group. Sums are of what is known, None where nothing is; `unknown` and `unknown_ms` count the
-    partitions whose lag in records and in time is not. `lag_ms` is the largest, and where a partition's is not known,
-    its least possible one counts. Rates are None unless they are known of every partition whose lag is known, and
-    `catch_up_ms` unless it is known of every partition."""
+    """Of a whole group. `verdict` is the worst of the partitions whose lag is known. Sums are of what is known, None
+    where nothing is; `unknown` and `unknown_ms` count the partitions whose lag in records and in time is not. `lag_ms`
+    is the largest, and where a partition's is not known, its least possible one counts. Rates are None unless they are
+    known of every partition whose lag is known, and `catch_up_ms` unless it is known of every partition.
+    """
 
     partitions: int
     verdict: LagVerdict
@@ -147,9 +148,10 @@ class GroupLag:
         behind = self.lag > 0
         settled = known.all() and (self.catch_up_ms[behind] != UNKNOWN).all() and len(self.lag) > 0
         tally = np.bincount(self.verdict, minlength=len(VERDICTS)).tolist()
+        worst = self.verdict[known].max() if known.any() else VERDICTS.index(LagVerdict.UNKNOWN)
         return LagSummary(
             partitions=len(self.lag),
-            verdict=VERDICTS[max((place for place, count in enumerate(tally) if count), default=0)],
+            verdict=VERDICTS[worst],
             lag=int(self.lag[known].sum()) if known.any() else None,
             lag_max=int(self.lag[known].max()) if known.any() else None,
             unknown=int((~known).sum()),

@@ -173,6 +173,11 @@ class TestSummary:
         assert {name: count for name, count in found.verdicts.items() if count} == {"ok": 1, "stalled": 1}
         assert (found.lag_ms, found.unknown_ms) == (300_000, 1), "at least so far behind"
 
+    def test_what_is_too_early_to_judge_keeps_a_group_from_being_fine_and_what_never_committed_does_not(self) -> None:
+        early = group_lag(history(sample(10, {"t": [8, 5]}, {"t": [8, 9]})), {}).summary()
+        never = group_lag(history(sample(10, {"t": [8, -1]}, {"t": [8, 9]})), {}).summary()
+        assert (early.verdict, never.verdict, never.unknown) == (V.UNKNOWN, V.OK, 1)
+
     def test_rates_add_up_and_the_slowest_partition_catches_up_last(self) -> None:
         looks = (sample(0, {"t": [0, 0]}, {"t": [100, 500]}), sample(100, {"t": [50, 300]}, {"t": [100, 600]}))
         found = group_lag(history(*looks), {}).summary()
