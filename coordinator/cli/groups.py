@@ -147,7 +147,7 @@ def _draw_lags(console: Console, seen: Observation) -> None:
         table = Table("partition", *columns)
         for one in report.partitions:
             times = _seconds(one.lag_ms), _seconds(one.catch_up_ms)
-            rates = _dash(one.written_per_s), _dash(one.consumed_per_s)
+            rates = _rate(one.written_per_s), _rate(one.consumed_per_s)
             known = (
                 _dash(one.committed),
                 _dash(one.end),
@@ -167,8 +167,12 @@ def _draw_lags(console: Console, seen: Observation) -> None:
         console.print(Text(note))
 
 
-def _dash(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
+def _dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _rate(per_s: float | None) -> str:
+    return "-" if per_s is None else f"{per_s:.1f}"
 
 
 def _seconds(value_ms: int | None) -> str:

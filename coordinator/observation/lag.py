@@ -128,9 +128,10 @@ class GroupLag:
             map(VERDICTS.__getitem__, self.verdict[places].tolist()),
         )
         names = zip(of.tolist(), (places - firsts[of]).tolist(), places.tolist(), strict=True)
-        for (topic, partition, place), *values in zip(names, *columns, strict=True):
-            note = _note(values[0], values[1])
-            yield PartitionLag(topics[topic], partition, self.member[place], *values, note)
+        rows: Iterator[tuple[Any, ...]] = zip(*columns, strict=True)
+        for (topic, partition, place), values in zip(names, rows, strict=True):
+            committed, end, *_ = values
+            yield PartitionLag(*(topics[topic], partition, self.member[place], *values, _note(committed, end)))
 
     def by_topic(self) -> dict[str, tuple[int | None, ...]]:
         """Lags in records, None where they are not known."""

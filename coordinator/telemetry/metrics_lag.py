@@ -59,8 +59,8 @@ class LagMetrics:
         self.consumed.labels(group).set(_number(said.consumed_per_s))
         self.catch_up.labels(group).set(_seconds(said.catch_up_ms))
         self.read_at.labels(group).set(found.at_ms / 1000)
-        for verdict, count in said.verdicts.items():
-            self.verdicts.labels(group, verdict).set(count)
+        for name, count in said.verdicts.items():
+            self.verdicts.labels(group, name).set(count)
 
     def forget(self, group: str) -> None:
         """Ends the series of a group that this process looks at no more."""
