@@ -168,10 +168,9 @@ class GroupLag:
 def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | None) -> GroupLag:
     """By at least one look. `owners` are the members that have the partitions, None where that is not known although
     there are members."""
-    names = [TopicPartition(topic, p) for topic, count in history.counts.items() for p in range(count)]
-    member = [owners.get(name) for name in names] if owners is not None else [None] * len(names)
-    held = np.array([owners is None or name is not None for name in member], dtype=np.bool_)
     committed, end = history.committed[-1], history.ends[-1]
+    member = _members(history.counts, owners or {})
+    held = np.array([owners is None or name is not None for name in member], dtype=np.bool_)
     known = (committed >= 0) & (end >= committed)
     lag = np.where(known, end - committed, UNKNOWN)
     window = history.since(WINDOW_MS)
@@ -191,6 +190,15 @@ def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | Non
         catch_up_ms=_catch_up_ms(lag, written, consumed),
         verdict=verdicts(window, held),
     )
+
+
+def _members(counts: Mapping[str, int], owners: Mapping[TopicPartition, str]) -> list[str | None]:
+    found: list[str | None] = [None] * sum(counts.values())
+    firsts = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+    for (topic, partition), member in owners.items():
+        if partition < counts.get(topic, 0):
+            found[firsts[topic] + partition] = member
+    return found
 
 
 def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:

@@ -48,13 +48,13 @@ class LagLooks:
     ) -> GroupLag:
         """Reads partitions 0..n-1 of each topic; `owners` as in `group_lag`. Raises OffsetsError."""
         sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
-        self._history = self._history.plus(sample)
-        found = group_lag(self._history, owners)
+        # Off the event loop: a million partitions take seconds, and heartbeats of groups that we lead must not wait.
+        self._history, found = await asyncio.to_thread(_judged, self._history, sample, owners)
         return replace(found, notes=await self._notes(found, admin, limit_s))
 
     async def _notes(self, found: GroupLag, admin: AdminClient, limit_s: float) -> tuple[str, ...]:
-        lags = found.by_topic()
-        behind = {topic: most for topic, known in lags.items() if (most := max((lag or 0 for lag in known), default=0))}
+        parts = zip(found.counts, np.split(found.lag, np.cumsum([*found.counts.values()])), strict=False)
+        behind = {topic: most for topic, lags in parts if (most := int(lags.max(initial=0)))}
         due = [t for t in behind if found.at_ms - self._kinds.get(t, (-ASK_AGAIN_MS, False))[0] >= ASK_AGAIN_MS]
         if due:
             asked = sorted(due, key=lambda topic: -behind[topic])[:TOPICS_ASKED_MAX]
@@ -63,6 +63,13 @@ class LagLooks:
         compact = [topic for topic in behind if self._kinds.get(topic, (0, False))[1]]
         text = "{} is compacted: its lag counts offsets, and some of them have no record any more"
         return tuple(map(text.format, compact))
+
+
+def _judged(
+    history: OffsetHistory, sample: OffsetSample, owners: Mapping[TopicPartition, str] | None
+) -> tuple[OffsetHistory, GroupLag]:
+    longer = history.plus(sample)
+    return longer, group_lag(longer, owners)
 
 
 async def read_sample(
