@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ClusterReader,
         ClusterUnreachableError,
         MetadataWatch,
+        compacted_topics,
         follower_fetching,
     )
     from bellwether_kafka.coordinator.kafka.describe_groups import (
@@ -61,7 +62,10 @@ else:
         "acls": ("DENIED", "IRRELEVANT_TO_READERS", "grant", "with_remedy"),
         "certificates": ("CertificateFiles", "Renewed"),
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
-        "cluster": ("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "follower_fetching"),
+        "cluster": (
+            *("ClusterReader", "ClusterUnreachableError", "MetadataWatch"),
+            *("compacted_topics", "follower_fetching"),
+        ),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
         "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),
         "node_requests": ("AnyCommitted", "NodeRequest", "RemoveMembers", "RemovedMembers"),
