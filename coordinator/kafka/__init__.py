@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ClusterReader,
         ClusterUnreachableError,
         MetadataWatch,
+        SharedReader,
         follower_fetching,
     )
     from bellwether_kafka.coordinator.kafka.describe_groups import (
@@ -32,8 +33,17 @@ if TYPE_CHECKING:
         ReadLog,
         ReadRecords,
     )
+    from bellwether_kafka.coordinator.kafka.many_groups import (
+        DescribeMany,
+        DescribeManyByBroker,
+        FetchOffsetsOfMany,
+        GroupList,
+        LatestOffsets,
+        ListAllGroups,
+    )
     from bellwether_kafka.coordinator.kafka.node_requests import (
         AnyCommitted,
+        FetchedOffsets,
         NodeRequest,
         RemovedMembers,
         RemoveMembers,
@@ -61,10 +71,16 @@ else:
         "acls": ("DENIED", "IRRELEVANT_TO_READERS", "grant", "with_remedy"),
         "certificates": ("CertificateFiles", "Renewed"),
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
-        "cluster": ("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "follower_fetching"),
+        "cluster": (
+            *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader", "follower_fetching"),
+        ),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
         "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),
-        "node_requests": ("AnyCommitted", "NodeRequest", "RemoveMembers", "RemovedMembers"),
+        "many_groups": (
+            *("DescribeMany", "DescribeManyByBroker", "FetchOffsetsOfMany", "GroupList", "LatestOffsets"),
+            "ListAllGroups",
+        ),
+        "node_requests": ("AnyCommitted", "FetchedOffsets", "NodeRequest", "RemoveMembers", "RemovedMembers"),
         "offset_reader": ("Counts", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
         "producer_requests": ("FenceProducer", "FindTransactionCoordinator"),
         "properties": ("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in"),

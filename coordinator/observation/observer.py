@@ -1,9 +1,8 @@
-"""Looks at one group on a timer and never joins it: the IO around `observation`."""
+"""Looks at one group whenever it is told to and never joins it: the IO around `observation`."""
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +19,11 @@ from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, cl
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import GroupType, Observation, observation, shadow_of
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances
+from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.planning import STABLE, Application, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
-INTERVAL_S = 10.0
 LIMIT_S = 5.0
 # What members were given is newer than whatever they said when they joined.
 NEWEST = 2**31 - 1
@@ -40,11 +39,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What an observer reads from."""
+    """What an observer reads from. `shared` stands in the place of the transport where many groups are looked at."""
 
     transport: kafka.Transport
     reader: kafka.ClusterReader
     offsets: kafka.OffsetReader
+    shared: SharedGroups | None = None
+
+    @property
+    def groups(self) -> kafka.Transport | SharedGroups:
+        return self.shared or self.transport
 
 
 class ReadOnlyTopology(TopologyKeeper):
@@ -55,7 +59,7 @@ class ReadOnlyTopology(TopologyKeeper):
 
 
 class GroupObserver:
-    """One group's. `run` returns 0 after `stop`; silence of brokers is a log line and not the end.
+    """One group's.
 
     `application` is what is configured of one; without, a group that turns out to be one has its topology learned.
     """
@@ -85,23 +89,15 @@ class GroupObserver:
         self._on_observation = on_observation
         self._on_seen = on_seen
         self._weights = weights
-        self._stopping = asyncio.Event()
 
-    def stop(self) -> None:
-        self._stopping.set()
-
-    async def run(self) -> int:
-        while not self._stopping.is_set():
-            try:
-                self._tell(await self.look())
-            except TransportError as error:
-                log.warning("group_not_observed", group=self.group_id, reason=str(error))
-            except Exception:
-                log.exception("group_not_observed", group=self.group_id)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(INTERVAL_S):
-                    await self._stopping.wait()
-        return 0
+    async def refresh(self) -> None:
+        """A look that listeners hear of. Silence of brokers is a log line."""
+        try:
+            self._tell(await self.look())
+        except TransportError as error:
+            log.warning("group_not_observed", group=self.group_id, reason=str(error))
+        except Exception:
+            log.exception("group_not_observed", group=self.group_id)
 
     def _tell(self, seen: Observation) -> None:
         if _summary(seen) != (_summary(self.last) if self.last is not None else None):
@@ -113,7 +109,7 @@ class GroupObserver:
 
     async def look(self) -> Observation:
         """One look at everything. Raises TransportError."""
-        answer = await self._sources.transport.describe_group(self.group_id)
+        answer = await self._sources.groups.describe_group(self.group_id)
         if answer.error == Code.GROUP_AUTHORIZATION_FAILED:
             hidden = observation(self.group_id, "missing", answer, int(time.time() * 1000))
             return replace(hidden, trouble=f"we may not see it; {kafka.grant('DESCRIBE', 'Group', self.group_id)}")
@@ -139,7 +135,7 @@ class GroupObserver:
     async def _described_by_broker(self) -> BrokerGroup | None:
         for protocol in BROKER_PROTOCOLS:
             try:
-                found = await self._sources.transport.describe_by_broker(self.group_id, protocol)
+                found = await self._sources.groups.describe_by_broker(self.group_id, protocol)
             except TransportError:
                 continue  # a broker that does not know the call has no such groups
             if found.error == 0:

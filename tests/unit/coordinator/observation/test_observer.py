@@ -4,12 +4,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.observation import observer as looks
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
 from bellwether_kafka.coordinator.runtime.process import present_of
@@ -24,18 +22,12 @@ def observed(*seen: Observation, on_observation: Any = ()) -> GroupObserver:
 
     class Shown(GroupObserver):
         async def look(self) -> Observation:
-            if len(left) == 1:
-                self.stop()
             return left.pop(0)
 
     found = Shown(MembershipConfig("g"), SOURCES, Policy(), on_observation=on_observation)
-    assert asyncio.run(asyncio.wait_for(found.run(), 60)) == 0
+    while left:
+        asyncio.run(found.refresh())
     return found
-
-
-@pytest.fixture(autouse=True)
-def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "INTERVAL_S", 0)
 
 
 def test_the_page_has_the_last_look_and_the_rebalances_before_it() -> None:
