@@ -142,7 +142,7 @@ class GroupSettings(StreamsSettings):
 
     def of_group(self, group_id: str) -> "GroupSettings":
         """The same settings for one group that the pattern selects."""
-        return self.model_copy(update={"name": group_id, "match": "", "exclude": ()})
+        return self if self.name == group_id else self.model_copy(update={"name": group_id, "match": "", "exclude": ()})
 
     def membership(self, instance_id: str | None) -> MembershipConfig:
         """The machine's settings; a group's own instance id wins over the common one."""

@@ -55,11 +55,12 @@ def _groups(value: object) -> object:
             raise ValueError("it is not valid JSON; write names with commas between, or a JSON list") from None
     if not isinstance(value, list | tuple):
         raise ValueError("it must be a list of tables; write [[groups]] and below it name = ...")  # noqa: TRY004 - pydantic turns only ValueErrors into a report
-    return [_bare(item.strip()) if isinstance(item, str) else item for item in value]
+    return [named(item.strip()) if isinstance(item, str) else item for item in value]
 
 
-def _bare(text: str) -> dict[str, str]:
-    return {"match" if is_pattern(text) else "name": text}
+def named(text: str, mode: str = "observe") -> dict[str, str]:
+    """The entry of a group, or of a pattern, of which nothing else is said."""
+    return {"match" if is_pattern(text) else "name": text, "mode": mode}
 
 
 class Settings(BaseSettings):
@@ -142,7 +143,12 @@ class Settings(BaseSettings):
         return tuple(group for group in self.groups if group.match)
 
     def group(self, group_id: str) -> GroupSettings | None:
-        """The settings of a group: those of its name, else of the most specific pattern that fits, None where nothing
+        """The settings of a group, None where no entry is about it. Raises AmbiguousGroupError as `entry`."""
+        found = self.entry(group_id)
+        return found.of_group(group_id) if found is not None else None
+
+    def entry(self, group_id: str) -> GroupSettings | None:
+        """The entry that names the group, else the one with the most specific pattern that fits, None where nothing
         does. Raises AmbiguousGroupError where two patterns are equally specific."""
         named = next((group for group in self.named if group.name == group_id), None)
         if named is not None:
@@ -154,7 +160,7 @@ class Settings(BaseSettings):
         best = fitting[0]
         if len(fitting) > 1 and pattern(best.match).precision == pattern(fitting[1].match).precision:
             raise AmbiguousGroupError(group_id, best.match, fitting[1].match)
-        return best.of_group(group_id)
+        return best
 
     @property
     def properties(self) -> dict[str, str]:
