@@ -89,13 +89,17 @@ class GroupObserver:
         self._on_observation = on_observation
         self._on_seen = on_seen
         self._weights = weights
+        self._silence = ""
 
     async def refresh(self) -> None:
-        """A look that listeners hear of. Silence of brokers is a log line."""
+        """A look that listeners hear of. Silence of brokers is a log line, and one for as long as it lasts."""
         try:
             self._tell(await self.look())
+            self._silence = ""
         except TransportError as error:
-            log.warning("group_not_observed", group=self.group_id, reason=str(error))
+            if str(error) != self._silence:
+                log.warning("group_not_observed", group=self.group_id, reason=str(error))
+            self._silence = str(error)
         except Exception:
             log.exception("group_not_observed", group=self.group_id)
 

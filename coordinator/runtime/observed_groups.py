@@ -245,7 +245,7 @@ def _slices(group_ids: list[str]) -> list[list[str]]:
     """Neighbours by name are far apart in none of them: consumers of the same topics share requests."""
     count = min(SLICES_MAX, max(1, math.ceil(len(group_ids) / TOGETHER_MIN)))
     ordered = sorted(group_ids)
-    size = math.ceil(len(ordered) / count)
+    size = max(1, math.ceil(len(ordered) / count))
     return [ordered[begin : begin + size] for begin in range(0, len(ordered), size)] or [[]]
 
 

@@ -190,6 +190,10 @@ def test_a_few_groups_are_looked_at_at_once(tmp_path: Path, monkeypatch: pytest.
     assert fleet.looks == ["a", "b", "c"] * 2
 
 
+def test_where_nobody_is_yet_the_next_list_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_for(Fleet(tmp_path, 'match = "*"'), 2, monkeypatch) == [INTERVAL_S, INTERVAL_S]
+
+
 def test_looks_at_many_groups_are_spread_over_the_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(tmp_path, 'match = "*"')
     names = [f"group-{number:03}" for number in range(4 * TOGETHER_MIN)]
