@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         LatestOffsets,
         ListAllGroups,
     )
+    from bellwether_kafka.coordinator.kafka.metadata import MetadataRead
     from bellwether_kafka.coordinator.kafka.node_requests import (
         AnyCommitted,
         FetchedOffsets,
@@ -80,6 +81,7 @@ else:
             *("DescribeMany", "DescribeManyByBroker", "FetchOffsetsOfMany", "GroupList", "LatestOffsets"),
             "ListAllGroups",
         ),
+        "metadata": ("MetadataRead",),
         "node_requests": ("AnyCommitted", "FetchedOffsets", "NodeRequest", "RemoveMembers", "RemovedMembers"),
         "offset_reader": ("Counts", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
         "producer_requests": ("FenceProducer", "FindTransactionCoordinator"),

@@ -16,8 +16,15 @@ from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, DescribeAnswer, MembershipConfig
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, classic_view, topology_of
+from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.notify import notify
-from bellwether_kafka.coordinator.observation.observation import GroupType, Observation, observation, shadow_of
+from bellwether_kafka.coordinator.observation.observation import (
+    GroupType,
+    Observation,
+    Shadow,
+    observation,
+    shadow_of,
+)
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.planning import STABLE, Application, Planner, StreamsConfig, StreamsKind
@@ -90,6 +97,8 @@ class GroupObserver:
         self._on_seen = on_seen
         self._weights = weights
         self._silence = ""
+        self._decoded: Kept[Observation] = Kept()
+        self._shadow: Kept[Shadow] = Kept()
 
     async def refresh(self) -> None:
         """A look that listeners hear of. Silence of brokers is a log line, and one for as long as it lasts."""
@@ -125,7 +134,11 @@ class GroupObserver:
         kind = _kind(answer, by_broker)
         ours = {m.member_id for m in answer.members if by_broker is None and membership.is_sidecar(m, self._config)}
         now_ms, obstacle = int(time.time() * 1000), self._obstacle(kind, answer)
-        seen = observation(self.group_id, kind, answer, now_ms, obstacle=obstacle, sidecars=ours)
+        seen = self._decoded.of(
+            (answer, kind, obstacle),
+            lambda: observation(self.group_id, kind, answer, now_ms, obstacle=obstacle, sidecars=ours),
+        )
+        seen = replace(seen, seen_at_ms=now_ms)
         answer = replace(answer, members=tuple(m for m in answer.members if m.member_id not in ours))
         if kind == "missing":
             return replace(seen, trouble="there is no such group yet")
@@ -174,14 +187,30 @@ class GroupObserver:
         return seen.with_lags(committed, ends)
 
     async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
+        planned_from = await self._planned_from(seen, answer)
+        known = self._shadow.get(planned_from) if planned_from is not None else None
+        if known is not None:
+            return replace(seen, shadow=known)
         members = tuple(membership.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         # With all the time that a plan may take from now on.
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:
             compared = await self._planner(answer, group).shadow(command, answer)
-            return replace(seen, shadow=shadow_of(compared.decision, compared.held))
+            shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.held))
+            return replace(seen, shadow=shadow)
         except (RefusalError, TopologyError, ClusterUnreachableError) as error:
             return replace(seen, trouble=f"no shadow plan: {error}")
+
+    async def _planned_from(self, seen: Observation, answer: DescribeAnswer) -> PlannedFrom | None:
+        """None where every look needs a plan of its own: weights and what Streams tasks lag change all the time."""
+        varies = self._weights is not None or answer.protocol in (STREAMS_PROTOCOL, STATEFUL_PROTOCOL)
+        if varies or self._sources.shared is None:
+            return None
+        topics = {topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))}
+        try:
+            return PlannedFrom(answer, await self._sources.reader.read(topics, METADATA_AGE_MS_MAX))
+        except ClusterUnreachableError:
+            return None
 
     def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner[Any]:
         """A fresh one for each look: what a planner remembers is what the group shows now."""

@@ -49,7 +49,9 @@ class CostMetrics:
         self._take(planned.chosen.decision, present=False)
 
     def on_observation(self, seen: Observation) -> None:
-        if seen.shadow is not None:
+        """The same decision again costs the same."""
+        known = self._last.get(seen.group_id)
+        if seen.shadow is not None and (known is None or known[0] is not seen.shadow.decision):
             self._take(seen.shadow.decision, present=True)
 
     def on_note(self, group: str, note: Note) -> None:
