@@ -116,6 +116,7 @@ def _observers(
     *,
     by_task: bool,
 ) -> Observers:
+    conversions = ConversionWatch(metrics.on_conversion)
     return Observers(
         on_decision=(metrics.on_decision, log_decision, rounds.on_decision, *events.on_decision, costs.on_decision),
         on_consumer_decision=tuple(w.on_decision for w in watches),
@@ -125,7 +126,8 @@ def _observers(
         on_ghost=(metrics.on_ghost,),
         beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),
         on_observation=(ObservedMetrics(metrics).on_observation, costs.on_observation),
-        on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
+        on_seen=(conversions.on_seen,),
+        on_gone=(costs.on_gone, conversions.on_gone, metrics.on_gone),
         on_control=(ControlMetrics(metrics.registry).on_control,),
     )
 

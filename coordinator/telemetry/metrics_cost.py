@@ -56,8 +56,12 @@ class CostMetrics:
 
     def on_note(self, group: str, note: Note) -> None:
         if note.kind is NoteKind.LEFT:
-            self._last.pop(group, None)
-            self._show(group, {}, {})
+            self.on_gone(group)
+
+    def on_gone(self, group: str) -> None:
+        """Of a group that is no longer looked at."""
+        self._last.pop(group, None)
+        self._show(group, {}, {})
 
     async def beside(self, _offsets: object, _transport: object, admin: AdminClient) -> None:
         """Until cancelled; errors of ours are log lines and not the end."""
