@@ -101,14 +101,20 @@ def running(size: Size, folder: Path) -> Iterator[Run]:
 
 def measure(run: Run, seconds: float) -> Iterator[str]:
     requests, sizes = run.counted()
-    cpu, began, oldest_s, most_mb = cpu_s(run.pid), time.monotonic(), 0.0, 0.0
+    cpu, began, oldest_s, most_mb, looks = cpu_s(run.pid), time.monotonic(), 0.0, 0.0, 0
+    last = run.seen_at()
     while time.monotonic() < began + seconds:
         time.sleep(LOOK_S)
-        oldest_s = max(oldest_s, time.time() - min(run.seen_at().values()))
+        seen = run.seen_at()
+        looks += sum(at != last.get(group) for group, at in seen.items())
+        last = seen
+        oldest_s = max(oldest_s, time.time() - min(seen.values()))
         most_mb = max(most_mb, resident_mb(run.pid))
     took = time.monotonic() - began
-    share = (cpu_s(run.pid) - cpu) / took
-    yield f"oldest look {oldest_s:.1f} s, {share:.1%} of a core, {most_mb:.0f} MB resident at most"
+    used_s = cpu_s(run.pid) - cpu
+    yield f"oldest look {oldest_s:.1f} s, {used_s / took:.1%} of a core, {most_mb:.0f} MB resident at most"
+    # On a machine that has no time for the run this still says what looks cost.
+    yield f"{looks} looks; {1e3 * used_s / max(1, looks):.2f} ms of a core for each, our reading of metrics included"
     after, sizes_after = run.counted()
     for kind in sorted(after, key=lambda kind: sizes.get(kind, 0) - sizes_after[kind]):
         count, size = after[kind] - requests.get(kind, 0), sizes_after[kind] - sizes.get(kind, 0)
