@@ -24,20 +24,28 @@ def load_settings(bootstrap: str | None, config: Path | None, given: Mapping[str
     to standard error: standard output is for what was asked.
     """
     configure_logs("error")
-    kafka = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap is not None else {}
     try:
-        return load(config, {**kafka, **given})
+        return read_settings(bootstrap, config, given)
     except SettingsError as error:
         fail(str(error))
+
+
+def read_settings(bootstrap: str | None, config: Path | None, given: Mapping[str, object]) -> Settings:
+    """The same for a process that runs already. Raises SettingsError."""
+    kafka = {"kafka": {"bootstrap.servers": bootstrap}} if bootstrap is not None else {}
+    return load(config, {**kafka, **given})
 
 
 def settings_for(bootstrap: str | None, config: Path | None, group: str) -> tuple[Settings, bool]:
     """The settings with this group in them, and whether they name it."""
     if config is not None:
         settings = load_settings(bootstrap, config, {})
-        if any(one.name == group for one in settings.groups):
-            return settings, True
-    return load_settings(bootstrap, config, {"groups": [group]}), False
+        try:
+            if settings.group(group) is not None:
+                return settings, True
+        except SettingsError as error:
+            fail(str(error))
+    return load_settings(bootstrap, config, {"groups": [{"name": group}]}), False
 
 
 def settings_without_group(bootstrap: str | None, config: Path | None) -> Settings:
@@ -56,4 +64,5 @@ def check_client(settings: Settings) -> None:
 
 
 def group_settings(settings: Settings, group: str) -> GroupSettings:
-    return next(one for one in settings.groups if one.name == group)
+    """Of a group that `settings_for` was asked for."""
+    return settings.group(group) or GroupSettings(name=group)

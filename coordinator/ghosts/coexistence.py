@@ -73,6 +73,10 @@ class ConversionWatch:
         log.info("online_conversion", group=group_id, ready=found.ready, obstacles=list(found.obstacles))
         self._on_change(group_id, found)
 
+    def on_gone(self, group_id: str) -> None:
+        """Of a group that is no longer looked at."""
+        self._last.pop(group_id, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Wedged:

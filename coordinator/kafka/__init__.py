@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ClusterReader,
         ClusterUnreachableError,
         MetadataWatch,
+        SharedReader,
         compacted_topics,
         follower_fetching,
     )
@@ -33,8 +34,18 @@ if TYPE_CHECKING:
         ReadLog,
         ReadRecords,
     )
+    from bellwether_kafka.coordinator.kafka.many_groups import (
+        DescribeMany,
+        DescribeManyByBroker,
+        FetchOffsetsOfMany,
+        GroupList,
+        LatestOffsets,
+        ListAllGroups,
+    )
+    from bellwether_kafka.coordinator.kafka.metadata import MetadataRead
     from bellwether_kafka.coordinator.kafka.node_requests import (
         AnyCommitted,
+        FetchedOffsets,
         NodeRequest,
         RemovedMembers,
         RemoveMembers,
@@ -63,12 +74,17 @@ else:
         "certificates": ("CertificateFiles", "Renewed"),
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (
-            *("ClusterReader", "ClusterUnreachableError", "MetadataWatch"),
+            *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
             *("compacted_topics", "follower_fetching"),
         ),
         "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "ListedGroup"),
         "log_requests": ("AppendRecord", "AppendedRecord", "FindLeader", "LeaderFound", "ReadLog", "ReadRecords"),
-        "node_requests": ("AnyCommitted", "NodeRequest", "RemoveMembers", "RemovedMembers"),
+        "many_groups": (
+            *("DescribeMany", "DescribeManyByBroker", "FetchOffsetsOfMany", "GroupList", "LatestOffsets"),
+            "ListAllGroups",
+        ),
+        "metadata": ("MetadataRead",),
+        "node_requests": ("AnyCommitted", "FetchedOffsets", "NodeRequest", "RemoveMembers", "RemovedMembers"),
         "offset_reader": ("Counts", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
         "producer_requests": ("FenceProducer", "FindTransactionCoordinator"),
         "properties": ("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in"),

@@ -31,6 +31,8 @@ ONE_BY_ONE_LIMIT = 200
 READER_THREADS = 4
 VIEWED_AT_ONCE = 10_000  # partitions of which a view takes less time than the way to a thread and back
 REQUEST_TIMEOUT_S = 10.0
+SHARED_AGE_MS = 30_000
+FAILED_AGAIN_S = 5.0
 JITTER = 0.2
 CLEANUP = "cleanup.policy"
 SELECTOR, RACK_AWARE = "replica.selector.class", "RackAwareReplicaSelector"
@@ -160,6 +162,45 @@ class ClusterReader:
         self.admin.poll(0)  # delivers what the client's own threads met, such as a refused login
         details, self._errors[:] = list(self._errors), []
         return unreachable_sentence(self._bootstrap, [error.args[0], *details], REQUEST_TIMEOUT_S)
+
+
+class SharedReader(ClusterReader):
+    """For looks at many groups: topics that one of them needs are read together with those of all others, and what was
+    read serves for `SHARED_AGE_MS`. Nobody acts on it."""
+
+    def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(properties, clock=clock)
+        self._turn = asyncio.Lock()
+        self._wanted: dict[str, float] = {}  # when a topic was asked for last, monotonic
+        self._failed: tuple[float, ClusterUnreachableError] | None = None
+
+    async def read(self, topics: Iterable[str], age_ms_max: int = 0) -> metadata.MetadataRead:
+        asked, age_s = frozenset(topics), max(age_ms_max, SHARED_AGE_MS) / 1000
+        self._wanted.update(dict.fromkeys(asked, self._clock()))
+        if self._cache.stale(asked, self._clock() - age_s):
+            async with self._turn:
+                if self._cache.stale(asked, self._clock() - age_s):
+                    await self._refresh_all(age_s)
+        return await super().read(asked, int(age_s * 1000))
+
+    def expire(self, topics: Iterable[str]) -> None:
+        """The next read asks for these: their leaders have moved, or they are gone."""
+        for topic in topics:
+            self._cache.expire(topic)
+
+    async def _refresh_all(self, age_s: float) -> None:
+        """What grows old soon is read with what is old now, so that one read serves all. Those that wait for their
+        turn hear of a failure without trying again one by one."""
+        now = self._clock()
+        if self._failed is not None and now - self._failed[0] < FAILED_AGAIN_S:
+            raise self._failed[1]
+        self._wanted = {topic: at for topic, at in self._wanted.items() if now - at <= 2 * age_s}
+        try:
+            await self._refresh(self._cache.stale(self._wanted, now - age_s / 2))
+        except ClusterUnreachableError as error:
+            self._failed = (self._clock(), error)
+            raise
+        self._failed = None
 
 
 class MetadataWatch:

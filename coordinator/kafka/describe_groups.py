@@ -99,21 +99,7 @@ class DescribeByBroker:
         return kind(group_ids=[self.group_id], include_authorized_operations=False)
 
     def answer(self, response: Any) -> BrokerGroup:
-        group = response.groups[0]
-        if group.error_code:
-            return BrokerGroup(self.group_id, self.protocol, group.error_code, group.error_message or "")
-        consumer = self.protocol == "consumer"
-        topology = None if consumer else group.topology
-        return BrokerGroup(
-            group_id=self.group_id,
-            protocol=self.protocol,
-            error=0,
-            state=group.group_state,
-            epoch=group.assignment_epoch,
-            assignor=group.assignor_name if consumer else "",
-            members=tuple(_consumer(m) if consumer else _streams(m) for m in group.members),
-            subtopologies=() if topology is None else tuple(map(_subtopology, topology.subtopologies or ())),
-        )
+        return described_by_broker(response.groups[0], self.protocol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +113,38 @@ class ListGroups:
         return ListGroupsRequest(states_filter=[], types_filter=[])
 
     def answer(self, response: Any) -> tuple[ListedGroup, ...]:
-        return tuple(
-            ListedGroup(
-                group.group_id,
-                group.protocol_type or "",
-                getattr(group, "group_state", None) or "",
-                (getattr(group, "group_type", None) or "").lower(),
-            )
-            for group in response.groups
+        return listed(response)
+
+
+def listed(response: Any) -> tuple[ListedGroup, ...]:
+    """What ListGroups answers."""
+    return tuple(
+        ListedGroup(
+            group.group_id,
+            group.protocol_type or "",
+            getattr(group, "group_state", None) or "",
+            (getattr(group, "group_type", None) or "").lower(),
         )
+        for group in response.groups
+    )
+
+
+def described_by_broker(group: Any, protocol: BrokerProtocol) -> BrokerGroup:
+    """One group of an answer to either Describe call."""
+    if group.error_code:
+        return BrokerGroup(group.group_id, protocol, group.error_code, group.error_message or "")
+    consumer = protocol == "consumer"
+    topology = None if consumer else group.topology
+    return BrokerGroup(
+        group_id=group.group_id,
+        protocol=protocol,
+        error=0,
+        state=group.group_state,
+        epoch=group.assignment_epoch,
+        assignor=group.assignor_name if consumer else "",
+        members=tuple(_consumer(m) if consumer else _streams(m) for m in group.members),
+        subtopologies=() if topology is None else tuple(map(_subtopology, topology.subtopologies or ())),
+    )
 
 
 def _who(member: Any) -> tuple[str, str | None, str | None, str, str]:

@@ -5,7 +5,7 @@ into one table of placements, and racks are worked out per distinct placement an
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -91,6 +91,11 @@ class MetadataCache:
 
     def see_trouble(self, topic: str, read_at: float, trouble: str) -> None:
         self.topics[topic] = TopicRead(read_at, NO_CODES, trouble)
+
+    def expire(self, topic: str) -> None:
+        """What was read of the topic serves nobody any more who wants it fresh."""
+        if topic in self.topics:
+            self.topics[topic] = replace(self.topics[topic], read_at=float("-inf"))
 
     def stale(self, topics: Iterable[str], oldest: float) -> list[str]:
         """The topics that were never read or were read before `oldest` (seconds, monotonic)."""

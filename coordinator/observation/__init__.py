@@ -20,3 +20,4 @@ from bellwether_kafka.coordinator.observation.observation import (
 )
 from bellwether_kafka.coordinator.observation.observer import NEWEST, GroupObserver, OnObservation, Sources
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets

@@ -1,9 +1,7 @@
-"""Looks at one group on a timer and never joins it: the IO around `observation`."""
+"""Looks at one group whenever it is told to and never joins it: the IO around `observation`."""
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +15,22 @@ from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, DescribeAnswer, MembershipConfig
 from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, classic_view, topology_of
+from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.lag_looks import LagLooks
 from bellwether_kafka.coordinator.observation.notify import notify
-from bellwether_kafka.coordinator.observation.observation import GroupType, Observation, observation, shadow_of
+from bellwether_kafka.coordinator.observation.observation import (
+    GroupType,
+    Observation,
+    Shadow,
+    observation,
+    shadow_of,
+)
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances
+from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.planning import STABLE, Application, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
-INTERVAL_S = 10.0
 LIMIT_S = 5.0
 # What members were given is newer than whatever they said when they joined.
 NEWEST = 2**31 - 1
@@ -41,11 +46,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What an observer reads from."""
+    """What an observer reads from. `shared` stands in the place of the transport where many groups are looked at."""
 
     transport: kafka.Transport
     reader: kafka.ClusterReader
     offsets: kafka.OffsetReader
+    shared: SharedGroups | None = None
+
+    @property
+    def groups(self) -> kafka.Transport | SharedGroups:
+        return self.shared or self.transport
 
 
 class ReadOnlyTopology(TopologyKeeper):
@@ -56,7 +66,7 @@ class ReadOnlyTopology(TopologyKeeper):
 
 
 class GroupObserver:
-    """One group's. `run` returns 0 after `stop`; silence of brokers is a log line and not the end.
+    """One group's.
 
     `application` is what is configured of one; without, a group that turns out to be one has its topology learned.
     """
@@ -87,23 +97,21 @@ class GroupObserver:
         self._on_seen = on_seen
         self._weights = weights
         self._lags = LagLooks(config.group_id)
-        self._stopping = asyncio.Event()
+        self._silence = ""
+        self._decoded: Kept[Observation] = Kept()
+        self._shadow: Kept[Shadow] = Kept()
 
-    def stop(self) -> None:
-        self._stopping.set()
-
-    async def run(self) -> int:
-        while not self._stopping.is_set():
-            try:
-                self._tell(await self.look())
-            except TransportError as error:
+    async def refresh(self) -> None:
+        """A look that listeners hear of. Silence of brokers is a log line, and one for as long as it lasts."""
+        try:
+            self._tell(await self.look())
+            self._silence = ""
+        except TransportError as error:
+            if str(error) != self._silence:
                 log.warning("group_not_observed", group=self.group_id, reason=str(error))
-            except Exception:
-                log.exception("group_not_observed", group=self.group_id)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(INTERVAL_S):
-                    await self._stopping.wait()
-        return 0
+            self._silence = str(error)
+        except Exception:
+            log.exception("group_not_observed", group=self.group_id)
 
     def _tell(self, seen: Observation) -> None:
         if _summary(seen) != (_summary(self.last) if self.last is not None else None):
@@ -115,7 +123,7 @@ class GroupObserver:
 
     async def look(self) -> Observation:
         """One look at everything. Raises TransportError."""
-        answer = await self._sources.transport.describe_group(self.group_id)
+        answer = await self._sources.groups.describe_group(self.group_id)
         if answer.error == Code.GROUP_AUTHORIZATION_FAILED:
             hidden = observation(self.group_id, "missing", answer, int(time.time() * 1000))
             return replace(hidden, trouble=f"we may not see it; {kafka.grant('DESCRIBE', 'Group', self.group_id)}")
@@ -127,7 +135,11 @@ class GroupObserver:
         kind = _kind(answer, by_broker)
         ours = {m.member_id for m in answer.members if by_broker is None and membership.is_sidecar(m, self._config)}
         now_ms, obstacle = int(time.time() * 1000), self._obstacle(kind, answer)
-        seen = observation(self.group_id, kind, answer, now_ms, obstacle=obstacle, sidecars=ours)
+        seen = self._decoded.of(
+            (answer, kind, obstacle),
+            lambda: observation(self.group_id, kind, answer, now_ms, obstacle=obstacle, sidecars=ours),
+        )
+        seen = replace(seen, seen_at_ms=now_ms)
         answer = replace(answer, members=tuple(m for m in answer.members if m.member_id not in ours))
         if kind == "missing":
             return replace(seen, trouble="there is no such group yet")
@@ -143,7 +155,7 @@ class GroupObserver:
     async def _described_by_broker(self) -> BrokerGroup | None:
         for protocol in BROKER_PROTOCOLS:
             try:
-                found = await self._sources.transport.describe_by_broker(self.group_id, protocol)
+                found = await self._sources.groups.describe_by_broker(self.group_id, protocol)
             except TransportError:
                 continue  # a broker that does not know the call has no such groups
             if found.error == 0:
@@ -189,14 +201,30 @@ class GroupObserver:
         return sorted(shown or (await self._sources.transport.any_committed(self.group_id)).topics)
 
     async def _with_shadow(self, seen: Observation, answer: DescribeAnswer, group: BrokerGroup | None) -> Observation:
+        planned_from = await self._planned_from(seen, answer)
+        known = self._shadow.get(planned_from) if planned_from is not None else None
+        if known is not None:
+            return replace(seen, shadow=known)
         members = tuple(membership.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         # With all the time that a plan may take from now on.
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:
             compared = await self._planner(answer, group).shadow(command, answer)
-            return replace(seen, shadow=shadow_of(compared.decision, compared.held))
+            shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.held))
+            return replace(seen, shadow=shadow)
         except (RefusalError, TopologyError, ClusterUnreachableError) as error:
             return replace(seen, trouble=f"no shadow plan: {error}")
+
+    async def _planned_from(self, seen: Observation, answer: DescribeAnswer) -> PlannedFrom | None:
+        """None where every look needs a plan of its own: weights and what Streams tasks lag change all the time."""
+        varies = self._weights is not None or answer.protocol in (STREAMS_PROTOCOL, STATEFUL_PROTOCOL)
+        if varies or self._sources.shared is None:
+            return None
+        topics = {topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))}
+        try:
+            return PlannedFrom(answer, await self._sources.reader.read(topics, METADATA_AGE_MS_MAX))
+        except ClusterUnreachableError:
+            return None
 
     def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner[Any]:
         """A fresh one for each look: what a planner remembers is what the group shows now."""

@@ -1,4 +1,5 @@
 """The running process: one runner for each group, the service around them, and its wiring."""
 
 from bellwether_kafka.coordinator.runtime.process import serve
+from bellwether_kafka.coordinator.runtime.reload import SettingsFile
 from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service

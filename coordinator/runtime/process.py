@@ -1,18 +1,21 @@
 """The process behind `bellwether run`: settings become a service with its observers, beside its HTTP server."""
 
 import asyncio
+import signal
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
-from bellwether_kafka.assignors.shared import UnknownNameError, load_plugins
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG
 from bellwether_kafka.coordinator.observation import GroupObserver
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
+from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
+from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, policies_of
 from bellwether_kafka.coordinator.runtime.service import Observers, Outcome, Service
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings
 from bellwether_kafka.coordinator.telemetry import (
@@ -39,20 +42,22 @@ from bellwether_kafka.coordinator.web import (
 )
 
 
-async def serve(settings: Settings, version: str) -> Outcome:
-    """Runs until SIGTERM. What a setting can spoil is an outcome with a sentence, not an exception."""
+async def serve(settings: Settings, version: str, file: SettingsFile | None = None) -> Outcome:
+    """Runs until SIGTERM. What a setting can spoil is an outcome with a sentence, not an exception. The file, if there
+    is one, is read again when it changes."""
     metrics, rounds = Metrics(), Rounds()
     metrics.info.info({"version": version})
-    for group in settings.groups:
+    for group in settings.named:
         metrics.expect(group.name, lead=group.mode == "lead", ghosts=group.ghost_options is not None)
     reader = weight_reader(settings)
     weights = reader.usable if reader is not None else None
     try:
-        policies = _policies([group for group in settings.groups if group.streams is None])
-        applications = {g.name: load_application(g.streams, weights) for g in settings.groups if g.streams}
+        policies = policies_of([group for group in settings.named if group.streams is None])
+        applications = {g.name: load_application(g.streams, weights) for g in settings.named if g.streams}
+        selection = ConfiguredSelection(settings, weights)
     except (ApplicationError, UnknownNameError) as error:
         return Outcome(EXIT_CONFIG, (str(error),))
-    lead = [group.name for group in settings.groups if group.mode == "lead"]
+    lead = [group.name for group in settings.named if group.mode == "lead"]
     obstacles = [applications[name].obstacle for name in lead if name in applications]
     if any(obstacles):
         return Outcome(EXIT_CONFIG, tuple(filter(None, obstacles)))
@@ -74,26 +79,31 @@ async def serve(settings: Settings, version: str) -> Outcome:
         Policy(),
         policies=policies,
         applications=applications,
-        ghosts={group.name: group.ghost_options for group in settings.groups if group.ghost_options is not None},
+        ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
         observers=_observers(metrics, rounds, events, watches, costs, lags, of_lags, by_task=settings.metrics_by_task),
         weights=weights,
         control=settings.control,
+        selection=selection,
         watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
     )
     web = Web(
         metrics.registry,
         lambda: not_ready(service),
-        lambda: [_status(group, service) for group in settings.groups],
+        lambda: statuses((reload.settings if reload is not None else settings).named, service),
         rounds,
         lags.picture,
         lambda group: present_of(service.observed.get(group)),
     )
     server = HttpServer(web)
+    reload = (
+        Reload(settings, file, lambda found: service.look_at(ConfiguredSelection(found, weights))) if file else None
+    )
     try:
         if settings.http_address:
             await server.start(settings.http_address)
-        return await service.run()
+        with _reloading(reload):
+            return await service.run()
     except HttpAddressError as error:
         return Outcome(EXIT_CONFIG, (str(error),))
     finally:
@@ -114,6 +124,7 @@ def _observers(
     *,
     by_task: bool,
 ) -> Observers:
+    conversions = ConversionWatch(metrics.on_conversion)
     return Observers(
         on_decision=(
             metrics.on_decision,
@@ -130,35 +141,35 @@ def _observers(
         on_ghost=(metrics.on_ghost,),
         beside=(warm_up_soon, *events.beside, *(w.beside for w in watches), costs.beside, lags.beside),
         on_observation=(ObservedMetrics(metrics).on_observation, *(o.on_observation for o in (costs, *of_lags))),
-        on_seen=(ConversionWatch(metrics.on_conversion).on_seen,),
+        on_seen=(conversions.on_seen,),
+        on_gone=(costs.on_gone, conversions.on_gone, metrics.on_gone, *(each.on_gone for each in of_lags)),
         on_control=(ControlMetrics(metrics.registry).on_control,),
     )
 
 
-def _policies(groups: list[GroupSettings]) -> Mapping[str, Policy]:
-    """Raises UnknownNameError with a sentence for people."""
+@contextmanager
+def _reloading(reload: Reload | None) -> Iterator[None]:
+    if reload is None:
+        yield
+        return
+    task, loop = asyncio.create_task(reload.run()), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, reload.ask)
     try:
-        plugins = load_plugins(sorted({group.policy for group in groups} - set(POLICIES)))
-        policies = {
-            group.name: replace(policy(group.policy, plugins).with_capacity(group.capacity), clock=time.perf_counter)
-            for group in groups
-        }
-    except UnknownNameError as error:
-        text = f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}."
-        raise UnknownNameError(text) from None
-    for group in groups:
-        try:
-            # A name that nobody here can plan for would lock every other member out of the group.
-            for protocol in group.protocols:
-                policies[group.name].chain(protocol)
-        except UnknownNameError as error:
-            text = f"The setting protocols of group {group.name} cannot be used: {error}."
-            raise UnknownNameError(text) from None
-    return policies
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        task.cancel()
+
+
+def statuses(named: Sequence[GroupSettings], service: Service) -> list[GroupStatus]:
+    """The configured groups, and behind them those that patterns have found."""
+    names = {group.name for group in named}
+    found = [GroupSettings(name=group) for group in sorted(service.observed) if group not in names]
+    return [_status(group, service) for group in (*named, *found)]
 
 
 def _status(group: GroupSettings, service: Service) -> GroupStatus:
-    """A configured group, as the page lists it."""
+    """A group, as the page lists it."""
     runner = service.runners.get(group.name)
     if runner is not None:
         member, role = runner.membership, runner.role
@@ -179,9 +190,9 @@ def present_of(observer: GroupObserver | None) -> Present | None:
 
 
 def not_ready(service: Service) -> str | None:
-    """Why the service is not ready: it has no groups yet, or has given up all of them. One group of several does not
-    make the process unready: the others are served."""
-    if not (service.runners or service.observed):
+    """Why the service is not ready: it has not connected yet, or has given up all of its groups. One group of several
+    does not make the process unready: the others are served. A pattern that no group fits is served."""
+    if not (service.connected or service.runners):
         return "not connected yet"
     given_up = sorted(group for group, runner in service.runners.items() if runner.fatal is not None)
     all_given_up = len(given_up) == len(service.runners) and not service.observed

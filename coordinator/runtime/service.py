@@ -20,7 +20,10 @@ from bellwether_kafka.coordinator.control import Controller, ControlSettings, Co
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, RemovalObserver, ghost_watches
 from bellwether_kafka.coordinator.observation import GroupObserver, OnObservation, Sources
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, NoteObserver, RoleObserver
+from bellwether_kafka.coordinator.runtime.look_sources import LookSources
+from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, OnGone, lister
 from bellwether_kafka.coordinator.runtime.role_reports import remind
+from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 
 CONNECT_TIMEOUT_MS = 10_000
@@ -49,6 +52,7 @@ class Observers:
     on_seen: Sequence[Callable[[str, membership.DescribeAnswer], None]] = ()
     on_observation: Sequence[OnObservation] = ()
     on_control: Sequence[OnControl] = ()
+    on_gone: Sequence[OnGone] = ()  # groups that are no longer looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +79,20 @@ class Service:
         observers: Observers = Observers(),
         weights: Callable[[], Weights] | None = None,
         control: ControlSettings | None = None,
+        selection: Selection | None = None,
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = planning.MESSAGE_BYTES_MAX,
         new_transport: Callable[[Mapping[str, str]], kafka.Transport] = kafka.Transport,
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
-        self.observed: dict[str, GroupObserver] = {}  # groups that we only look at
+        self.connected = False
         self._properties = dict(properties)
         self._groups = tuple(groups)
         self._policy = policy
         self._policies = dict(policies or {})  # by group; the others use `policy`
         self._applications = dict(applications or {})  # by group: those that are Streams applications
+        self._selection = selection or self._as_configured()
+        self._looked_at: ObservedGroups | None = None
         self._watches: dict[str, GhostWatch] = {}
         self._ghosts = dict(ghosts or {})  # by group: what may be removed from it
         self._observers = observers
@@ -98,6 +105,11 @@ class Service:
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
         self._new_transport = new_transport
+
+    @property
+    def observed(self) -> Mapping[str, GroupObserver]:
+        """Groups that we only look at."""
+        return self._looked_at.observers if self._looked_at is not None else {}
 
     async def run(self, *, handle_signals: bool = True) -> Outcome:
         troubles = [trouble for config in self._groups if (trouble := membership.check_timing(config))]
@@ -130,29 +142,25 @@ class Service:
             self._stop_now()
 
     def _stop_now(self) -> None:
-        for observer in self.observed.values():
-            observer.stop()
+        if self._looked_at is not None:
+            self._looked_at.stop()
         for runner in self.runners.values():
             runner.post(membership.StopRequested())
 
     async def _run(self, transport: kafka.Transport, *, handle_signals: bool) -> Outcome:
-        reader = kafka.ClusterReader(kafka.librdkafka_properties(self._properties))
+        properties = kafka.librdkafka_properties(self._properties)
+        looks = LookSources(transport, properties)
+        leads = any(config.mode == "lead" for config in self._groups)
+        reader = kafka.ClusterReader(properties) if leads else looks.reader
         watch = kafka.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
         offsets = kafka.OffsetReader(reader.admin, transport)
         sources = Sources(transport, reader, offsets)
-        watching = [asyncio.create_task(watch.run())]
+        watching: list[asyncio.Task[Any]] = [asyncio.create_task(watch.run())]
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
         for config in self._memberships(transport.broker_version):
             application = self._applications.get(config.group_id)
             warn_of_guard(config)
-            if config.mode != "lead":
-                policy = self._policies.get(config.group_id, self._policy)
-                hear, seen = self._observers.on_observation, self._observers.on_seen
-                observer = GroupObserver(
-                    config, sources, policy, application, hear, on_seen=seen, weights=self._weights
-                )
-                self.observed[config.group_id] = observer
-            elif application is None:
+            if application is None:
                 self._add_group(config, sources, watch)
             else:
                 watching.append(self._add_application(config, sources, watch))
@@ -166,13 +174,19 @@ class Service:
             )
             watching.append(asyncio.create_task(self._controller.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
+        self._looked_at = looked_at = self._observed_groups(looks, transport)
+        self.connected = True
         if handle_signals:
             self._listen()
         try:
             running = [group.run() for group in self.runners.values()]
-            running += [group.run() for group in self.observed.values()]
+            if looked_at.observers or self._selection.patterns or not running:
+                running.append(looked_at.run())
+            else:  # other settings may name groups to look at; until then the process ends with those it leads
+                watching.append(asyncio.create_task(looked_at.run()))
             codes = await asyncio.gather(*running)
         finally:
+            looks.close()
             for task in watching:
                 task.cancel()
             if self._controller is not None:
@@ -188,6 +202,32 @@ class Service:
             return ControlTopic(kafka.librdkafka_properties(self._properties), topic)
         return LocalOrders(self._properties["bootstrap.servers"])
 
+    def _as_configured(self) -> Selection:
+        """Those that are not led, where nobody says more."""
+
+        def selected(config: membership.MembershipConfig) -> Selected:
+            group = config.group_id
+            return Selected(config, self._policies.get(group, self._policy), self._applications.get(group))
+
+        return Named({config.group_id: selected(config) for config in self._groups if config.mode != "lead"})
+
+    def _observed_groups(self, looks: LookSources, transport: kafka.Transport) -> ObservedGroups:
+        def make(selected: Selected) -> GroupObserver:
+            config = membership.proven(selected.config, transport.broker_version)
+            hear, seen = self._observers.on_observation, self._observers.on_seen
+            by = selected.policy, selected.application
+            return GroupObserver(config, looks.sources, *by, hear, on_seen=seen, weights=self._weights)
+
+        return ObservedGroups(
+            self._selection, make, lister(transport, lambda: looks.reader), looks.shared, self._observers.on_gone
+        )
+
+    def look_at(self, selection: Selection) -> None:
+        """From now on these groups are looked at; those that are led stay as they are."""
+        self._selection = selection
+        if self._looked_at is not None:
+            self._looked_at.follow(selection)
+
     def _add_group(self, config: membership.MembershipConfig, sources: Sources, watch: kafka.MetadataWatch) -> None:
         policy = self._policies.get(config.group_id, self._policy)
         foreign = planning.foreign_code(*policy.assignors.values(), *policy.stages)
@@ -200,9 +240,11 @@ class Service:
         self.runners[config.group_id] = runner
 
     def _memberships(self, broker_version: tuple[int, ...]) -> Iterator[membership.MembershipConfig]:
-        """Of every group, with what its application and the brokers' version add."""
+        """Of every group to lead, with what its application and the brokers' version add."""
         for config in self._groups:
-            application = self._applications.get(config.group_id) if config.mode == "lead" else None
+            if config.mode != "lead":
+                continue
+            application = self._applications.get(config.group_id)
             known = application.membership(config) if application is not None else config
             yield membership.proven(known, broker_version)
 

@@ -1,6 +1,7 @@
 """The configuration file and its checks."""
 
-from bellwether_kafka.coordinator.settings.errors import SettingsError
+from bellwether_kafka.coordinator.settings.change import Change, change
+from bellwether_kafka.coordinator.settings.errors import AmbiguousGroupError, SettingsError
 from bellwether_kafka.coordinator.settings.group import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
-from bellwether_kafka.coordinator.settings.process import Settings, load
+from bellwether_kafka.coordinator.settings.process import Settings, load, named

@@ -15,6 +15,16 @@ class SettingsError(Exception):
     """What is wrong with the settings, as one sentence that names the setting and the remedy."""
 
 
+class AmbiguousGroupError(SettingsError):
+    """Two patterns that are equally specific select the same group."""
+
+    def __init__(self, group_id: str, one: str, other: str) -> None:
+        super().__init__(
+            f"Group {group_id}: the patterns {one} and {other} are equally specific, so it is not observed;"
+            " name the group by name = ..., make one pattern longer, or exclude the group from one of them."
+        )
+
+
 def sentence(error: ValidationError, settings: type[BaseModel]) -> str:
     """A validation error as one sentence: which setting, what is wrong, what to do. Never the value."""
     problems = list(dict.fromkeys(_problem(dict(detail), settings) for detail in error.errors(include_input=False)))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.ghosts import GhostOptions
@@ -16,12 +16,22 @@ from bellwether_kafka.coordinator.membership import (
     check_timing,
 )
 from bellwether_kafka.coordinator.planning import StreamsConfig
+from bellwether_kafka.coordinator.settings.patterns import pattern
 from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS, StreamsSettings, trouble_for
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 DEFAULTS = MembershipConfig("")
 LEAD_FIELDS = ("adopt", "online_conversion", "evict_malformed")
 GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
+PATTERN_FIELDS = ("match", "exclude")
+# What belongs to one group and would be wrong for the next.
+NAMED_FIELDS = ("instance_id", "application_id", "topology", "topology_attested")
+NOT_OF_MEMBERSHIP = (
+    *("name", "kind", "policy", "capacity", "instance_id"),
+    *PATTERN_FIELDS,
+    *GHOST_FIELDS,
+    *STREAMS_FIELDS,
+)
 Milliseconds = Annotated[int, Field(ge=0)]
 PositiveMilliseconds = Annotated[int, Field(gt=0)]
 
@@ -32,12 +42,15 @@ KIND_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 
 class GroupSettings(StreamsSettings):
-    """One consumer group to observe or to lead. Times are milliseconds; what they mean is told in `MembershipConfig`.
+    """One consumer group to observe or to lead, or all groups that a pattern selects, to observe them. Times are
+    milliseconds; what they mean is told in `MembershipConfig`.
 
     What a Streams application adds is in `streams`.
     """
 
-    name: str = Field(min_length=1)
+    name: str = ""
+    match: str = ""
+    exclude: tuple[str, ...] = ()
     mode: Mode = "observe"
     adopt: Adopt = DEFAULTS.adopt
     ghosts: bool | None = None  # remove dead members; unless said otherwise in the modes assist and lead
@@ -71,6 +84,32 @@ class GroupSettings(StreamsSettings):
         kind = value.get("kind") if isinstance(value, dict) else None
         return {**KIND_DEFAULTS.get(str(kind), {}), **value} if isinstance(value, dict) else value
 
+    @field_validator("match", "exclude")
+    @classmethod
+    def _are_patterns(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for text in (value,) if isinstance(value, str) else value:
+            pattern(text)
+        return value
+
+    @model_validator(mode="after")
+    def _names_or_matches(self) -> Self:
+        """To lead a group is decided group by group: a pattern would also take those that come later."""
+        if not self.name and not self.match:
+            raise ValueError("it has neither name nor match; set one of them")
+        if self.name and self.match:
+            raise ValueError(f"it has both name and match; remove match, or give {self.match} a [[groups]] of its own")
+        if self.exclude and not self.match:
+            raise ValueError("exclude is for groups that a pattern selects; write match for name, or remove exclude")
+        if self.match and self.mode != "observe":
+            raise ValueError(
+                f'match with mode = "{self.mode}" is not possible, because it would also take groups that come later;'
+                f" remove mode, or give each group to {self.mode} a [[groups]] with its name"
+            )
+        own = [name for name in NAMED_FIELDS if self.match and name in self.model_fields_set]
+        if own:
+            raise ValueError(f"{own[0]} belongs to one group; name that group by name = ... instead of match")
+        return self
+
     @model_validator(mode="after")
     def _keeps_promise_p2(self) -> Self:
         idle = [name for name in LEAD_FIELDS if name in self.model_fields_set]
@@ -90,6 +129,21 @@ class GroupSettings(StreamsSettings):
             raise ValueError(trouble)
         return self
 
+    @property
+    def called(self) -> str:
+        """How people know this entry: the group's name, or the pattern."""
+        return self.name or self.match
+
+    def selects(self, group_id: str) -> bool:
+        """Whether the entry is about this group."""
+        if not self.match:
+            return self.name == group_id
+        return pattern(self.match).fits(group_id) and not any(pattern(text).fits(group_id) for text in self.exclude)
+
+    def of_group(self, group_id: str) -> "GroupSettings":
+        """The same settings for one group that the pattern selects."""
+        return self if self.name == group_id else self.model_copy(update={"name": group_id, "match": "", "exclude": ()})
+
     def membership(self, instance_id: str | None) -> MembershipConfig:
         """The machine's settings; a group's own instance id wins over the common one."""
         return MembershipConfig(
@@ -97,7 +151,16 @@ class GroupSettings(StreamsSettings):
             instance_id=self.instance_id or instance_id,
             takeover_guard=self.takeover_guard(),
             **self.model_dump(
-                exclude={"name", "kind", "policy", "capacity", "instance_id", *GHOST_FIELDS, *STREAMS_FIELDS}
+                exclude={
+                    "name",
+                    "kind",
+                    "policy",
+                    "capacity",
+                    "instance_id",
+                    *PATTERN_FIELDS,
+                    *GHOST_FIELDS,
+                    *STREAMS_FIELDS,
+                }
             ),
         )
 

@@ -12,6 +12,9 @@
     mode = "lead"                              # or "observe" (the default), or "assist"
     adopt = "take-over"                        # the default; or "succeed", or "when-empty"
     policy = "rack-first"
+    [[groups]]
+    match = "team-a-*"                         # observes every group that fits; or "/^team-[ab]-/"
+    exclude = ["*-test"]
 
 In the environment: BELLWETHER_LOG_LEVEL, BELLWETHER_GROUPS (names with commas between, or a JSON list of tables) and
 BELLWETHER_KAFKA_BOOTSTRAP_SERVERS for bootstrap.servers. The environment wins over the file.
@@ -32,8 +35,9 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
-from bellwether_kafka.coordinator.settings.errors import SettingsError, sentence
+from bellwether_kafka.coordinator.settings.errors import AmbiguousGroupError, SettingsError, sentence
 from bellwether_kafka.coordinator.settings.group import GroupSettings, PositiveMilliseconds
+from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.sources import PREFIX, Environment, TomlFile, read_properties
 
@@ -42,7 +46,8 @@ FILE, ENVIRON = "file", "environ"
 
 
 def _groups(value: object) -> object:
-    """Names with commas between, a JSON list, or tables; a bare name is a group with every default."""
+    """Names with commas between, a JSON list, or tables; a bare name is a group with every default, and one with a `*`
+    in it, or between slashes, is a pattern."""
     if isinstance(value, str):
         try:
             value = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
@@ -50,7 +55,12 @@ def _groups(value: object) -> object:
             raise ValueError("it is not valid JSON; write names with commas between, or a JSON list") from None
     if not isinstance(value, list | tuple):
         raise ValueError("it must be a list of tables; write [[groups]] and below it name = ...")  # noqa: TRY004 - pydantic turns only ValueErrors into a report
-    return [{"name": item.strip()} if isinstance(item, str) else item for item in value]
+    return [named(item.strip()) if isinstance(item, str) else item for item in value]
+
+
+def named(text: str, mode: str = "observe") -> dict[str, str]:
+    """The entry of a group, or of a pattern, of which nothing else is said."""
+    return {"match" if is_pattern(text) else "name": text, "mode": mode}
 
 
 class Settings(BaseSettings):
@@ -113,11 +123,45 @@ class Settings(BaseSettings):
             raise ValueError("standby needs instance_id, the same one in all sidecars of a set")
         if self.cost is not None and self.cost.price_per_gb is not None and self.weights is None:
             raise ValueError("cost.price_per_gb needs weights, by which bytes are known; name a topic under [weights]")
-        names = [group.name for group in self.groups]
+        names = [group.name for group in self.groups if group.name]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"groups names {twice[0]} twice; a group can be led once")
+        patterns = [group.match for group in self.groups if group.match]
+        twice = sorted({text for text in patterns if patterns.count(text) > 1})
+        if twice:
+            raise ValueError(f"groups has the pattern {twice[0]} twice; remove one of the two")
         return self
+
+    @property
+    def named(self) -> tuple[GroupSettings, ...]:
+        """The groups that are known before any broker has been asked."""
+        return tuple(group for group in self.groups if group.name)
+
+    @property
+    def patterns(self) -> tuple[GroupSettings, ...]:
+        """The entries that select groups by a pattern."""
+        return tuple(group for group in self.groups if group.match)
+
+    def group(self, group_id: str) -> GroupSettings | None:
+        """The settings of a group, None where no entry is about it. Raises AmbiguousGroupError as `entry`."""
+        found = self.entry(group_id)
+        return found.of_group(group_id) if found is not None else None
+
+    def entry(self, group_id: str) -> GroupSettings | None:
+        """The entry that names the group, else the one with the most specific pattern that fits, None where nothing
+        does. Raises AmbiguousGroupError where two patterns are equally specific."""
+        named = next((group for group in self.named if group.name == group_id), None)
+        if named is not None:
+            return named
+        fitting = [group for group in self.patterns if group.selects(group_id)]
+        if not fitting:
+            return None
+        fitting.sort(key=lambda group: pattern(group.match).precision, reverse=True)
+        best = fitting[0]
+        if len(fitting) > 1 and pattern(best.match).precision == pattern(fitting[1].match).precision:
+            raise AmbiguousGroupError(group_id, best.match, fitting[1].match)
+        return best
 
     @property
     def properties(self) -> dict[str, str]:
@@ -127,7 +171,7 @@ class Settings(BaseSettings):
     @property
     def memberships(self) -> tuple[MembershipConfig, ...]:
         client_id = self.properties.get("client.id", CLIENT_ID)
-        made = (group.membership(self.instance_id) for group in self.groups)
+        made = (group.membership(self.instance_id) for group in self.named)
         return tuple(replace(config, standby=self.standby, client_id=client_id) for config in made)
 
     @property

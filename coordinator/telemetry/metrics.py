@@ -52,6 +52,7 @@ class Metrics:
         self._reason = Labels()
         self._stage = Labels()
         self._led: set[str] = set()
+        self._of_groups: list[Gauge] = []
         self._reasons: dict[str, str] = {}  # by group: why it is not led
         self._clients: dict[str, Labels] = {}
         self.info = Info("bellwether", "This process.", registry=self.registry)
@@ -88,7 +89,14 @@ class Metrics:
 
     def gauge(self, name: str, text: str, *labels: str) -> Gauge:
         """A gauge of this registry, by group and `labels`."""
-        return Gauge(f"bellwether_{name}", text, ["group", *labels], registry=self.registry)
+        made = Gauge(f"bellwether_{name}", text, ["group", *labels], registry=self.registry)
+        self._of_groups.append(made)
+        return made
+
+    def on_gone(self, group: str) -> None:
+        """A group that is no longer looked at shows nothing any more: its last values would stay for ever."""
+        for gauge in self._of_groups:
+            gauge.remove_by_labels({"group": group})
 
     def _gauges(self) -> None:
         gauge = self.gauge

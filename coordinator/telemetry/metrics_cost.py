@@ -49,13 +49,19 @@ class CostMetrics:
         self._take(planned.chosen.decision, present=False)
 
     def on_observation(self, seen: Observation) -> None:
-        if seen.shadow is not None:
+        """The same decision again costs the same."""
+        known = self._last.get(seen.group_id)
+        if seen.shadow is not None and (known is None or known[0] is not seen.shadow.decision):
             self._take(seen.shadow.decision, present=True)
 
     def on_note(self, group: str, note: Note) -> None:
         if note.kind is NoteKind.LEFT:
-            self._last.pop(group, None)
-            self._show(group, {}, {})
+            self.on_gone(group)
+
+    def on_gone(self, group: str) -> None:
+        """Of a group that is no longer looked at."""
+        self._last.pop(group, None)
+        self._show(group, {}, {})
 
     async def beside(self, _offsets: object, _transport: object, admin: AdminClient) -> None:
         """Until cancelled; errors of ours are log lines and not the end."""

@@ -1,7 +1,5 @@
 """Prometheus metrics of how far groups are behind, of those that we lead and those that are only observed."""
 
-from contextlib import suppress
-
 from prometheus_client import Gauge
 
 from bellwether_kafka.coordinator.membership import Note, NoteKind
@@ -28,24 +26,23 @@ class LagMetrics:
         self.catch_up = gauge("catch_up_seconds", "Until all is read, at these rates; NaN where that is never.")
         self.read_at = gauge("timestamp_seconds", "When offsets were last read.")
         self.verdicts = common.gauge("lag_partitions", "Partitions by how their lag is judged.", "verdict")
-        self._plain = (self.records, self.records_max, self.seconds, self.unknown, self.written, self.consumed)
-        self._shown: set[str] = set()
+        plain = (self.records, self.records_max, self.seconds, self.unknown, self.written, self.consumed)
+        self._plain = (*plain, self.catch_up)
 
     def on_observation(self, seen: Observation) -> None:
         if seen.kind in ("missing", "other"):
-            self.forget(seen.group_id)
+            self.on_gone(seen.group_id)
         else:
             self.on_lag(seen.group_id, seen.group_lag)
 
     def on_note(self, group: str, note: Note) -> None:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
-            self.forget(group)
+            self.on_gone(group)
 
     def on_lag(self, group: str, found: GroupLag | None) -> None:
         """Takes one look at a group, None where its offsets could not be read."""
-        self._shown.add(group)
         if found is None:
-            for gauge in (*self._plain, self.catch_up):
+            for gauge in self._plain:
                 gauge.labels(group).set(UNKNOWN)
             for verdict in VERDICTS:
                 self.verdicts.labels(group, verdict.value).set(UNKNOWN)
@@ -62,16 +59,10 @@ class LagMetrics:
         for name, count in said.verdicts.items():
             self.verdicts.labels(group, name).set(count)
 
-    def forget(self, group: str) -> None:
+    def on_gone(self, group: str) -> None:
         """Ends the series of a group that this process looks at no more."""
-        if group not in self._shown:
-            return
-        self._shown.discard(group)
-        for gauge in (*self._plain, self.catch_up, self.read_at):
-            with suppress(KeyError):  # offsets that could never be read have no time
-                gauge.remove(group)
-        for verdict in VERDICTS:
-            self.verdicts.remove(group, verdict.value)
+        for gauge in (*self._plain, self.read_at, self.verdicts):
+            gauge.remove_by_labels({"group": group})
 
 
 def _number(value: float | None) -> float:

@@ -71,7 +71,10 @@ class LagExporterMetrics(Collector):
 
     def on_note(self, group: str, note: Note) -> None:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
-            self._known.pop(group, None)
+            self.on_gone(group)
+
+    def on_gone(self, group: str) -> None:
+        self._known.pop(group, None)
 
     def _take(self, group: str, found: GroupLag | None, members: Members) -> None:
         if found is None:

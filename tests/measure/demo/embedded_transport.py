@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import TypeVar, cast
 
-from bellwether_kafka.coordinator.kafka import Transport
+from bellwether_kafka.coordinator.kafka import DescribeMany, NodeRequest, Transport
 from bellwether_kafka.coordinator.membership import (
     Answer,
     Code,
@@ -13,6 +14,8 @@ from bellwether_kafka.coordinator.membership import (
     RequestFailed,
     Sync,
 )
+
+T = TypeVar("T")
 
 API_VERSION = {"bellwether.api.version": "2.3"}  # kafka-python cannot read the mock's answer to ApiVersions
 SYNC_GRACE_S = 0.2  # a sync round ends with the leader's request, even before followers have sent theirs
@@ -30,3 +33,9 @@ class EmbeddedTransport(Transport):
         if isinstance(command, Sync):
             await asyncio.sleep(SYNC_GRACE_S)
         return await super().request(command)
+
+    async def ask(self, request: NodeRequest[T]) -> T:
+        if isinstance(request, DescribeMany):
+            missing = {group: DescribeAnswer(0, Code.GROUP_ID_NOT_FOUND) for group in request.group_ids}
+            return cast("T", missing)
+        return await super().ask(request)

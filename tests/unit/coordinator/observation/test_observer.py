@@ -4,15 +4,24 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
+import numpy as np
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, TransportError
+from bellwether_kafka.coordinator.kafka.metadata import (
+    MetadataCache,
+    MetadataRead,
+    cluster_view,
+    distinct_placements,
+)
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, DescribedMember, Failure
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.observation import observer as looks
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
 from bellwether_kafka.coordinator.runtime.process import present_of
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_rebalances import look, one
 
 SOURCES = cast("Sources", SimpleNamespace(transport=None, reader=SimpleNamespace(admin=None), offsets=None))
@@ -24,18 +33,12 @@ def observed(*seen: Observation, on_observation: Any = ()) -> GroupObserver:
 
     class Shown(GroupObserver):
         async def look(self) -> Observation:
-            if len(left) == 1:
-                self.stop()
             return left.pop(0)
 
     found = Shown(MembershipConfig("g"), SOURCES, Policy(), on_observation=on_observation)
-    assert asyncio.run(asyncio.wait_for(found.run(), 60)) == 0
+    while left:
+        asyncio.run(found.refresh())
     return found
-
-
-@pytest.fixture(autouse=True)
-def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "INTERVAL_S", 0)
 
 
 def test_the_page_has_the_last_look_and_the_rebalances_before_it() -> None:
@@ -60,3 +63,118 @@ def test_a_listener_that_fails_is_logged_and_disturbs_nobody() -> None:
         found = observed(look(10, one("a-1", "t-0")), on_observation=(broken, heard.append))
     assert heard == [found.last]
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["observer_failed"]
+
+
+class Shared:
+    """A group whose look is answered without brokers; what DescribeGroups says, and the topic, can be changed."""
+
+    admin = None
+
+    def __init__(self) -> None:
+        self.cache = MetadataCache()
+        self.grow(2)
+        self.members = ("a", "b")
+        self.by_broker: BrokerGroup | None = None
+        self.described = 0
+
+    def grow(self, partitions: int) -> None:
+        self.cache.see_brokers({1: "az1", 2: "az2"})
+        self.cache.see_topic("t", 0.0, *distinct_placements([(1, (1, 2))] * partitions))
+
+    async def describe_group(self, _group: str) -> DescribeAnswer:
+        self.described += 1
+        if self.by_broker is not None:
+            return DescribeAnswer(0, Code.GROUP_ID_NOT_FOUND, message="Group g is not a classic group.")
+        owned = [ConsumerProtocolAssignment(partitions=(TopicPartition("t", p),)) for p in range(len(self.members))]
+        said = ConsumerProtocolSubscription(3, ("t",)).encode()
+        pairs = zip(self.members, owned, strict=True)
+        members = tuple(DescribedMember(name, None, said, has.encode(), name, "/h") for name, has in pairs)
+        return DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
+
+    async def describe_by_broker(self, group: str, protocol: BrokerProtocol) -> BrokerGroup:
+        found = self.by_broker
+        return found if found and found.protocol == protocol else BrokerGroup(group, protocol, Code.GROUP_ID_NOT_FOUND)
+
+    async def read(self, topics: Any, _age_ms_max: int) -> MetadataRead:
+        return self.cache.read(topics, 0.0)
+
+    async def snapshot(self, topics: Any, _age_ms_max: int) -> Any:
+        return cluster_view(self.cache.read(topics, 0.0))
+
+    async def committed(self, _group: str, counts: Any, _limit_s: float) -> Any:
+        return {topic: np.full(count, 5 * self.described) for topic, count in counts.items()}
+
+    async def ends(self, counts: Any, _limit_s: float) -> Any:
+        return {topic: np.full(count, 7 * self.described) for topic, count in counts.items()}
+
+
+def of_fleet(shared: Shared) -> GroupObserver:
+    sources = cast(
+        "Any", SimpleNamespace(transport=shared, reader=shared, offsets=shared, shared=shared, groups=shared)
+    )
+    return GroupObserver(MembershipConfig("g"), sources, Policy())
+
+
+def looked(observer: GroupObserver) -> Observation:
+    asyncio.run(observer.refresh())
+    assert observer.last is not None
+    return observer.last
+
+
+def test_of_a_group_at_rest_only_the_lags_are_worked_out_again() -> None:
+    shared = Shared()
+    observer = of_fleet(shared)
+    first, second = looked(observer), looked(observer)
+    assert first.shadow is not None
+    assert second.shadow is first.shadow
+    assert (first.lag, second.lag) == (4, 8)
+    assert second.seen_at_ms >= first.seen_at_ms
+
+
+def test_a_change_of_members_or_topics_is_planned_for_anew() -> None:
+    shared = Shared()
+    observer = of_fleet(shared)
+    before = looked(observer).shadow
+    shared.members = ("a",)
+    smaller = looked(observer)
+    assert [member.member_id for member in smaller.members] == ["a"]
+    assert smaller.shadow is not None
+    assert smaller.shadow is not before
+    assert smaller.shadow.current.unowned == 1
+    shared.grow(4)
+    grown = looked(observer).shadow
+    assert grown is not None
+    assert grown.current.unowned == 3
+
+
+def test_a_group_that_converts_while_it_is_looked_at_is_said_to_be_its_brokers() -> None:
+    """KIP-848, and back."""
+    shared = Shared()
+    observer = of_fleet(shared)
+    assert looked(observer).verdict == "can be led"
+    member = BrokerMember("m", None, "az1", "c", "/h", ("t",), (("t", (0, 1)),))
+    shared.by_broker = BrokerGroup("g", "consumer", 0, state="Stable", epoch=3, assignor="uniform", members=(member,))
+    converted = looked(observer)
+    assert (converted.kind, converted.lag) == ("consumer", 8)
+    assert converted.verdict == (
+        "cannot be led: its broker assigns (KIP-848, group.protocol=consumer), so no client can lead it"
+    )
+    shared.by_broker = None
+    assert (looked(observer).kind, looked(observer).verdict) == ("classic", "can be led")
+
+
+def test_the_silence_of_brokers_is_one_log_line_for_as_long_as_it_lasts() -> None:
+    class Silent(GroupObserver):
+        async def look(self) -> Observation:
+            reason = reasons.pop(0)
+            if reason:
+                raise TransportError(Failure.TIMED_OUT, reason)
+            return look(10)
+
+    reasons = ["no answer", "no answer", "gone", "", "gone"]
+    observer = Silent(MembershipConfig("g"), SOURCES, Policy())
+    with capture_logs() as lines:
+        while reasons:
+            asyncio.run(observer.refresh())
+    silent = [line["reason"] for line in lines if line["event"] == "group_not_observed"]
+    assert silent == ["no answer", "gone", "gone"]

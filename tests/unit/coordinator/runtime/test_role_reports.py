@@ -193,5 +193,5 @@ def test_one_group_of_several_that_has_been_given_up_leaves_the_process_ready(se
 def test_a_process_that_has_given_up_all_its_groups_is_not_ready(service: Service) -> None:
     service.runners = {"b": given_up(fatal=True), "a": given_up(fatal=True)}
     assert not_ready(service) == "given up: a, b"
-    service.observed = {"c": cast("Any", None)}
+    service._looked_at = cast("Any", SimpleNamespace(observers={"c": None}))
     assert not_ready(service) is None

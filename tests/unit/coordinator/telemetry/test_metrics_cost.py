@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.observation.observation import Observation, sh
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
+from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 
@@ -103,3 +104,30 @@ def test_pairs_are_bounded_and_nothing_is_lost() -> None:
     assert len(found) == PAIRS_MAX + 1
     assert found["other", "other"] == 1 + 2 + 3 + 4 + 5
     assert sum(found.values()) == sum(many.values())
+
+
+def test_a_group_that_is_no_longer_looked_at_shows_nothing_any_more() -> None:
+    metrics = Metrics()
+    costs, observed = CostMetrics(metrics, None, lambda: LIGHT), ObservedMetrics(metrics)
+    for listener in (costs.on_observation, observed.on_observation):
+        listener(seen())
+    asyncio.run(costs.look())
+    shown = {s.name for family in metrics.registry.collect() for s in family.samples if "group" in s.labels}
+    assert {"bellwether_observed_members", "bellwether_weighed_partitions"} <= shown
+    costs.on_gone("group")
+    metrics.on_gone("group")
+    assert not [s.name for family in metrics.registry.collect() for s in family.samples if "group" in s.labels]
+    asyncio.run(costs.look())
+    assert samples(metrics, "weighed_partitions") == {}
+
+
+def test_the_same_decision_seen_again_is_not_worked_out_again() -> None:
+    costs = CostMetrics(Metrics(), None, lambda: LIGHT)
+    found = seen()
+    costs.on_observation(found)
+    assert costs._new == {"group"}
+    costs._new.clear()
+    costs.on_observation(found)
+    assert costs._new == set()
+    costs.on_observation(seen())
+    assert costs._new == {"group"}

@@ -1,0 +1,330 @@
+"""Requests that looks at many groups share: what is asked within a moment goes to each node as one request.
+
+`SharedGroups` stands in the place of the transport, `SharedOffsets` in that of the offset reader. Answers are per
+group: what is wrong with one group or its topics is no other group's trouble.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from bellwether_kafka.coordinator import kafka, membership
+from bellwether_kafka.coordinator.kafka import (
+    BrokerGroup,
+    BrokerProtocol,
+    ClusterUnreachableError,
+    Counts,
+    FetchedOffsets,
+    Offsets,
+    OffsetsError,
+    TransportError,
+)
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Failure, Node
+
+LINGER_S = 0.02
+GROUPS_MAX = 50  # in one request
+PARTITIONS_MAX = 10_000  # in one request: an answer of a third of a megabyte
+FINDS_AT_ONCE = 16
+TIMEOUT_MS = 5_000
+SEVERAL_GROUPS_FROM = (3, 0)  # OffsetFetch (KIP-709)
+MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE})
+NO_END = -1
+WHY = {3: "the topic does not exist any more", 6: "its leader has moved", 29: "we may not describe the topic"}
+FAILED = (int(Code.UNKNOWN_SERVER_ERROR), NO_END)  # of a partition whose leader has not answered
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Together(Generic[A, R]):
+    """Gathers what is asked within `linger_s` and has it answered at once: `answer` takes all of it and returns as many
+    answers, or errors, in the same order."""
+
+    def __init__(
+        self, answer: Callable[[Sequence[A]], Awaitable[Sequence[R | Exception]]], linger_s: float = LINGER_S
+    ) -> None:
+        self._answer = answer
+        self._linger_s = linger_s
+        self._waiting: list[tuple[A, asyncio.Future[R]]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def ask(self, question: A) -> R:
+        """Raises what `answer` returns as an error."""
+        outcome: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, outcome))
+        if len(self._waiting) == 1:
+            task = asyncio.create_task(self._after_a_moment())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await outcome
+
+    async def _after_a_moment(self) -> None:
+        await asyncio.sleep(self._linger_s)
+        asked, self._waiting = self._waiting, []
+        try:
+            answers = await self._answer([question for question, _ in asked])
+        except Exception as error:  # noqa: BLE001 - those that asked are the ones to judge it
+            answers = [error] * len(asked)
+        for (_, outcome), answer in zip(asked, answers, strict=True):
+            if outcome.done():
+                continue
+            if isinstance(answer, Exception):
+                outcome.set_exception(answer)
+            else:
+                outcome.set_result(answer)
+
+
+class SharedGroups:
+    """What looks ask of groups' coordinator nodes, which are remembered until they say that they are not."""
+
+    def __init__(self, transport: kafka.Transport) -> None:
+        self._transport = transport
+        self._nodes: dict[str, Node] = {}
+        self._finding = asyncio.Semaphore(FINDS_AT_ONCE)
+        self._classic: Together[str, DescribeAnswer] = Together(self._describe)
+        self._by_broker: dict[BrokerProtocol, Together[str, BrokerGroup]] = {}
+        self._offsets: Together[tuple[str, Counts], FetchedOffsets] = Together(self._fetch)
+
+    def learn(self, node: Node, group_ids: Iterable[str]) -> None:
+        """A node lists the groups that it coordinates."""
+        self._nodes.update(dict.fromkeys(group_ids, node))
+
+    def forget(self, group_id: str) -> None:
+        self._nodes.pop(group_id, None)
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        """As `Transport.describe_group`."""
+        return await self._classic.ask(group_id)
+
+    async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol) -> BrokerGroup:
+        """As `Transport.describe_by_broker`."""
+        if protocol not in self._by_broker:
+
+            async def answer(group_ids: Sequence[str]) -> Sequence[BrokerGroup | Exception]:
+                return await self._describe_by_broker(group_ids, protocol)
+
+            self._by_broker[protocol] = Together(answer)
+        return await self._by_broker[protocol].ask(group_id)
+
+    async def committed(self, group_id: str, topics: Counts, timeout_ms: int = TIMEOUT_MS) -> FetchedOffsets:
+        """As `Transport.committed`. The time is the one that all of a request have."""
+        del timeout_ms
+        return await self._offsets.ask((group_id, topics))
+
+    async def _describe(self, group_ids: Sequence[str]) -> Sequence[DescribeAnswer | Exception]:
+        def request(node: Node, ids: Sequence[str]) -> Any:
+            return kafka.DescribeMany(node, ids, TIMEOUT_MS)
+
+        found = await self._at_their_nodes(group_ids, request)
+        return [DescribeAnswer(0, answer) if isinstance(answer, int) else answer for answer in found]
+
+    async def _describe_by_broker(
+        self, group_ids: Sequence[str], protocol: BrokerProtocol
+    ) -> Sequence[BrokerGroup | Exception]:
+        def request(node: Node, ids: Sequence[str]) -> Any:
+            return kafka.DescribeManyByBroker(node, ids, protocol, TIMEOUT_MS)
+
+        found = await self._at_their_nodes(group_ids, request)
+        pairs = zip(group_ids, found, strict=True)
+        return [BrokerGroup(group, protocol, answer) if isinstance(answer, int) else answer for group, answer in pairs]
+
+    async def _fetch(self, asked: Sequence[tuple[str, Counts]]) -> Sequence[FetchedOffsets | Exception]:
+        """A group that asks twice within a moment asks for the topics of both."""
+        topics: dict[str, dict[str, int]] = defaultdict(dict)
+        for group_id, counts in asked:
+            for topic, count in counts.items():
+                topics[group_id][topic] = max(count, topics[group_id].get(topic, 0))
+        if self._transport.broker_version < SEVERAL_GROUPS_FROM:
+            return await self._fetch_one_by_one(asked)
+
+        def request(node: Node, ids: Sequence[str]) -> Any:
+            return kafka.FetchOffsetsOfMany(node, {group: topics[group] for group in ids}, TIMEOUT_MS)
+
+        def weight(group: str) -> int:
+            return sum(topics[group].values())
+
+        found = await self._at_their_nodes([group for group, _ in asked], request, weight)
+        return [
+            FetchedOffsets({}, answer) if isinstance(answer, int) else _cut(answer, counts)
+            for answer, (_, counts) in zip(found, asked, strict=True)
+        ]
+
+    async def _fetch_one_by_one(self, asked: Sequence[tuple[str, Counts]]) -> Sequence[FetchedOffsets | Exception]:
+        async def one(group_id: str, topics: Counts) -> FetchedOffsets:
+            async with self._finding:
+                return await self._transport.committed(group_id, topics, TIMEOUT_MS)
+
+        found = await asyncio.gather(*(one(*each) for each in asked), return_exceptions=True)
+        return [_expected(answer) for answer in found]
+
+    async def _at_their_nodes(
+        self,
+        group_ids: Sequence[str],
+        request: Callable[[Node, Sequence[str]], Any],
+        weight: Callable[[str], int] = lambda _: 1,
+    ) -> list[Any]:
+        """An answer per group, a broker's error code (from finding its node), or a TransportError."""
+        answers: dict[str, Any] = {}
+        distinct = list(dict.fromkeys(group_ids))
+        nodes = await asyncio.gather(*map(self._node_of, distinct))
+        at: dict[Node, list[str]] = defaultdict(list)
+        for group_id, node in zip(distinct, nodes, strict=True):
+            if isinstance(node, Node):
+                at[node].append(group_id)
+            else:
+                answers[group_id] = node
+        chunks = [(node, chunk) for node, ids in at.items() for chunk in _chunks(ids, weight)]
+        for found in await asyncio.gather(*(self._ask(node, chunk, request) for node, chunk in chunks)):
+            answers.update(found)
+        for group_id, answer in answers.items():
+            if isinstance(answer, TransportError) or getattr(answer, "error", 0) in MOVED:
+                self.forget(group_id)
+        return [answers[group_id] for group_id in group_ids]
+
+    async def _ask(
+        self, node: Node, ids: Sequence[str], request: Callable[[Node, Sequence[str]], Any]
+    ) -> dict[str, Any]:
+        """One request; where its answer cannot be read, one per group, so that a single group spoils no other."""
+        try:
+            found = await self._transport.ask(request(node, ids))
+        except TransportError as error:
+            if len(ids) > 1 and error.failure is Failure.MALFORMED:
+                return {k: v for group in ids for k, v in (await self._ask(node, [group], request)).items()}
+            return dict.fromkeys(ids, error)
+        left_out = TransportError(Failure.MALFORMED, "the broker's answer leaves the group out")
+        return {group: found.get(group, left_out) for group in ids}
+
+    async def _node_of(self, group_id: str) -> Node | int | TransportError:
+        if group_id in self._nodes:
+            return self._nodes[group_id]
+        async with self._finding:
+            found = await self._transport.request(membership.FindCoordinator(0, group_id, TIMEOUT_MS))
+        if isinstance(found, membership.RequestFailed):
+            return TransportError(found.failure, found.reason)
+        if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
+            return found.error
+        self._nodes[group_id] = found.node
+        return found.node
+
+
+class SharedOffsets(kafka.OffsetReader):
+    """Log ends from the nodes that lead the partitions, committed offsets from `SharedGroups`; the rest as it was."""
+
+    def __init__(self, reader: kafka.SharedReader, transport: kafka.Transport, groups: SharedGroups) -> None:
+        super().__init__(reader.admin, groups)
+        self._reader = reader
+        self._transport = transport
+        self._nodes: dict[int, Node] = {}
+        self._together: Together[Counts, Offsets] = Together(self._ends)
+
+    async def ends(self, topics: Counts, limit_s: float) -> Offsets:
+        if not topics:
+            return {}
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._together.ask(topics)
+        except TimeoutError as error:
+            raise OffsetsError("offsets: no answer in time") from error
+
+    async def _ends(self, asked: Sequence[Counts]) -> Sequence[Offsets | Exception]:
+        wanted: dict[str, int] = {}
+        for counts in asked:
+            for topic, count in counts.items():
+                wanted[topic] = max(count, wanted.get(topic, 0))
+        try:
+            found = await self._found(wanted)
+        except (ClusterUnreachableError, TransportError) as error:
+            return [OffsetsError(f"end offsets: {error}")] * len(asked)
+        self._reader.expire(t for t, n in wanted.items() if any(found.get(t, {}).get(p, FAILED)[0] for p in range(n)))
+        return [_of_topics(found, counts) for counts in asked]
+
+    async def _found(self, topics: Counts) -> dict[str, dict[int, tuple[int, int]]]:
+        """(error, offset) by partition of each topic, as leaders say."""
+        read = await self._reader.read(topics)
+        if not self._nodes.keys() >= read.online:
+            self._nodes = {node.node_id: node for node in await self._reader.nodes()}
+        at: dict[Node, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for topic, codes in read.codes_of.items():
+            leaders = np.array([read.placements[code][0] for code in codes[: topics[topic]].tolist()])
+            for leader in set(leaders.tolist()):
+                if leader in self._nodes:
+                    at[self._nodes[leader]][topic] += np.flatnonzero(leaders == leader).tolist()
+        requests = [
+            kafka.LatestOffsets(node, chunk, TIMEOUT_MS)
+            for node, partitions in at.items()
+            for chunk in _chunks_of_partitions(partitions)
+        ]
+        found: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+        for answer in await asyncio.gather(*map(self._transport.ask, requests), return_exceptions=True):
+            if isinstance(answer, BaseException):
+                if not isinstance(answer, TransportError):
+                    raise answer
+                continue  # its partitions have no end
+            for topic, partitions in answer.items():
+                found[topic].update(partitions)
+        return found
+
+
+def _of_topics(found: Mapping[str, Mapping[int, tuple[int, int]]], topics: Counts) -> Offsets | OffsetsError:
+    ends: Offsets = {}
+    for topic, count in topics.items():
+        known = found.get(topic, {})
+        offsets = np.full(count, NO_END, dtype=np.int64)
+        for partition in range(count):
+            error, offset = known.get(partition, FAILED)
+            if error:
+                why = (
+                    WHY.get(error) or membership.name_of(error) if partition in known else "its leader does not answer"
+                )
+                return OffsetsError(f"end offset of {topic}-{partition}: {why}")
+            offsets[partition] = offset
+        ends[topic] = offsets
+    return ends
+
+
+def _cut(answer: Any, topics: Counts) -> Any:
+    """What was asked for, of an answer to more."""
+    if not isinstance(answer, FetchedOffsets) or answer.error:
+        return answer
+    return FetchedOffsets({topic: answer.offsets[topic][:count] for topic, count in topics.items()})
+
+
+def _expected(answer: Any) -> Any:
+    """Errors that a broker or the network causes are answers; others are ours and are raised."""
+    if isinstance(answer, BaseException) and not isinstance(answer, TransportError):
+        raise answer
+    return answer
+
+
+def _chunks(ids: Sequence[str], weight: Callable[[str], int]) -> Iterable[list[str]]:
+    chunk: list[str] = []
+    weighs = 0
+    for each in ids:
+        if chunk and (len(chunk) == GROUPS_MAX or weighs + weight(each) > PARTITIONS_MAX):
+            yield chunk
+            chunk, weighs = [], 0
+        chunk.append(each)
+        weighs += weight(each)
+    if chunk:
+        yield chunk
+
+
+def _chunks_of_partitions(topics: Mapping[str, Sequence[int]]) -> Iterable[dict[str, Sequence[int]]]:
+    chunk: dict[str, Sequence[int]] = {}
+    size = 0
+    for topic, partitions in topics.items():
+        for begin in range(0, len(partitions), PARTITIONS_MAX):
+            part = partitions[begin : begin + PARTITIONS_MAX]
+            if chunk and size + len(part) > PARTITIONS_MAX:
+                yield chunk
+                chunk, size = {}, 0
+            chunk[topic] = part
+            size += len(part)
+            if begin + PARTITIONS_MAX < len(partitions):
+                yield chunk
+                chunk, size = {}, 0
+    if chunk:
+        yield chunk

@@ -1,0 +1,37 @@
+"""What looks at groups read from. It is opened for the first of them: a process that only leads needs none of it."""
+
+from collections.abc import Mapping
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets, Sources
+
+
+class LookSources:
+    """Of one process. `properties` are librdkafka's."""
+
+    def __init__(self, transport: kafka.Transport, properties: Mapping[str, str]) -> None:
+        self.shared = SharedGroups(transport)
+        self._transport = transport
+        self._properties = properties
+        self._opened: tuple[kafka.SharedReader, SharedOffsets] | None = None
+
+    @property
+    def reader(self) -> kafka.SharedReader:
+        return self._open()[0]
+
+    @property
+    def sources(self) -> Sources:
+        reader, offsets = self._open()
+        return Sources(self._transport, reader, offsets, self.shared)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            reader, offsets = self._opened
+            offsets.close()
+            reader.close()
+
+    def _open(self) -> tuple[kafka.SharedReader, SharedOffsets]:
+        if self._opened is None:
+            reader = kafka.SharedReader(self._properties)
+            self._opened = reader, SharedOffsets(reader, self._transport, self.shared)
+        return self._opened

@@ -1,0 +1,256 @@
+"""The groups of a process that are only looked at: found by their patterns and dropped when they are gone, with looks
+that are spread over the interval so that they can share requests.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, ListedGroup, TransportError
+from bellwether_kafka.coordinator.membership import Node, name_of
+from bellwether_kafka.coordinator.observation import GroupObserver, SharedGroups, notify
+from bellwether_kafka.coordinator.runtime.selection import Selected, Selection
+from bellwether_kafka.coordinator.settings import SettingsError
+
+INTERVAL_S = 10.0
+INTERVAL_S_MAX = 120.0
+TOGETHER_MIN = 25  # fewer groups than that are looked at at once
+SLICES_MAX = 20
+CPU_SHARE_MAX = 0.2
+MISSED_MAX = 2  # a node that has just become a group's coordinator may not list it yet
+TIMEOUT_MS = 5_000
+
+log = structlog.get_logger(__name__)
+
+OnGone = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The groups of all nodes, with the node that coordinates each. `missing` says why there may be more."""
+
+    groups: Mapping[str, tuple[ListedGroup, Node]]
+    missing: str = ""
+
+
+class Lister(Protocol):
+    """What lists all groups."""
+
+    async def __call__(self) -> Found: ...
+
+
+def lister(transport: kafka.Transport, reader: Callable[[], kafka.ClusterReader]) -> Lister:
+    """ListGroups at every node. `reader` tells the nodes and is opened only for that."""
+
+    async def list_all() -> Found:
+        try:
+            nodes = await reader().nodes()
+        except ClusterUnreachableError as error:
+            return Found({}, str(error))
+        asked = (transport.ask(kafka.ListAllGroups(node, TIMEOUT_MS)) for node in nodes)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        groups: dict[str, tuple[ListedGroup, Node]] = {}
+        missing = "" if nodes else "the cluster names no broker"
+        for node, answer in zip(nodes, answers, strict=True):
+            if isinstance(answer, TransportError):
+                missing = f"broker {node.node_id} does not list its groups ({answer})"
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                groups.update({group.group_id: (group, node) for group in answer.groups})
+                if answer.error:
+                    missing = f"broker {node.node_id} does not list all of its groups ({name_of(answer.error)})"
+        return Found(groups, missing)
+
+    return list_all
+
+
+class ObservedGroups:
+    """Runs until `stop`. `make` makes the observer of a group; `on_gone` hear of groups that are no longer looked at.
+
+    All methods belong to the event loop. `clock` is in seconds, monotonic; `cpu` in seconds that the process has
+    computed.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        make: Callable[[Selected], GroupObserver],
+        listed: Lister,
+        shared: SharedGroups,
+        on_gone: Sequence[OnGone] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.process_time,
+    ) -> None:
+        self.observers: dict[str, GroupObserver] = {}
+        self.interval_s = INTERVAL_S
+        self._selection = selection
+        self._make = make
+        self._listed = listed
+        self._shared = shared
+        self._on_gone = on_gone
+        self._clock = clock
+        self._cpu = cpu
+        self._selected: dict[str, Selected] = {}
+        self._missed: dict[str, int] = {}
+        self._said: dict[str, str] = {}  # by subject, what was logged of it last
+        self._looking: dict[str, asyncio.Task[None]] = {}
+        self._stopping = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._take_named()
+
+    def follow(self, selection: Selection) -> None:
+        """Other settings: what has changed is looked at anew and at once; all else goes on."""
+        self._selection = selection
+        for group_id, before in list(self._selected.items()):
+            if group_id in selection.named:
+                continue
+            after = self._select(ListedGroup(group_id, ""))
+            if after is None or after.settings != before.settings:
+                self._drop(group_id)
+        self._take_named()
+        self._changed.set()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._changed.set()
+        for task in self._looking.values():
+            task.cancel()
+
+    async def run(self) -> int:
+        """Returns 0. Silence of brokers, and errors of ours, are log lines and not the end."""
+        while not self._stopping.is_set():
+            self._changed.clear()
+            began, computed = self._clock(), self._cpu()
+            try:
+                if self._selection.patterns:
+                    await self.discover()
+            except Exception:
+                log.exception("groups_not_listed")
+            await self._look_at_all(began)
+            self._pace(self._cpu() - computed)
+        return 0
+
+    async def discover(self) -> None:
+        """Takes in groups that patterns select, and drops those that have been missing twice in full lists."""
+        found = await self._listed()
+        self._say("", "groups_not_listed", found.missing)
+        matched: set[str] = set()
+        for group, node in found.groups.values():
+            selected = self._select(group)
+            if selected is None:
+                continue
+            matched.add(selected.by)
+            self._missed.pop(group.group_id, None)
+            self._shared.learn(node, [group.group_id])
+            if group.group_id not in self._selected:
+                self._take(group.group_id, selected)
+        if found.missing:
+            return
+        for group_id in [g for g, selected in self._selected.items() if selected.by and g not in found.groups]:
+            self._missed[group_id] = self._missed.get(group_id, 0) + 1
+            if self._missed[group_id] >= MISSED_MAX:
+                self._drop(group_id)
+        for pattern in self._selection.patterns:
+            self._say(pattern, "pattern_matches_nothing", "" if pattern in matched else _nothing(pattern))
+
+    def _select(self, group: ListedGroup) -> Selected | None:
+        try:
+            return self._selection.select(group)
+        except SettingsError as error:
+            self._say(group.group_id, "group_not_selected", str(error), error=True)
+            return None
+
+    def _take_named(self) -> None:
+        for group_id, selected in self._selection.named.items():
+            before = self._selected.get(group_id)
+            if before is not None and before.settings == selected.settings and not before.by:
+                continue
+            if before is not None:
+                self._drop(group_id)
+            self._take(group_id, selected)
+
+    def _take(self, group_id: str, selected: Selected) -> None:
+        self._selected[group_id] = selected
+        self.observers[group_id] = self._make(selected)
+        if selected.by:
+            log.info("group_found", group=group_id, pattern=selected.by)
+
+    def _drop(self, group_id: str) -> None:
+        log.info("group_dropped", group=group_id)
+        for known in (self._selected, self.observers, self._missed, self._said):
+            known.pop(group_id, None)
+        looking = self._looking.pop(group_id, None)
+        if looking is not None:
+            looking.cancel()
+        self._shared.forget(group_id)
+        for observer in self._on_gone:
+            notify(observer, group_id)
+
+    def _say(self, subject: str, event: str, reason: str, *, error: bool = False) -> None:
+        """Once for each reason; `reason` is "" where nothing is the matter any more."""
+        if reason and self._said.get(subject) != reason:
+            (log.error if error else log.warning)(event, reason=reason)
+        if reason:
+            self._said[subject] = reason
+        else:
+            self._said.pop(subject, None)
+
+    # ---- looks ---------------------------------------------------------------------------------------------------
+
+    async def _look_at_all(self, began: float) -> None:
+        """Slice by slice, so that brokers are asked evenly and each request serves many groups."""
+        slices = _slices(list(self.observers))
+        for number, slice_ in enumerate(slices, 1):
+            for group_id in slice_:
+                self._look_at(group_id)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, began + self.interval_s * number / len(slices) - self._clock())):
+                    await self._changed.wait()
+            if self._changed.is_set():
+                return
+
+    def _look_at(self, group_id: str) -> None:
+        observer = self.observers.get(group_id)
+        if observer is None or group_id in self._looking:
+            return  # the look before this one still waits for its brokers
+        task = asyncio.create_task(observer.refresh())
+        self._looking[group_id] = task
+
+        def ended(_: object) -> None:
+            if self._looking.get(group_id) is task:
+                del self._looking[group_id]
+
+        task.add_done_callback(ended)
+
+    def _pace(self, computed_s: float) -> None:
+        """Many groups are looked at less often where the machine would have too much to do."""
+        wanted_s = INTERVAL_S
+        if len(self.observers) >= TOGETHER_MIN:
+            wanted_s = min(INTERVAL_S_MAX, max(INTERVAL_S, math.ceil(computed_s / CPU_SHARE_MAX)))
+        if (wanted_s > INTERVAL_S) != (self.interval_s > INTERVAL_S):
+            log.info("looks_paced", interval_s=wanted_s, groups=len(self.observers), computed_s=round(computed_s, 1))
+        self.interval_s = wanted_s
+
+
+def _slices(group_ids: list[str]) -> list[list[str]]:
+    """Neighbours by name are far apart in none of them: consumers of the same topics share requests."""
+    count = min(SLICES_MAX, max(1, math.ceil(len(group_ids) / TOGETHER_MIN)))
+    ordered = sorted(group_ids)
+    size = max(1, math.ceil(len(ordered) / count))
+    return [ordered[begin : begin + size] for begin in range(0, len(ordered), size)] or [[]]
+
+
+def _nothing(pattern: str) -> str:
+    return (
+        f"No group fits the pattern {pattern} yet; groups are looked for every {INTERVAL_S:.0f} s, and brokers list"
+        " only those that we may DESCRIBE."
+    )

@@ -1,0 +1,104 @@
+"""Reads the configuration file again when it has changed, or at SIGHUP, and puts in force what can be."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from bellwether_kafka.assignors.shared import UnknownNameError
+from bellwether_kafka.coordinator.planning import ApplicationError
+from bellwether_kafka.coordinator.settings import Change, Settings, SettingsError, change
+
+INTERVAL_S = 10.0
+
+Stamp = tuple[int, int, int] | None
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """`read` reads the file, the environment and the command line as at the start, and raises SettingsError."""
+
+    path: Path
+    read: Callable[[], Settings]
+
+
+class Reload:
+    """`settings` are those in force. `apply` puts others in force, or raises one of the errors of settings and changes
+    nothing. An error keeps what is in force and is logged once for each state of the file."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        file: SettingsFile,
+        apply: Callable[[Settings], None],
+        *,
+        stamp: Callable[[Path], Stamp] | None = None,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self.settings = settings
+        self._file = file
+        self._apply = apply
+        self._stamp = stamp or stamp_of
+        self._interval_s = interval_s
+        self._seen = self._stamp(file.path)
+        self._asked = asyncio.Event()
+
+    def ask(self) -> None:
+        """What SIGHUP does."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(self._interval_s):
+                    await self._asked.wait()
+            except TimeoutError:
+                pass
+            asked = self._asked.is_set()
+            self._asked.clear()
+            try:
+                await self.look(asked=asked)
+            except Exception:
+                log.exception("configuration_not_reloaded")
+
+    async def look(self, *, asked: bool = False) -> None:
+        """Reads the file if it is another one than at the last look, or if somebody asks."""
+        stamp = self._stamp(self._file.path)
+        if stamp == self._seen and not asked:
+            return
+        self._seen = stamp
+        try:
+            found = change(self.settings, await asyncio.to_thread(self._file.read))
+            if found.groups_differ:
+                self._apply(found.settings)
+        except (SettingsError, ApplicationError, UnknownNameError) as error:
+            _tell_refused(error, self._file.path)
+            return
+        self.settings = found.settings
+        _tell(found, self._file.path)
+
+
+def _tell(found: Change, path: Path) -> None:
+    told = {"added": found.added, "removed": found.removed, "changed": found.changed}
+    log.info("configuration_read", file=str(path), **{name: list(entries) for name, entries in told.items() if entries})
+    for sentence in found.restart:
+        log.warning("restart_needed", reason=sentence)
+
+
+def _tell_refused(error: Exception, path: Path) -> None:
+    log.error("configuration_refused", file=str(path), reason=f"{error} What was in force before stays in force.")
+
+
+def stamp_of(path: Path) -> Stamp:
+    """What changes when the file is written or another one is put in its place, by way of links too, as Kubernetes does
+    with a ConfigMap. None where it cannot be read at the moment."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

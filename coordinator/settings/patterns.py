@@ -1,0 +1,74 @@
+"""Patterns of group ids: `team-a-*`, and regular expressions between slashes. Pure.
+
+In a plain pattern `*` stands for any text and `?` for one character; every other character stands for itself, and the
+whole group id must fit. A regular expression is Python's and may fit anywhere in the group id; `^` and `$` tie it to
+the ends.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+SLASH = "/"
+WILDCARDS = {"*": ".*", "?": "."}
+SPECIAL = frozenset(".^$*+?{}[]\\|()")
+OPTIONAL = frozenset("*?{")  # what follows such a character may make it vanish
+PATTERNS_KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """`prefix` and `literal` count the characters that a group id must begin with, and all that it must have."""
+
+    text: str
+    regular: re.Pattern[str]
+    prefix: int
+    literal: int
+
+    def fits(self, group_id: str) -> bool:
+        return self.regular.search(group_id) is not None
+
+    @property
+    def precision(self) -> tuple[int, int]:
+        """The greater, the more specific the pattern is: first by what a group id must begin with."""
+        return self.prefix, self.literal
+
+
+@lru_cache(PATTERNS_KEPT)
+def pattern(text: str) -> Pattern:
+    """Raises ValueError with a sentence part where this is no regular expression."""
+    if is_regular(text):
+        return _regular(text)
+    plain = re.split(r"[*?]", text)
+    translated = "".join(WILDCARDS.get(c) or re.escape(c) for c in text)
+    regular = re.compile(rf"\A(?:{translated})\Z", re.DOTALL)
+    return Pattern(text, regular, len(plain[0]), sum(map(len, plain)))
+
+
+def is_regular(text: str) -> bool:
+    return len(text) > 1 and text.startswith(SLASH) and text.endswith(SLASH)
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a bare word is meant as a pattern: where only names are given, as in a variable."""
+    return is_regular(text) or "*" in text
+
+
+def _regular(text: str) -> Pattern:
+    body = text[1:-1]
+    try:
+        compiled = re.compile(body)
+    except re.error as error:
+        raise ValueError(f"{text} is not a regular expression ({error}); correct it") from None
+    begins = _beginning(body)
+    return Pattern(text, compiled, begins, begins)
+
+
+def _beginning(body: str) -> int:
+    """How many characters are certain at the beginning. Alternatives may begin with anything."""
+    if not body.startswith("^") or "|" in body:
+        return 0
+    rest = body[1:]
+    count = next((i for i, c in enumerate(rest) if c in SPECIAL), len(rest))
+    vanishes = count < len(rest) and rest[count] in OPTIONAL
+    return max(0, count - vanishes)

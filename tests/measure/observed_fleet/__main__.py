@@ -1,0 +1,153 @@
+"""`python -m tests.measure.observed_fleet`: `bellwether run` with one pattern, before brokers that only answer looks.
+
+Says how long it takes until every group has been seen, how old the oldest look is afterwards, the CPU time and the
+memory of the process, and what it asks of the brokers. Reads /proc, so Linux only.
+"""
+
+import argparse
+import json
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
+
+from tests.interop.support.bellwether import COMMAND, clean_environment, cpu_s, resident_mb, toml
+from tests.interop.support.brokers import LOOPBACK, PortLease
+from tests.measure.observed_fleet.brokers import Size, serve
+from tests.paths import ROOT
+
+LIMIT_S = 180.0
+LOOK_S = 1.0
+SEEN = "bellwether_observed_timestamp_seconds"
+Counted = tuple[Mapping[str, int], Mapping[str, int]]
+
+
+class Run:
+    """Both processes."""
+
+    def __init__(self, link: Connection, process: "subprocess.Popen[bytes]", address: str) -> None:
+        self._link = link
+        self._process = process
+        self._address = address
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def counted(self) -> Counted:
+        """Requests and bytes by kind."""
+        self._link.send(None)
+        requests, sizes = self._link.recv()
+        return requests, sizes
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self._address}{path}", timeout=30) as answer:
+            return str(answer.read().decode())
+
+    def seen_at(self) -> dict[str, float]:
+        """When each group was looked at last, seconds since 1970."""
+        families = text_string_to_metric_families(self.get("/metrics"))
+        return {s.labels["group"]: s.value for family in families for s in family.samples if s.name == SEEN}
+
+    def wait_until_seen(self, groups: int) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            assert self._process.poll() is None, "bellwether has ended"
+            try:
+                if sum(group["state"] == "stable" for group in json.loads(self.get("/api/groups"))) == groups:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.2)
+        raise TimeoutError(f"not all of {groups} groups have been seen within {LIMIT_S:.0f} s")
+
+
+@contextmanager
+def running(size: Size, folder: Path) -> Iterator[Run]:
+    context = multiprocessing.get_context("spawn")
+    link, other = context.Pipe()
+    brokers = context.Process(target=serve, args=(size, other), daemon=True)
+    brokers.start()
+    other.close()
+    ports = link.recv()
+    lease = PortLease()
+    address = f"{LOOPBACK}:{lease.port}"
+    servers = {"bootstrap.servers": ",".join(f"{LOOPBACK}:{port}" for port in ports)}
+    (folder / "bellwether.toml").write_text(toml(servers, [{"match": "team-*"}], http_address=address))
+    with (folder / "log").open("wb") as log:
+        command = [*COMMAND, "run", "--config", str(folder / "bellwether.toml")]
+        process = subprocess.Popen(command, cwd=ROOT, env=clean_environment(), stdout=log, stderr=log)
+        try:
+            yield Run(link, process, address)
+        except BaseException:
+            sys.stderr.write((folder / "log").read_text()[-4000:])
+            raise
+        finally:
+            process.terminate()
+            process.wait(30)
+            link.close()
+            brokers.join(10)
+            lease.release()
+
+
+def measure(run: Run, seconds: float) -> Iterator[str]:
+    requests, sizes = run.counted()
+    cpu, began, oldest_s, most_mb, looks = cpu_s(run.pid), time.monotonic(), 0.0, 0.0, 0
+    last = run.seen_at()
+    while time.monotonic() < began + seconds:
+        time.sleep(LOOK_S)
+        seen = run.seen_at()
+        looks += sum(at != last.get(group) for group, at in seen.items())
+        last = seen
+        oldest_s = max(oldest_s, time.time() - min(seen.values()))
+        most_mb = max(most_mb, resident_mb(run.pid))
+    took = time.monotonic() - began
+    used_s = cpu_s(run.pid) - cpu
+    yield f"oldest look {oldest_s:.1f} s, {used_s / took:.1%} of a core, {most_mb:.0f} MB resident at most"
+    # On a machine that has no time for the run this still says what looks cost.
+    yield f"{looks} looks; {1e3 * used_s / max(1, looks):.2f} ms of a core for each, our reading of metrics included"
+    after, sizes_after = run.counted()
+    for kind in sorted(after, key=lambda kind: sizes.get(kind, 0) - sizes_after[kind]):
+        count, size = after[kind] - requests.get(kind, 0), sizes_after[kind] - sizes.get(kind, 0)
+        if count:
+            yield f"{kind}: {count / took:.2f} requests and {size / took / 1024:,.1f} KB a second, both directions"
+    count, size = sum(after.values()) - sum(requests.values()), sum(sizes_after.values()) - sum(sizes.values())
+    yield f"together: {count / took:.1f} requests and {size / took / 1024:,.0f} KB a second"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.measure.observed_fleet", description=__doc__)
+    parser.add_argument("--groups", type=int, default=1_000)
+    parser.add_argument("--partitions", type=int, default=100, help="of each group")
+    parser.add_argument("--members", type=int, default=4, help="of each group")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    options = parser.parse_args()
+    console = Console(soft_wrap=True, highlight=False)
+    if sys.platform != "linux":
+        console.print("Reads /proc, so it runs on Linux only.")
+        return 2
+    size = Size(options.groups, options.partitions, options.members)
+    console.print(
+        f"{size.groups} groups, {size.groups * size.partitions:,} partitions, {size.members} members in each group,"
+        f" {options.seconds:.0f} s"
+    )
+    with tempfile.TemporaryDirectory(prefix="bellwether-fleet-") as folder, running(size, Path(folder)) as run:
+        began = time.monotonic()
+        run.wait_until_seen(size.groups)
+        console.print(f"every group has been seen {time.monotonic() - began:.1f} s after the start")
+        for line in measure(run, options.seconds):
+            console.print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""Looks that ask within a moment share requests, and none of them pays for another's trouble."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pytest
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.kafka import FetchedOffsets, OffsetsError, SharedReader, Transport, TransportError
+from bellwether_kafka.coordinator.kafka.metadata import MetadataRead
+from bellwether_kafka.coordinator.membership import (
+    Code,
+    CoordinatorAnswer,
+    DescribeAnswer,
+    Failure,
+    FindCoordinator,
+    Node,
+    RequestFailed,
+)
+from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets
+from bellwether_kafka.coordinator.observation.shared import GROUPS_MAX, PARTITIONS_MAX
+
+T = TypeVar("T")
+ONE, TWO = Node(1, "a", 9092), Node(2, "b", 9092)
+
+
+class Brokers:
+    """Two nodes in the transport's place. Groups with an even length of name are on the first; `offsets` are log ends
+    by topic; what is in `fails` is answered with that."""
+
+    def __init__(self, version: tuple[int, ...] = (4, 0)) -> None:
+        self.broker_version = version
+        self.asked: list[Any] = []
+        self.found: list[str] = []
+        self.fails: dict[Any, TransportError] = {}
+        self.errors: dict[str, int] = {}
+        self.ends: dict[str, Mapping[int, tuple[int, int]]] = {}
+        self.unreadable: set[str] = set()
+
+    async def request(self, command: FindCoordinator) -> CoordinatorAnswer | RequestFailed:
+        self.found.append(command.group_id)
+        if command.group_id == "unfound":
+            return CoordinatorAnswer(0, Code.COORDINATOR_NOT_AVAILABLE)
+        return CoordinatorAnswer(0, 0, ONE if len(command.group_id) % 2 == 0 else TWO)
+
+    async def ask(self, request: Any) -> Any:
+        self.asked.append(request)
+        if request.node in self.fails:
+            raise self.fails[request.node]
+        match request:
+            case kafka.LatestOffsets():
+                return {t: {p: self.ends[t][p] for p in partitions} for t, partitions in request.partitions.items()}
+            case kafka.FetchOffsetsOfMany():
+                groups = request.groups.items()
+                return {g: FetchedOffsets({t: [7] * n for t, n in topics.items()}) for g, topics in groups}
+        if self.unreadable & {*request.group_ids}:
+            raise TransportError(Failure.MALFORMED, "unreadable")
+        return {g: DescribeAnswer(0, self.errors.get(g, 0), "Stable") for g in request.group_ids if g != "left-out"}
+
+    async def committed(self, group_id: str, topics: Mapping[str, int], _timeout_ms: int) -> FetchedOffsets:
+        self.asked.append(group_id)
+        if group_id == "bad":
+            raise TransportError(Failure.DISCONNECTED, "gone")
+        return FetchedOffsets({t: [7] * n for t, n in topics.items()})
+
+
+def groups_of(brokers: Brokers) -> SharedGroups:
+    return SharedGroups(cast("Transport", brokers))
+
+
+def together(*work: Coroutine[Any, Any, T]) -> list[T | BaseException]:
+    async def all_of() -> list[T | BaseException]:
+        return await asyncio.gather(*work, return_exceptions=True)
+
+    return asyncio.run(all_of())
+
+
+def described(groups: SharedGroups, *names: str) -> list[Any]:
+    return together(*(groups.describe_group(name) for name in names))
+
+
+def test_groups_of_one_node_are_described_by_one_request_and_nodes_are_remembered() -> None:
+    brokers = Brokers()
+    groups = groups_of(brokers)
+    names = [f"group-{number}" for number in range(10, 10 + GROUPS_MAX + 1)]
+    assert all(answer.state == "Stable" for answer in described(groups, *names, "even"))
+    assert [(request.node, len(request.group_ids)) for request in brokers.asked] == [(ONE, GROUPS_MAX), (ONE, 2)]
+    described(groups, *names)
+    assert len(brokers.found) == len(names) + 1
+
+
+def test_a_group_that_a_node_has_listed_need_not_be_found() -> None:
+    brokers = Brokers()
+    groups = groups_of(brokers)
+    groups.learn(TWO, ["even"])
+    described(groups, "even")
+    assert (brokers.found, [request.node for request in brokers.asked]) == ([], [TWO])
+
+
+def test_a_node_that_is_silent_is_the_trouble_of_its_own_groups_only() -> None:
+    brokers = Brokers()
+    groups = groups_of(brokers)
+    brokers.fails[TWO] = TransportError(Failure.TIMED_OUT, "no answer")
+    there, silent, unfound = described(groups, "even", "odd", "unfound")
+    assert (there.state, str(silent), unfound.error) == ("Stable", "no answer", Code.COORDINATOR_NOT_AVAILABLE)
+    brokers.found.clear()
+    described(groups, "even", "odd")
+    assert brokers.found == ["odd"], "its coordinator node may be another one by now"
+
+
+def test_a_group_that_has_moved_is_looked_for_again() -> None:
+    brokers = Brokers()
+    groups = groups_of(brokers)
+    brokers.errors["even"] = Code.NOT_COORDINATOR
+    (answer,) = described(groups, "even")
+    assert answer.error == Code.NOT_COORDINATOR
+    described(groups, "even")
+    assert brokers.found == ["even", "even"]
+
+
+def test_an_answer_that_cannot_be_read_spoils_no_other_group() -> None:
+    brokers = Brokers()
+    brokers.unreadable = {"oddly"}
+    fine, broken, also = described(groups_of(brokers), "one", "oddly", "two")
+    assert (fine.state, also.state, str(broken)) == ("Stable", "Stable", "unreadable")
+
+
+def test_a_group_that_an_answer_leaves_out_is_said_so() -> None:
+    (left_out,) = described(groups_of(Brokers()), "left-out")
+    assert str(left_out) == "the broker's answer leaves the group out"
+
+
+def test_committed_offsets_of_several_groups_come_with_one_request() -> None:
+    brokers = Brokers()
+    groups = groups_of(brokers)
+    found = together(
+        groups.committed("g1", {"t": 2}), groups.committed("g2", {"t": 1}), groups.committed("g1", {"u": 1})
+    )
+    assert found == [FetchedOffsets({"t": [7, 7]}), FetchedOffsets({"t": [7]}), FetchedOffsets({"u": [7]})]
+    (request,) = brokers.asked
+    assert request.groups == {"g1": {"t": 2, "u": 1}, "g2": {"t": 1}}
+
+
+def test_brokers_before_3_0_are_asked_for_the_offsets_of_one_group_at_a_time() -> None:
+    brokers = Brokers((2, 8))
+    groups = groups_of(brokers)
+    fine, bad = together(groups.committed("good", {"t": 1}), groups.committed("bad", {"t": 1}))
+    assert (fine, str(bad)) == (FetchedOffsets({"t": [7]}), "gone")
+    assert brokers.asked == ["good", "bad"]
+
+
+class Reader:
+    """Topics whose partitions are led by the nodes in turn."""
+
+    admin = None
+
+    def __init__(self, **counts: int) -> None:
+        self.counts = counts
+        self.expired: list[str] = []
+
+    async def nodes(self) -> tuple[Node, ...]:
+        return ONE, TWO
+
+    async def read(self, topics: Sequence[str]) -> MetadataRead:
+        there = tuple(sorted(topic for topic in topics if topic in self.counts))
+        counts = [self.counts[topic] for topic in there]
+        codes = np.concatenate([np.arange(n, dtype=np.int32) % 2 for n in counts] or [np.zeros(0, dtype=np.int32)])
+        placements = [(1, (1,)), (2, (2,))]
+        return MetadataRead(there, np.array(counts), codes, placements, {}, frozenset({1, 2}), 0.0)
+
+    def expire(self, topics: Any) -> None:
+        self.expired += sorted(topics)
+
+
+def ends_of(brokers: Brokers, reader: Reader, *asked: Mapping[str, int]) -> list[Any]:
+    groups = groups_of(brokers)
+    offsets = SharedOffsets(cast("SharedReader", reader), cast("Transport", brokers), groups)
+    found = together(*(offsets.ends(topics, 5.0) for topics in asked))
+    return [{t: o.tolist() for t, o in each.items()} if isinstance(each, dict) else each for each in found]
+
+
+def test_log_ends_are_asked_of_leaders_once_for_all_groups() -> None:
+    brokers, reader = Brokers(), Reader(t=3, u=1)
+    brokers.ends = {"t": {0: (0, 10), 1: (0, 11), 2: (0, 12)}, "u": {0: (0, 5)}}
+    found = ends_of(brokers, reader, {"t": 3}, {"t": 2, "u": 1}, {})
+    assert found == [{"t": [10, 11, 12]}, {"t": [10, 11], "u": [5]}, {}]
+    assert [(r.node, dict(r.partitions)) for r in brokers.asked] == [(ONE, {"t": [0, 2], "u": [0]}), (TWO, {"t": [1]})]
+    assert reader.expired == []
+
+
+def test_a_topic_that_is_gone_leaves_other_groups_their_ends() -> None:
+    brokers, reader = Brokers(), Reader(t=2, deleted=2)
+    brokers.ends = {"t": {0: (0, 10), 1: (0, 11)}, "deleted": {0: (3, -1), 1: (3, -1)}}
+    fine, gone, unknown = ends_of(brokers, reader, {"t": 2}, {"t": 1, "deleted": 2}, {"never": 1})
+    assert fine == {"t": [10, 11]}
+    assert (type(gone), str(gone)) == (OffsetsError, "end offset of deleted-0: the topic does not exist any more")
+    assert str(unknown) == "end offset of never-0: its leader does not answer"
+    assert reader.expired == ["deleted", "never"], "the next look asks who leads them now"
+
+
+def test_a_leader_that_is_silent_is_the_trouble_of_its_partitions_only() -> None:
+    brokers, reader = Brokers(), Reader(t=2, u=1)
+    brokers.ends = {"t": {0: (0, 10), 1: (0, 11)}, "u": {0: (0, 5)}}
+    brokers.fails[TWO] = TransportError(Failure.TIMED_OUT, "no answer")
+    fine, silent = ends_of(brokers, reader, {"u": 1}, {"t": 2})
+    assert (fine, str(silent)) == ({"u": [5]}, "end offset of t-1: its leader does not answer")
+
+
+def test_requests_are_bounded() -> None:
+    brokers, reader = Brokers(), Reader(t=2 * PARTITIONS_MAX + 4, u=2)
+    brokers.ends = {"t": {p: (0, p) for p in range(2 * PARTITIONS_MAX + 4)}, "u": {0: (0, 1), 1: (0, 2)}}
+    (ends,) = ends_of(brokers, reader, dict(reader.counts))
+    assert ends["t"] == list(range(2 * PARTITIONS_MAX + 4))
+    assert max(sum(map(len, request.partitions.values())) for request in brokers.asked) == PARTITIONS_MAX
+
+
+def test_an_error_of_ours_reaches_everybody_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Callable[..., Any]:
+        raise ZeroDivisionError
+
+    groups = groups_of(Brokers())
+    monkeypatch.setattr(kafka, "DescribeMany", broken)
+    assert [type(error) for error in described(groups, "a", "b")] == [ZeroDivisionError, ZeroDivisionError]
