@@ -40,7 +40,13 @@ ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so 
 
 ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
 Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
-Topic = Annotated[str | None, typer.Option(help=f"The control topic, {DEFAULT_TOPIC} unless the file names one.")]
+Topic = Annotated[
+    str | None,
+    typer.Option(
+        help="The control topic, else the file's. Where neither is named, orders on a whole group go to the process on"
+        f" this machine that looks after it, all others to {DEFAULT_TOPIC}."
+    ),
+]
 Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
 For = Annotated[str, typer.Option("--for", help="How long it stands: a number and s, m, h or d.")]
 Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
