@@ -1,16 +1,17 @@
-"""Describe calls of groups whose broker assigns (KIP-848 `consumer`, KIP-1071 `streams`): requests, and responses as
-plain values. Belongs to `transport`.
+"""Describe calls of groups whose broker assigns (KIP-848 `consumer`, KIP-1071 `streams`), of many classic groups at
+once, and the list of all: requests, and responses as plain values. Belongs to `transport`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 
 from bellwether_kafka.coordinator.kafka import schemas
-from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.coordinator.kafka.group_messages import described
+from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
 
 BrokerProtocol = Literal["consumer", "streams"]
 AssignedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
@@ -136,6 +137,21 @@ class ListGroups:
             )
             for group in response.groups
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClassic:
+    """DescribeGroups of several classic groups, all of which this node coordinates."""
+
+    node: Node
+    group_ids: Sequence[str]
+    timeout_ms: int
+
+    def message(self) -> Any:
+        return DescribeGroupsRequest(groups=list(self.group_ids), include_authorized_operations=False)
+
+    def answer(self, response: Any) -> dict[str, DescribeAnswer]:
+        return {group.group_id: described(group) for group in response.groups}
 
 
 def _who(member: Any) -> tuple[str, str | None, str | None, str, str]:

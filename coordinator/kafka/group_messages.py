@@ -100,7 +100,7 @@ def answer(command: membership.Request, response: Any) -> membership.Answer:
         case membership.FindCoordinator():
             return _coordinator_answer(command, response)
         case membership.Describe():
-            return _describe_answer(command, response)
+            return described(response.groups[0], command.request_id)
         case membership.Join():
             return _join_answer(command, response)
         case membership.Sync():
@@ -120,10 +120,10 @@ def _coordinator_answer(command: membership.FindCoordinator, response: Any) -> m
     return membership.CoordinatorAnswer(command.request_id, 0, membership.Node(found.node_id, found.host, found.port))
 
 
-def _describe_answer(command: membership.Describe, response: Any) -> membership.DescribeAnswer:
-    group = response.groups[0]
+def described(group: Any, request_id: int = 0) -> membership.DescribeAnswer:
+    """What a DescribeGroups response says of one of its groups."""
     return membership.DescribeAnswer(
-        request_id=command.request_id,
+        request_id=request_id,
         error=group.error_code,
         state=group.group_state or "",
         protocol_type=group.protocol_type or "",
