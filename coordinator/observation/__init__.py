@@ -1,6 +1,7 @@
 """Groups seen from outside: what the present assignment costs, and what Bellwether would assign."""
 
 from bellwether_kafka.coordinator.observation.doctor import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
+from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
     Observation,
@@ -11,3 +12,4 @@ from bellwether_kafka.coordinator.observation.observation import (
 )
 from bellwether_kafka.coordinator.observation.observer import NEWEST, GroupObserver, OnObservation, Sources
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids
