@@ -2,7 +2,8 @@
 
 from bellwether_kafka.coordinator.cli.look import BROKER, MEMBER, NOBODY, US
 from bellwether_kafka.coordinator.cli.output import counted
-from bellwether_kafka.coordinator.cli.top import SidecarReports, ordered, row_of
+from bellwether_kafka.coordinator.cli.top import SidecarReports, row_of
+from bellwether_kafka.coordinator.cli.top_view import View
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 
 LED = {"reason": "", "detail": "", "remedy": "", "since_ms": 1, "next_attempt_ms": None}
@@ -62,7 +63,7 @@ def test_a_broker_leads_its_own_groups() -> None:
 
 def test_rows_keep_their_places_whatever_the_lags() -> None:
     rows = [row_of(seen(1, group=name, lag=lag), SidecarReports()) for name, lag in (("c", 9), ("a", None), ("b", 3))]
-    assert [row.group for row in ordered(rows)] == ["a", "b", "c"]
+    assert [row.group for row in View().rows(rows)] == ["a", "b", "c"]
 
 
 def test_one_group_is_not_several() -> None:
