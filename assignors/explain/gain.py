@@ -13,7 +13,8 @@ FARTHER = "read from another rack then"
 
 
 def gains(plan: GroupPlan, before: IntArray, items: LongArray) -> list[str]:
-    """In words, of each of these items, which all have an owner in `before`; "" for neither. Costs, too, are said."""
+    """In words, of each of these items, which all have an owner in `before`; "" for neither. Costs, too, are said. Of
+    balance only where the item leaves the one of the two that had more."""
     owners = len(plan.owners)
     had = np.bincount(before[before != NOBODY], minlength=owners)
     has = np.bincount(plan.owner[plan.owner != NOBODY], minlength=owners)
@@ -23,7 +24,7 @@ def gains(plan: GroupPlan, before: IntArray, items: LongArray) -> list[str]:
     for item in items.tolist():
         source, target = int(before[item]), int(plan.owner[item])
         said = [NEARER] if far[item] and not far_then[item] else [FARTHER] if far_then[item] and not far[item] else []
-        if target != NOBODY and abs(has[source] - has[target]) < abs(had[source] - had[target]):
+        if target != NOBODY and abs(has[source] - has[target]) < had[source] - had[target]:
             said.append(f"{had[source]} and {had[target]} become {has[source]} and {has[target]}")
         found.append(", ".join(said) if target != NOBODY else "")
     return found

@@ -306,6 +306,8 @@ def orders(to: OrdersTopic) -> None:
             {"sidecars": [asdict(beat) for beat in beats], "orders": [_document(order) for order in stand]}, to.output
         )
         return
+    if not beats and not stand:
+        typer.echo("No order stands, and no sidecar has been heard.", err=True)
     for beat in beats:
         age_s = max(0, now_ms - beat.at_ms) / 1000
         typer.echo(f"sidecar {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")

@@ -77,7 +77,8 @@ def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output,
 def explain(
     group: Group,
     what: Annotated[
-        str | None, typer.Argument(help="TOPIC-PARTITION, a task such as 1_5, or a member: its id, also in short.")
+        str | None,
+        typer.Argument(help="TOPIC-PARTITION, a task such as 1_5, or a member: its id, also in short."),
     ] = None,
     bootstrap: Bootstrap = None,
     config: Config = None,

@@ -29,6 +29,7 @@ def planned() -> Decision[PartitionPlan]:
         ([1, 0, 0, 1], 0, NEARER),
         ([0, 0, 0, 1], 2, f"{NEARER}, 3 and 1 become 2 and 2"),
         ([0, 0, 1, 1], 0, ""),
+        ([1, 0, 0, 0], 0, NEARER),
     ],
 )
 def test_a_gain_in_words(before: list[int], item: int, expected: str) -> None:
