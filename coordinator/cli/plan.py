@@ -184,7 +184,7 @@ def _in_short(names: Sequence[str], *, tasks: bool) -> str:
 
 
 def _summary(picture: Picture, noun: str) -> str:
-    """`Plan: 3 partitions move, 1 new gets an owner, ...`"""
+    """`Plan: 3 partitions move, 2 that nobody has are given, 7 stay. Nothing was applied.`"""
     parts = [f"{counted(picture.moved, noun)} {'moves' if picture.moved == 1 else 'move'}"]
     parts += [f"{picture.new} that nobody has {'is' if picture.new == 1 else 'are'} given"] * bool(picture.new)
     parts += [f"{picture.lost} {'loses its' if picture.lost == 1 else 'lose their'} owner"] * bool(picture.lost)
