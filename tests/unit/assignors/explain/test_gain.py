@@ -44,3 +44,8 @@ def test_a_price_is_said_too() -> None:
     assert far.any(), "this policy does not look at racks"
     other = (1 - plan.owner).astype(np.int32)
     assert gains(plan, other, np.arange(4)) == [FARTHER if then else NEARER for then in far]
+
+
+def test_nothing_moves_and_nothing_is_gained() -> None:
+    plan = planned().plan
+    assert gains(plan, plan.owner, np.array([], dtype=np.int64)) == []
