@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.settings import Settings
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
 LOOKS_AT_ONCE = 8
-DESCRIBED_AT_ONCE = 100  # groups in a request: what is answered of large ones may be a megabyte each
+DESCRIBED_AT_ONCE = 50  # groups in a request: what is answered of large ones may be a megabyte each
 LISTED_TYPES = ("consumer", "")
 AT_MEMBER = "member:"  # how a place that is a member begins
 BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"  # who assigns in a group
