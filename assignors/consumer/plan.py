@@ -148,6 +148,9 @@ class PartitionPlan:
     def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
 
+    def meant(self, where: str) -> list[str]:
+        return [member.member_id for member in self.group.members if operator_rules.matches(member, where)]
+
     def void(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
         return operator_rules.void(Problem(self.group, self.cluster, self.before), rule, others)
 

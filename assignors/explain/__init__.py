@@ -1,4 +1,5 @@
 """What people ask about a decision: why something is where it is, what the alternatives cost, traffic and money."""
 
 from bellwether_kafka.assignors.explain.explanation import Explanation, explain
+from bellwether_kafka.assignors.explain.gain import FARTHER, gains
 from bellwether_kafka.assignors.explain.traffic import Pair, Traffic, cost_per_hour, traffic_of

@@ -3,12 +3,13 @@
 Elasticsearch's allocation explain is the model. Pure: it reads the decision and decides nothing again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.assignors.shared import NOBODY, Alternative, Decision, GroupPlan, Owner
 
 ALTERNATIVES_MAX = 50
+NO_NAMES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,16 @@ class Explanation:
     alternatives: tuple[Alternative, ...]
 
 
-def explain(decision: Decision[GroupPlan], item: int) -> Explanation:
-    """`item` is a flat partition of a consumer group's cluster, or the index of an application's task."""
+def explain(decision: Decision[GroupPlan], item: int, names: Mapping[str, str] = NO_NAMES) -> Explanation:
+    """`item` is a flat partition of a consumer group's cluster, or the index of an application's task. `names` are what
+    the sentence calls owners, where that is not their own name."""
     plan = decision.plan
     name, owners = plan.name(item), plan.owners
     before, after = _name(owners, int(plan.before[item])), _name(owners, int(plan.owner[item]))
     stage, withheld = plan.placed_by(item, decision.policy, decision.stages), bool(plan.withheld[item])
     orders = next((report.orders for report in decision.stages if report.stage == stage), "")
-    sentence = _sentence(name, before, after, f"{stage}: {orders}" if orders else stage, withheld=withheld)
+    had, has = (owner and names.get(owner, owner) for owner in (before, after))
+    sentence = _sentence(name, had, has, f"{stage}: {orders}" if orders else stage, withheld=withheld)
     return Explanation(name, before, after, stage, withheld, sentence, plan.alternatives(item, ALTERNATIVES_MAX))
 
 

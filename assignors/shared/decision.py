@@ -183,6 +183,9 @@ class GroupPlan(Protocol):
     def alternatives(self, item: int, most: int) -> tuple[Alternative, ...]:
         """Owners that could have the item: the planned one first, then the one before."""
 
+    def meant(self, where: str) -> list[str]:
+        """The names of the owners that an operator's rule means by this place."""
+
     def void(self, rule: Rule, others: Sequence[Rule]) -> str:
         """Why an operator's rule beside these others cannot be obeyed by these owners, as a part of a sentence."""
 

@@ -201,6 +201,9 @@ class TaskPlan:
     def alternatives(self, item: int, most: int) -> tuple[shared.Alternative, ...]:
         return alternatives(self, item, most)
 
+    def meant(self, where: str) -> list[str]:
+        return [str(process.process_id) for process in self.view.processes if streams_stages.means(process, where)]
+
     def void(self, rule: shared.Rule, others: Sequence[shared.Rule]) -> str:
         return streams_stages.void(self.view, rule, others)
 

@@ -29,7 +29,7 @@ TOPOLOGY = [
 ]
 
 COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
-    "Look": [
+    "Observe": [
         LazyCommand("groups:groups", "List all groups and who assigns in them."),
         LazyCommand(
             "groups:describe",
@@ -39,17 +39,9 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "top:top",
             "Show groups live: who leads, generation, members, lag, cost, the last cause; as JSON a document per look.",
         ),
-        LazyCommand(
-            "doctor:doctor",
-            "Check what leading a group needs: rights, protocols, racks, limits, topology. Exits 1 if something fails.",
-        ),
         LazyCommand("groups:observe", "Show a group again and again until Ctrl-C; as JSON one line per look."),
-        LazyCommand(
-            "weights:weights",
-            "Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused.",
-        ),
     ],
-    "Plan": [
+    "Explain and plan": [
         LazyCommand("plan:plan", "Show what the configured policy would change in a group now. Applies nothing."),
         LazyCommand(
             "plan:explain",
@@ -61,7 +53,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "Say what a change would cause: rounds until the group is stable, moves and cost. Applies nothing.",
         ),
     ],
-    "Run": [
+    "Lead": [
+        LazyCommand(
+            "doctor:doctor",
+            "Check what leading a group needs: rights, protocols, racks, limits, topology; say what to do next. Exits 1"
+            " if something fails.",
+        ),
         LazyCommand(
             "run:run",
             "Observe or lead the configured groups, each as its mode says, until SIGTERM or Ctrl-C."
@@ -76,9 +73,9 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             " killed it, 127 or 126 if it cannot be started.",
             EPILOG,
         ),
-        LazyCommand("offline:version", "Print the version."),
+        lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
     ],
-    "Orders": [
+    "Operate": [
         LazyCommand("orders:orders", "List the orders that stand, and the sidecars that have been heard."),
         LazyCommand("orders:rebalance", "Have the leading sidecar begin a rebalance now."),
         LazyCommand(
@@ -99,8 +96,11 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
         LazyCommand("orders:unpin", "Withdraw every pin, ban and evacuation of an item; of * those of everything."),
     ],
-    "Files": [
-        lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
+    "Pipeline": [
+        LazyCommand(
+            "weights:weights",
+            "Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused.",
+        ),
         LazyCommand(
             "replay:history",
             "Copy rounds, plans and traffic from the events topic into a file, for `simulate --history` and `replay`.",
@@ -110,9 +110,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "Decide recorded rounds again, from what their leader had, and show where plans differ; exits 4 if any"
             " does.",
         ),
+    ],
+    "Look inside": [
         LazyCommand(
             "offline:decode", "Show a blob of a group (a subscription, an assignment, userData) as JSON.", EPILOG
         ),
+        LazyCommand("offline:version", "Print the version."),
     ],
 }
 

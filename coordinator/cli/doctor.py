@@ -12,9 +12,9 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.look import connected, observer_for, run_to_end
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, as_json
+from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, print_document
 from bellwether_kafka.coordinator.kafka import Transport
-from bellwether_kafka.coordinator.observation import BROKER_CONFIGS, Check, Facts, Verdict, examine, worst
+from bellwether_kafka.coordinator.observation import BROKER_CONFIGS, Check, Facts, Verdict, examine, next_steps, worst
 from bellwether_kafka.coordinator.settings import Settings
 
 LIMIT_S = 10.0
@@ -23,11 +23,12 @@ COLOURS = {"n/a": "dim", "pass": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
-    checks = examine(run_to_end(_facts(*settings_for(bootstrap, config, group), group)))
-    if output is Output.JSON:
-        as_json([asdict(check) for check in checks])
+    facts = run_to_end(_facts(*settings_for(bootstrap, config, group), group))
+    checks = examine(facts)
+    if output.is_document:
+        print_document([asdict(check) for check in checks], output)
     else:
-        _draw(checks)
+        _draw(checks, next_steps(facts, checks))
     if worst(checks) is Verdict.FAIL:
         raise typer.Exit(Exit.UNEXPECTED)
 
@@ -71,10 +72,13 @@ def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:
     return [node.rack for node in nodes], limits
 
 
-def _draw(checks: tuple[Check, ...]) -> None:
+def _draw(checks: tuple[Check, ...], steps: tuple[str, ...]) -> None:
     console = Console(soft_wrap=True)
     for check in checks:
         verdict = check.verdict.value
         console.print(Text.assemble((f"{verdict:5}", COLOURS[verdict]), f"{check.name}: {check.said}"))
         if check.remedy:
             console.print(Text(f"     {check.remedy}", "dim"))
+    console.print(Text("Next:", "bold"))
+    for number, step in enumerate(steps, 1):
+        console.print(Text(f"  {number}. {step}"))

@@ -1,11 +1,10 @@
 """The commands `bellwether groups`, `bellwether describe GROUP` and `bellwether observe GROUP`: look, join nothing."""
 
 import asyncio
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated
+from typing import Any
 
 import typer
 from rich.text import Text
@@ -14,88 +13,144 @@ from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
 from bellwether_kafka.coordinator.cli.look import (
     BROKER,
     LISTED_TYPES,
-    LOOKS_AT_ONCE,
     MEMBER,
-    all_groups,
+    NOBODY,
     connected,
+    described_at,
+    groups_by_node,
     look,
     observer_of,
     of_a_group,
     run_to_end,
     who_assigns,
 )
-from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, fail, ranges
+from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, Group, Interval, Watch, settings_for
+from bellwether_kafka.coordinator.cli.output import (
+    As,
+    Console,
+    Output,
+    Table,
+    fail,
+    print_document,
+    ranges,
+    repeated,
+)
 from bellwether_kafka.coordinator.cli.weights import weights_in_words
-from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
-from bellwether_kafka.coordinator.membership import is_sidecar
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember, as_document
+from bellwether_kafka.coordinator.kafka import ListedGroup
+from bellwether_kafka.coordinator.membership import DescribeAnswer, MembershipConfig, is_sidecar
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Sources, as_document, short_ids
 from bellwether_kafka.coordinator.planning import STABLE
 from bellwether_kafka.coordinator.settings import Settings
 
 LAGS_SHOWN = 20
 REBALANCING = "rebalancing"  # brokers tell what members have when the group is at rest again
+EMPTY = "Empty"
 
 
-def groups(bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
+def groups(
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    output: As = Output.TABLE,
+    watch: Watch = False,
+    interval: Interval = 10.0,
+) -> None:
     settings, _ = settings_for(bootstrap, config, ANY_GROUP)
-    found = run_to_end(_list(settings))
-    if output is Output.JSON:
-        as_json([asdict(group) | {"assigned_by": by} for group, by in found])
-        return
-    table = Table("group", "assigned by", "protocol type", "state")
-    for group, by in found:
-        table.add_row(*map(Text, (group.group_id, by, group.protocol_type or "-", group.state or "-")))
-    Console().print(table)
+
+    def show() -> None:
+        found = run_to_end(_list(settings))
+        if output.is_document:
+            print_document([asdict(group) | {"assigned_by": by} for group, by in found], output, one_of_many=watch)
+            return
+        draw_groups(found, wide=output is Output.WIDE)
+
+    repeated(show, interval if watch else None)
 
 
-def describe(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
+def describe(
+    group: Group,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    output: As = Output.TABLE,
+    watch: Watch = False,
+    interval: Interval = 10.0,
+) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    seen = look(settings, group)
-    if seen.kind == "missing":
-        fail(f"Nothing can be told of the group {group}: {seen.trouble}.")
-    cost = cost_of(settings, seen)
-    if output is Output.JSON:
-        as_json(as_document(seen) | {"weights": cost and cost.pop("weights"), "traffic": cost})
-        return
-    _draw(seen)
-    for line in [*weights_in_words(cost["weights"]), *in_words(cost)] if cost is not None else ():
-        typer.echo(line)
+    repeated(lambda: _describe(settings, group, output, watch=watch), interval if watch else None)
 
 
 def observe(
     group: Group,
     bootstrap: Bootstrap = None,
     config: Config = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=1.0)] = 10.0,
+    interval: Interval = 10.0,
     output: As = Output.TABLE,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    show = _draw if output is Output.TABLE else lambda seen: typer.echo(json.dumps(as_document(seen)))
+
+    def show(seen: Observation) -> None:
+        if output.is_document:
+            print_document(as_document(seen), output, one_of_many=True)
+        else:
+            _draw(seen, wide=output is Output.WIDE)
+
     with suppress(KeyboardInterrupt):
         run_to_end(_observe(settings, group, interval, show))
 
 
+def _describe(settings: Settings, group: str, output: Output, *, watch: bool) -> None:
+    seen = look(settings, group)
+    if seen.kind == "missing":
+        fail(f"Nothing can be told of the group {group}: {seen.trouble}.")
+    cost = cost_of(settings, seen)
+    if output.is_document:
+        weights: dict[str, Any] = {"weights": cost and cost.pop("weights"), "traffic": cost}
+        print_document(as_document(seen) | weights, output, one_of_many=watch)
+        return
+    _draw(seen, wide=output is Output.WIDE)
+    for line in [*weights_in_words(cost["weights"]), *in_words(cost)] if cost is not None else ():
+        typer.echo(line)
+
+
+def draw_groups(found: Sequence[tuple[ListedGroup, str]], *, wide: bool) -> None:
+    """`found` are groups with who assigns in each."""
+    table = Table("group", "assigned by", "protocol type", "state", *["type"] * wide)
+    for group, by in found:
+        cells = (group.group_id, by, group.protocol_type or "-", group.state or "-")
+        table.add_row(*cells, *[group.type or "-"] * wide)
+    Console().print(table)
+
+
 async def _list(settings: Settings) -> list[tuple[ListedGroup, str]]:
     """All groups by name, and who assigns in each."""
-    config = settings.groups[0].membership(settings.instance_id)
     async with connected(settings.properties) as sources:
-        found = sorted(await all_groups(sources.transport, sources.reader), key=lambda g: g.group_id)
-        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+        return await listed_with_assignors(sources, settings.groups[0].membership(settings.instance_id))
 
-        async def by(group: ListedGroup) -> str:
-            if group.type not in ("", "classic"):
-                return f"{BROKER} ({group.type})"
-            if group.protocol_type not in LISTED_TYPES:
-                return MEMBER
-            async with turns:
-                try:
-                    members = (await sources.transport.describe_group(group.group_id)).members
-                except TransportError:
-                    return MEMBER  # a group that cannot be looked at now
-            return who_assigns(sidecar=any(is_sidecar(m, config) for m in members), others=bool(members))
 
-        return list(zip(found, await asyncio.gather(*map(by, found)), strict=True))
+async def listed_with_assignors(sources: Sources, config: MembershipConfig) -> list[tuple[ListedGroup, str]]:
+    """The same from these sources; `config` tells which members are sidecars. One request to each broker for the list,
+    and one for every fifty groups that have members."""
+    by_node = await groups_by_node(sources.transport, sources.reader)
+    asked = {node: [g.group_id for g in found if _must_be_asked(g)] for node, found in by_node.items()}
+    answers = await described_at(sources.transport, asked)
+    found = sorted((g for groups in by_node.values() for g in groups), key=lambda g: g.group_id)
+    return [(group, _assigned_by(group, answers.get(group.group_id), config)) for group in found]
+
+
+def _must_be_asked(group: ListedGroup) -> bool:
+    """Who assigns shows in its members: its type says it of a broker, its state of nobody."""
+    return group.type in ("", "classic") and group.protocol_type in LISTED_TYPES and group.state != EMPTY
+
+
+def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, config: MembershipConfig) -> str:
+    if group.type not in ("", "classic"):
+        return f"{BROKER} ({group.type})"
+    if group.protocol_type not in LISTED_TYPES:
+        return MEMBER
+    if group.state == EMPTY:
+        return NOBODY
+    if answer is None or answer.error:
+        return MEMBER  # a group that cannot be looked at now
+    return who_assigns(sidecar=any(is_sidecar(m, config) for m in answer.members), others=bool(answer.members))
 
 
 async def _observe(settings: Settings, group: str, interval_s: float, show: Callable[[Observation], None]) -> None:
@@ -106,20 +161,10 @@ async def _observe(settings: Settings, group: str, interval_s: float, show: Call
             show(await observer.look())
 
 
-def _draw(seen: Observation) -> None:
+def _draw(seen: Observation, *, wide: bool) -> None:
     console = Console()
     console.print(Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.protocol or '-'}; {seen.verdict}"))
-    table = Table("member", "client", "rack", "has", "lag")
-    at_rest = seen.kind != "classic" or seen.state == STABLE
-    for member in seen.members:
-        topics = sorted({topic for topic, _ in member.owned})
-        parts = [f"{t}: {ranges(sorted(p for topic, p in member.owned if topic == t))}" for t in topics]
-        tasks = [f"tasks {', '.join(member.active)}"] * bool(member.active)
-        tasks += [f"standby {', '.join(member.standby)}"] * bool(member.standby)
-        has = member.trouble or "; ".join(tasks or parts) or ("-" if at_rest else REBALANCING)
-        # Text, because what clients choose may look like markup.
-        table.add_row(*map(Text, (member.member_id, member.client_id, member.rack or "-", has, _lag_of(member))))
-    console.print(table)
+    console.print(_members(seen, wide=wide))
     _draw_lags(console, seen)
     if seen.trouble:
         console.print(Text(seen.trouble))
@@ -136,7 +181,7 @@ def _lag_of(member: ObservedMember) -> str:
     """With what is not known, which a sum would hide."""
     if member.lag is None:
         return "-"
-    return f"{member.lag}" + f" and {member.unknown_lags} unknown" * bool(member.unknown_lags)
+    return f"{member.lag:,}" + f" and {member.unknown_lags} unknown" * bool(member.unknown_lags)
 
 
 def _draw_lags(console: Console, seen: Observation) -> None:
@@ -157,7 +202,7 @@ def _draw_lags(console: Console, seen: Observation) -> None:
                 times[1],
                 one.verdict.words,
             )
-            table.add_row(*map(Text, (f"{one.topic}-{one.partition}", *known)))
+            table.add_row(f"{one.topic}-{one.partition}", *known)
         if report.partitions:
             console.print(table)
         if report.truncated:
@@ -177,3 +222,22 @@ def _rate(per_s: float | None) -> str:
 
 def _seconds(value_ms: int | None) -> str:
     return "-" if value_ms is None else f"{value_ms / 1000:.0f} s"
+
+
+def _members(seen: Observation, *, wide: bool) -> Table:
+    names = short_ids(seen)
+    table = Table("member", *["client", "instance", "host"] * wide, "rack", "lag", "has")
+    for member in seen.members:
+        name = member.member_id if wide else names[member.member_id]
+        more = (member.client_id or "-", member.instance_id or "-", member.client_host or "-") if wide else ()
+        table.add_row(name, *more, member.rack or "-", _lag_of(member), _has(member, seen))
+    return table
+
+
+def _has(member: ObservedMember, seen: Observation) -> str:
+    topics = sorted({topic for topic, _ in member.owned})
+    parts = [f"{t}: {ranges(sorted(p for topic, p in member.owned if topic == t))}" for t in topics]
+    tasks = [f"tasks {', '.join(member.active)}"] * bool(member.active)
+    tasks += [f"standby {', '.join(member.standby)}"] * bool(member.standby)
+    at_rest = seen.kind != "classic" or seen.state == STABLE
+    return member.trouble or "; ".join(tasks or parts) or ("-" if at_rest else REBALANCING)

@@ -1,7 +1,7 @@
 """How commands look at groups: connected for a while, as configured, joining nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -10,21 +10,24 @@ import typer
 from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.consumer import POLICIES
-from bellwether_kafka.assignors.shared import Rule, UnknownNameError
+from bellwether_kafka.assignors.shared import GroupPlan, Rule, UnknownNameError
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import fail
-from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources
+from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
+from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow, Sources, full_ids
 from bellwether_kafka.coordinator.planning import ApplicationError, StreamsConfig, listed, load_application
 from bellwether_kafka.coordinator.settings import Settings
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
 LOOKS_AT_ONCE = 8
+DESCRIBED_AT_ONCE = 50  # groups in a request: what is answered of large ones may be a megabyte each
 LISTED_TYPES = ("consumer", "")
+AT_MEMBER = "member:"  # how a place that is a member begins
 BROKER, MEMBER, US, NOBODY = "its broker", "a member", "bellwether", "nobody"  # who assigns in a group
 
 
@@ -114,8 +117,42 @@ def who_assigns(*, sidecar: bool, others: bool) -> str:
 
 async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:
     """The groups of all brokers."""
-    found = await asyncio.gather(*(transport.list_groups(node) for node in await reader.nodes()))
-    return [group for node in found for group in node]
+    return [group for groups in (await groups_by_node(transport, reader)).values() for group in groups]
+
+
+async def groups_by_node(
+    transport: kafka.Transport, reader: kafka.ClusterReader
+) -> dict[Node, tuple[kafka.ListedGroup, ...]]:
+    """The groups of all brokers, by the broker that coordinates them."""
+    nodes = await reader.nodes()
+    return dict(zip(nodes, await asyncio.gather(*map(transport.list_groups, nodes)), strict=True))
+
+
+async def described_at(transport: kafka.Transport, groups: Mapping[Node, Sequence[str]]) -> dict[str, DescribeAnswer]:
+    """What brokers say of these classic groups, each of which its node coordinates: a request for many of them. Groups
+    of a broker that does not answer are left out."""
+    turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+    async def some(node: Node, ids: Sequence[str]) -> dict[str, DescribeAnswer]:
+        async with turns:
+            try:
+                return await transport.describe_groups(node, ids)
+            except kafka.TransportError:
+                return {}
+
+    parts = [
+        (node, ids[i : i + DESCRIBED_AT_ONCE])
+        for node, ids in groups.items()
+        for i in range(0, len(ids), DESCRIBED_AT_ONCE)
+    ]
+    found = await asyncio.gather(*(some(node, ids) for node, ids in parts))
+    return {group: answer for one in found for group, answer in one.items()}
+
+
+def owners_called(seen: Observation, plan: GroupPlan, text: str) -> list[str]:
+    """The members, or processes of an application, of which this may be the id, a short one or a client id."""
+    found = set(full_ids(seen, text))
+    return [owner.name for owner in plan.owners if found & {owner.name, *owner.members}]
 
 
 class Placed:
@@ -151,12 +188,24 @@ class Placed:
             self._doubted = self._look_for_doubt()
         return self._doubted
 
-    def planned(self) -> Shadow:
-        """The plan under all of the rules, or the end with a sentence."""
+    def in_full(self, where: str) -> str:
+        """The place as leaders know it, where the id of a member or a process is given in short; else as it is. Where
+        that could be several it ends the process with a sentence."""
+        seen = self._look(self._rules)
+        plan = seen.shadow.decision.plan if seen.shadow is not None else None
+        if plan is None or plan.meant(where):
+            return where
+        named = owners_called(seen, plan, where.removeprefix(AT_MEMBER))
+        if len(named) > 1:
+            fail(f"{where} may be {listed(named)}; write more of the id.")
+        return next((f"{AT_MEMBER}{owner.key}" for owner in plan.owners if owner.name in named), where)
+
+    def planned(self) -> tuple[Observation, Shadow]:
+        """A look with the plan under all of the rules, or the end with a sentence."""
         seen = self._look(self._all)
         if seen.shadow is None:
             fail(f"There is nothing to plan in {self._group}: {_why_no_plan(seen)}.")
-        return seen.shadow
+        return seen, seen.shadow
 
     def missing(self, elapsed_s: float) -> str:
         """What still stands against the new rule, "" for nothing, and how long that takes at this pace."""

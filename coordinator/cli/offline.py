@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail, tell
+from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document, tell
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
@@ -46,8 +46,8 @@ def decode(
         fail(_as_sentence(str(error)))
     except RemoteProtocolError as error:
         fail(f"These {len(blob)} bytes are no {kind}: {str(error).rstrip('.')}.")
-    if output is Output.JSON:
-        as_json(found)
+    if output.is_document:
+        print_document(found, output)
     else:
         typer.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 

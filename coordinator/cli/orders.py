@@ -14,7 +14,7 @@ import inspect
 import re
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,9 +24,9 @@ import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.look import Placed, look
+from bellwether_kafka.coordinator.cli.look import AT_MEMBER, Placed, look
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, fail, tell
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, fail, print_document, tell
 from bellwether_kafka.coordinator.cli.plan import show_plan
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 
@@ -39,7 +39,7 @@ FORGOTTEN = (control.OrderKind.LEAVE, control.OrderKind.PAUSE)  # by a restart w
 ONCE_MS = 60_000  # an order that is carried out once and finds nobody to do so is void after this
 
 ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
-Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID.")]
+Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID, the id also in short.")]
 Topic = Annotated[
     str | None,
     typer.Option(
@@ -94,20 +94,28 @@ class OrdersTopic:
             fail(f"{doubt} Nothing was ordered; --force orders it all the same.")
         if dry_run:
             assert placed is not None  # noqa: S101 - looked at above
-            show_plan(placed.planned(), self.output)
+            show_plan(*placed.planned(), self.output)
             return
         self.desk.write(*control.encode(order))
         if self.local and order.kind in FORGOTTEN:
             sentence += " So does a restart of the process: without control_topic orders stand in its memory only."
-        if self.output is Output.TABLE:
+        if not self.output.is_document:
             typer.echo(sentence)
         if doubt:
             typer.echo(f"But: {doubt}", err=True)
         done = self._followed(order, placed, wait_s) if wait_s else None
-        if self.output is Output.JSON:
-            as_json({"order": _document(order), "warning": doubt, "in_effect": done, "said": sentence})
+        if self.output.is_document:
+            print_document(
+                {"order": _document(order), "warning": doubt, "in_effect": done, "said": sentence}, self.output
+            )
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
+
+    def in_full(self, group: str, where: str) -> str:
+        """A place as leaders know it, where people say it in short."""
+        settings, named = settings_for(self.bootstrap, self.config, group)
+        policy = None if named else control.policy_of(self.read(), group, _now_ms())
+        return Placed(settings, group, (), None, policy, configured=named).in_full(where)
 
     def _placed(self, order: AnyOrder, records: Mapping[str, control.Record]) -> Placed:
         standing = control.OrderState()
@@ -291,22 +299,22 @@ def drain(
 @with_topic
 @with_terms("1d")
 def pin(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Where) -> None:
-    order = _placement(control.PlacementKind.PIN, group, item, where, terms)
-    _place(to, order, terms, f"{item} of {group} belongs on {where}")
+    order = _placement(to, control.PlacementKind.PIN, group, item, where, terms)
+    _place(to, order, terms, f"{item} of {group} belongs on {order.where}")
 
 
 @with_topic
 @with_terms("1d")
 def ban(to: OrdersTopic, terms: Terms, group: Group, item: ItemName, where: Where) -> None:
-    order = _placement(control.PlacementKind.BAN, group, item, where, terms)
-    _place(to, order, terms, f"{item} of {group} stays off {where}")
+    order = _placement(to, control.PlacementKind.BAN, group, item, where, terms)
+    _place(to, order, terms, f"{item} of {group} stays off {order.where}")
 
 
 @with_topic
 @with_terms("1h")
 def evacuate(to: OrdersTopic, terms: Terms, group: Group, where: Where) -> None:
-    order = _placement(control.PlacementKind.EVACUATE, group, EVERYTHING, where, terms)
-    _place(to, order, terms, f"{where} is to be empty of {group}")
+    order = _placement(to, control.PlacementKind.EVACUATE, group, EVERYTHING, where, terms)
+    _place(to, order, terms, f"{order.where} is to be empty of {group}")
 
 
 @with_topic
@@ -322,6 +330,7 @@ def unpin(
         fail("Name an item or a place, or say --all.")
     placed = [record for record in to.read().values() if isinstance(record, control.PlacementOrder)]
     found = [o for o in placed if o.target == group and (everything or item == EVERYTHING or _is_named(o, item))]
+    found = found or _named_in_short(placed, group, item or "")
     if not found:
         what = "pin, ban or evacuation" if everything else f"pin, ban or evacuation of {item}"
         fail(f"There is no {what} in {group}; see 'bellwether orders'.")
@@ -337,9 +346,13 @@ def orders(to: OrdersTopic) -> None:
     records = [record for _, record in sorted(to.read().items())]
     beats = [record for record in records if isinstance(record, control.Beat)]
     stand = [r for r in records if isinstance(r, control.Order | control.PlacementOrder) and r.expires_ms > now_ms]
-    if to.output is Output.JSON:
-        as_json({"sidecars": [asdict(beat) for beat in beats], "orders": [_document(order) for order in stand]})
+    if to.output.is_document:
+        print_document(
+            {"sidecars": [asdict(beat) for beat in beats], "orders": [_document(order) for order in stand]}, to.output
+        )
         return
+    if not beats and not stand:
+        typer.echo("No order stands, and no sidecar has been heard.", err=True)
     for beat in beats:
         age_s = max(0, now_ms - beat.at_ms) / 1000
         typer.echo(f"sidecar {beat.sidecar}: leads {len(beat.leads)}, last beat {age_s:.0f} s ago")
@@ -353,12 +366,16 @@ def _order(kind: control.OrderKind, target: str, lasts_ms: int, reason: str) -> 
     return control.Order(kind, target, _owner(), at_ms, at_ms + lasts_ms, reason)
 
 
-def _placement(kind: control.PlacementKind, group: str, item: str, where: str, terms: Terms) -> control.PlacementOrder:
-    if not where.startswith(("rack:", "member:")) or where.endswith(":"):
+def _placement(
+    to: OrdersTopic, kind: control.PlacementKind, group: str, item: str, where: str, terms: Terms
+) -> control.PlacementOrder:
+    if not where.startswith(("rack:", AT_MEMBER)) or where.endswith(":"):
         fail(f"'{where}' names no place; write rack:NAME, or member:ID (a member, client, instance or process id).")
+    lasts_ms = _duration_ms(terms.for_)
+    place = to.in_full(group, where) if where.startswith(AT_MEMBER) else where
     at_ms = _now_ms()
-    expires_ms = at_ms + _duration_ms(terms.for_)
-    return control.PlacementOrder(kind, group, item, where, _owner(), at_ms, expires_ms, terms.reason)
+    expires_ms = at_ms + lasts_ms
+    return control.PlacementOrder(kind, group, item, place, _owner(), at_ms, expires_ms, terms.reason)
 
 
 def _place(to: OrdersTopic, order: control.PlacementOrder, terms: Terms, outcome: str) -> None:
@@ -369,6 +386,17 @@ def _place(to: OrdersTopic, order: control.PlacementOrder, terms: Terms, outcome
 def _is_named(order: control.PlacementOrder, text: str | None) -> bool:
     evacuation = order.kind is control.PlacementKind.EVACUATE
     return text == order.where if evacuation else text == order.item
+
+
+def _named_in_short(placed: Sequence[control.PlacementOrder], group: str, text: str) -> list[control.PlacementOrder]:
+    """The evacuation of the member whose id begins so."""
+    if not text.startswith(AT_MEMBER) or text == AT_MEMBER:
+        return []
+    evacuations = [o for o in placed if o.target == group and o.kind is control.PlacementKind.EVACUATE]
+    found = [order for order in evacuations if order.where.startswith(text)]
+    if len(found) > 1:
+        fail(f"{text} may be {', '.join(order.where for order in found)}; write more of the id.")
+    return found
 
 
 def _ends(order: control.PlacementOrder) -> str:

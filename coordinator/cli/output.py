@@ -1,30 +1,49 @@
 """What commands share: how they print, and how they end when a user is mistaken.
 
-Standard output is for what was asked, and with `--output json` for JSON only; everything else goes to standard error.
+Standard output is for what was asked, and with `--output json` or `yaml` for documents only; everything else goes to
+standard error.
 """
 
 import json
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Annotated, Any, NoReturn
 
 import rich.console
-import rich.table
 import typer
-from rich.table import Column
+import yaml
+from rich.cells import cell_len, set_cell_size
+from rich.console import ConsoleOptions
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.lazy import Exit
 
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 UNCUT = 10_000  # columns where no terminal is: a file and a pipe have no edge
+GAP = "  "
+HEADING, DIM = Style(bold=True), Style(dim=True)
 
 
 class Output(StrEnum):
+    """For people, with short ids or as wide as it takes, and for programs."""
+
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
+    YAML = "yaml"
+
+    @property
+    def is_document(self) -> bool:
+        return self in (Output.JSON, Output.YAML)
 
 
-As = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
+As = Annotated[Output, typer.Option("--output", "-o", help="How to print it; wide: whole ids and more columns.")]
 
 
 def fail(message: str) -> NoReturn:
@@ -33,16 +52,36 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(Exit.INPUT)
 
 
-def as_json(document: Any) -> None:
-    """Prints one JSON document."""
-    typer.echo(json.dumps(document, indent=2))
+def print_document(document: Any, output: Output, *, one_of_many: bool = False) -> None:
+    """Prints a document of JSON's values. `one_of_many`: others follow, so that JSON takes one line each."""
+    if output is Output.YAML:
+        # By way of JSON: both print the same values, without tags and anchors.
+        plain = json.loads(json.dumps(document))
+        text = yaml.dump(plain, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, explicit_start=one_of_many)
+        typer.echo(text, nl=False)
+    else:
+        typer.echo(json.dumps(document, indent=None if one_of_many else 2))
+
+
+def repeated(show: Callable[[], None], interval_s: float | None) -> None:
+    """Shows something once, or on a clean screen every so many seconds until Ctrl-C, which is then how it ends."""
+    if interval_s is None:
+        show()
+        return
+    with suppress(KeyboardInterrupt):
+        while True:
+            Console().clear()  # of a terminal only
+            show()
+            sys.stdout.flush()
+            time.sleep(interval_s)
 
 
 class Console(rich.console.Console):
-    """Draws on standard output; as wide as it takes where that is no terminal."""
+    """Draws on standard output; as wide as it takes, and without colours, where that is no terminal, whatever
+    FORCE_COLOR says: a pipe leads to a program."""
 
     def __init__(self, *, soft_wrap: bool = False) -> None:
-        super().__init__(soft_wrap=soft_wrap)
+        super().__init__(soft_wrap=soft_wrap, force_terminal=sys.stdout.isatty())
         if not self.is_terminal:
             self.width = UNCUT
 
@@ -51,18 +90,62 @@ class Console(rich.console.Console):
         raise BrokenPipeError
 
 
-class Table(rich.table.Table):
-    """Continues a long word in the next line, where the terminal is narrow, and does not cut it."""
+class Table:
+    """Columns two spaces apart, the headings bold where that can be seen. On a terminal that is too narrow cells go on
+    in the next line; nothing is cut. Lines are put together here, because rich's own table takes most of a second for
+    a thousand of them."""
 
-    def __init__(self, *columns: str, title: str | None = None, expand: bool = False) -> None:
-        found = (Column(name, overflow="fold") for name in columns)
-        super().__init__(*found, title=title, expand=expand and sys.stdout.isatty())
+    def __init__(self, *columns: str, title: str = "") -> None:
+        self._columns, self._title = columns, title
+        self._rows: list[tuple[tuple[str, ...], Style | None]] = []
+
+    def add_row(self, *cells: str, style: Style | None = None) -> None:
+        self._rows.append((tuple(map(_printable, cells)), style))
+
+    def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> Iterator[Segment]:
+        lines = [(self._columns, HEADING), *self._rows]
+        natural = [max(map(cell_len, cells)) for cells in zip(*(cells for cells, _ in lines), strict=True)]
+        widths = _fitting(natural, options.max_width - len(GAP) * (len(natural) - 1))
+        if self._title:
+            yield Segment(f"{self._title}\n", DIM)
+        for cells, style in lines:
+            for parts in _folded(console, cells, widths):
+                text = GAP.join(set_cell_size(part, width) for part, width in zip(parts, widths, strict=True))
+                yield Segment(f"{text.rstrip()}\n", style)
+
+
+def _printable(text: str) -> str:
+    """On one line, and without what a terminal would take for an order: names are chosen by clients."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _fitting(natural: Sequence[int], most: int) -> list[int]:
+    """Widths of columns with this sum at most: the widest give way first."""
+    widths = list(natural)
+    while sum(widths) > most and max(widths) > 1:
+        widest = max(widths)
+        wide = [i for i, width in enumerate(widths) if width == widest]
+        below = max((width for width in widths if width < widest), default=1)
+        less = min(widest - below, -(-(sum(widths) - most) // len(wide)))
+        for i in wide:
+            widths[i] -= max(1, less)
+    return widths
+
+
+def _folded(console: rich.console.Console, cells: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """The lines of one row."""
+    if all(cell_len(cell) <= width for cell, width in zip(cells, widths, strict=True)):
+        yield tuple(cells)
+        return
+    columns = (Text(cell).wrap(console, width, overflow="fold") for cell, width in zip(cells, widths, strict=True))
+    for parts in zip_longest(*([part.plain for part in column] for column in columns), fillvalue=""):
+        yield tuple(parts)
 
 
 def tell(output: Output, sentence: str, **facts: Any) -> None:
     """A sentence for people, or the same as JSON with the facts behind it."""
-    if output is Output.JSON:
-        as_json({**facts, "said": sentence})
+    if output.is_document:
+        print_document({**facts, "said": sentence}, output)
     else:
         typer.echo(sentence)
 

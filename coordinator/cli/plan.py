@@ -1,21 +1,35 @@
 """The commands `bellwether plan` and `explain`: what would happen, and why. They apply nothing."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from bellwether_kafka.assignors.explain import Explanation
+from bellwether_kafka.assignors.explain import FARTHER, Explanation
 from bellwether_kafka.assignors.explain import explain as explain_item
-from bellwether_kafka.assignors.shared import Decision, GroupPlan, UnknownItemError
+from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, UnknownItemError
 from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
-from bellwether_kafka.coordinator.cli.look import look_with_plan, warn_hypothetical
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, Table, as_json, fail
-from bellwether_kafka.coordinator.observation import Shadow
-from bellwether_kafka.coordinator.web import Picture, picture_of
+from bellwether_kafka.coordinator.cli.look import AT_MEMBER, look_with_plan, owners_called, warn_hypothetical
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, Interval, Watch, settings_for
+from bellwether_kafka.coordinator.cli.output import (
+    As,
+    Console,
+    Exit,
+    Output,
+    Table,
+    counted,
+    fail,
+    print_document,
+    ranges,
+    repeated,
+)
+from bellwether_kafka.coordinator.observation import Observation, Shadow, short_ids
+from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.coordinator.settings import Settings
+from bellwether_kafka.coordinator.web import Move, Picture, picture_of
 
 
 def plan(
@@ -26,86 +40,160 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit 4 where the plan would move something.")
     ] = False,
+    watch: Watch = False,
+    interval: Interval = 10.0,
 ) -> None:
+    if watch and detailed_exitcode:
+        fail("--detailed-exitcode says how one look ends; leave it out, or --watch.")
     settings, _ = settings_for(bootstrap, config, group)
-    seen, shadow = look_with_plan(settings, group)
+    changes = False
+
+    def show() -> None:
+        nonlocal changes
+        seen, shadow = look_with_plan(settings, group)
+        changes = _show(settings, seen, shadow, output, watch=watch)
+
+    repeated(show, interval if watch else None)
+    if detailed_exitcode and changes:
+        raise typer.Exit(Exit.DIFFERS)
+
+
+def _show(settings: Settings, seen: Observation, shadow: Shadow, output: Output, *, watch: bool) -> bool:
+    """Prints the plan, and says whether it would move anything."""
     picture = picture_of(shadow.decision)
-    costs = {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
     cost = cost_of(settings, seen)
-    if output is Output.JSON:
+    if output.is_document:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
-        as_json({**asdict(picture), "cost": costs, "traffic": traffic, "hypothetical": not seen.can_be_led})
+        more = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": not seen.can_be_led}
+        print_document(asdict(picture) | more, output, one_of_many=watch)
     else:
         warn_hypothetical(seen)
-        draw_plan(picture, costs)
+        _draw_plan(seen, shadow, wide=output is Output.WIDE)
         for line in in_words(cost) if cost is not None else ():
             typer.echo(line)
-    if detailed_exitcode and (picture.moved or picture.new or picture.lost):
-        raise typer.Exit(Exit.DIFFERS)
+    return bool(picture.moved or picture.new or picture.lost)
 
 
 def explain(
     group: Group,
-    what: Annotated[str | None, typer.Argument(help="TOPIC-PARTITION, a task such as 1_5, or a member id.")] = None,
+    what: Annotated[
+        str | None,
+        typer.Argument(help="TOPIC-PARTITION, a task such as 1_5, or a member: its id, also in short."),
+    ] = None,
     bootstrap: Bootstrap = None,
     config: Config = None,
     output: As = Output.TABLE,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
     seen, shadow = look_with_plan(settings, group)
-    found = _explanations(shadow.decision, what)
-    if output is Output.JSON:
+    names = short_ids(seen) if output is Output.TABLE else {}
+    found = _explanations(seen, shadow.decision, what, names)
+    if output.is_document:
         warn_hypothetical(seen, err=True)  # a list of nothing has no place for it
-        as_json([asdict(explanation) | {"hypothetical": not seen.can_be_led} for explanation in found])
+        print_document([asdict(explanation) | {"hypothetical": not seen.can_be_led} for explanation in found], output)
         return
     warn_hypothetical(seen)
     if not found:
         typer.echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to be told why it stays.")
     for explanation in found:
-        _draw_explanation(explanation, alternatives=what is not None)
+        _draw_explanation(explanation, names, alternatives=what is not None)
 
 
-def _explanations(decision: Decision[GroupPlan], what: str | None) -> list[Explanation]:
+def _explanations(
+    seen: Observation, decision: Decision[GroupPlan], what: str | None, names: Mapping[str, str]
+) -> list[Explanation]:
     plan = decision.plan
+    moved = (plan.owner != plan.before).nonzero()[0].tolist()
+    chosen = moved if what is None else _items(seen, plan, what)
+    return [explain_item(decision, item, names) for item in chosen]
+
+
+def _items(seen: Observation, plan: GroupPlan, what: str) -> list[int]:
+    """An item, or what a member has. Items come first; `member:` before a name that both have means the member."""
     try:
-        chosen = (plan.owner != plan.before).nonzero()[0].tolist() if what is None else plan.find(what)
+        return plan.find(what)
     except UnknownItemError as error:
-        fail(str(error))
-    return [explain_item(decision, item) for item in chosen]
+        found = owners_called(seen, plan, what.removeprefix(AT_MEMBER))
+        if not found:
+            fail(str(error))
+        if len(found) > 1:
+            fail(f"{what} may be {listed(found)}; write more of the id.")
+        return plan.find(found[0])
 
 
-def show_plan(shadow: Shadow, output: Output) -> None:
+def show_plan(seen: Observation, shadow: Shadow, output: Output) -> None:
     """A plan that nobody carries out, as an order would make it."""
-    picture, costs = picture_of(shadow.decision), {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
-    if output is Output.JSON:
-        as_json({**asdict(picture), "cost": costs})
+    if output.is_document:
+        print_document(asdict(picture_of(shadow.decision)) | {"cost": _costs(shadow)}, output)
     else:
-        draw_plan(picture, costs)
+        _draw_plan(seen, shadow, wide=output is Output.WIDE)
 
 
-def draw_plan(picture: Picture, cost: Mapping[str, Mapping[str, int]]) -> None:
-    """For people: moves, stages, warnings and cost, each before and after."""
+def _costs(shadow: Shadow) -> dict[str, dict[str, int]]:
+    return {"before": asdict(shadow.current), "after": asdict(shadow.planned)}
+
+
+def _draw_plan(seen: Observation, shadow: Shadow, *, wide: bool) -> None:
+    """For people: a line for each move and each owner of what nobody has, then stages, warnings and cost."""
     console = Console(soft_wrap=True)
-    noun = "tasks" if picture.kind == "streams" else "partitions"
+    picture, names = picture_of(shadow.decision), {} if wide else short_ids(seen)
     console.print(Text(f"{picture.group}: policy {picture.policy}, protocol {picture.protocol}"))
     for move in picture.moves:
-        change = f"{move.item}: {move.source} -> {move.target or 'nobody'}  "
-        console.print(Text.assemble(("  ~ ", "yellow"), change, (move.reason, "dim")))
+        console.print(_line(move, names))
+    for owner, items in _given(shadow.decision.plan).items():
+        console.print(Text.assemble(("  + ", "green"), f"{names.get(owner, owner)}: {items}"))
+    more = picture.moved + picture.lost - len(picture.moves)
+    if more > 0:
+        console.print(Text(f"  and {counted(more, 'more move')}", "dim"))
     for stage in picture.stages:
         console.print(Text(f"  stage {stage.stage}: {stage.reason}", "dim"))
     for warning in picture.warnings:
         console.print(Text(f"  ! {warning}", "yellow"))
-    changes = [f"{name.replace('_', ' ')} {now} -> {cost['after'][name]}" for name, now in cost["before"].items()]
-    console.print(Text(f"  cost, {noun}: {', '.join(changes)}"))
-    summary = (
-        f"Plan: {picture.moved} to move, {picture.new} to give that nobody has, {picture.kept} stay"
-        f" of {picture.total} {noun}; {picture.withheld} would be handed out one round later;"
-        f" {picture.cross_rack} read from another rack. Nothing was applied."
-    )
-    console.print(Text(summary, "bold"))
+    costs = _costs(shadow)
+    changes = [f"{name.replace('_', ' ')} {now} -> {costs['after'][name]}" for name, now in costs["before"].items()]
+    noun = shadow.decision.plan.words.item
+    console.print(Text(f"  cost, {noun}s: {', '.join(changes)}"))
+    console.print(Text(_summary(picture, noun), "bold"))
 
 
-def _draw_explanation(explanation: Explanation, *, alternatives: bool) -> None:
+def _line(move: Move, names: Mapping[str, str]) -> Text:
+    """Of one move: who had it, who gets it, by which stage, and what that gains."""
+    source, target = (names.get(name, name) if name is not None else "nobody" for name in (move.source, move.target))
+    sign = ("  - ", "red") if move.target is None else ("  ~ ", "yellow")
+    gain = [("; ", "dim"), (move.gain, "dim" if FARTHER in move.gain else "green")] if move.gain else []
+    return Text.assemble(sign, f"{move.item}: {source} -> {target}  ", (move.reason, "dim"), *gain)
+
+
+def _given(plan: GroupPlan) -> dict[str, str]:
+    """What nobody has, by the owner that gets it: partitions in ranges, or tasks."""
+    new = ((plan.before == NOBODY) & (plan.owner != NOBODY)).nonzero()[0]
+    tasks = bool(len(new)) and plan.task(int(new[0])) is not None
+    found: dict[str, list[str]] = defaultdict(list)
+    for item, name in zip(new.tolist(), plan.names(new), strict=True):
+        found[plan.owners[plan.owner[item]].name].append(name)
+    return {owner: _in_short(names, tasks=tasks) for owner, names in found.items()}
+
+
+def _in_short(names: Sequence[str], *, tasks: bool) -> str:
+    if tasks:
+        return f"tasks {', '.join(names)}"
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for topic, _, number in (name.rpartition("-") for name in names):
+        numbers[topic].append(int(number))
+    return "; ".join(f"{topic}: {ranges(found)}" for topic, found in numbers.items())
+
+
+def _summary(picture: Picture, noun: str) -> str:
+    """`Plan: 3 partitions move, 2 that nobody has are given, 7 stay. Nothing was applied.`"""
+    parts = [f"{counted(picture.moved, noun)} {'moves' if picture.moved == 1 else 'move'}"]
+    parts += [f"{picture.new} that nobody has {'is' if picture.new == 1 else 'are'} given"] * bool(picture.new)
+    parts += [f"{picture.lost} {'loses its' if picture.lost == 1 else 'lose their'} owner"] * bool(picture.lost)
+    parts += [f"{picture.kept} {'stays' if picture.kept == 1 else 'stay'}"]
+    parts += [f"{picture.withheld} handed out one round later"] * bool(picture.withheld)
+    return f"Plan: {', '.join(parts)}. Nothing was applied."
+
+
+def _draw_explanation(explanation: Explanation, names: Mapping[str, str], *, alternatives: bool) -> None:
     console = Console()
     console.print(Text(explanation.sentence, "bold"))
     if not alternatives:
@@ -113,6 +201,7 @@ def _draw_explanation(explanation: Explanation, *, alternatives: bool) -> None:
     table = Table("", "owner", "rack", "has", "cross rack", "spread", "verdict")
     for one in explanation.alternatives:
         mark = "*" if one.chosen else ""
-        cells = (mark, one.owner, one.rack or "-", str(one.held), f"{one.cross_rack:+d}", str(one.spread), one.verdict)
-        table.add_row(*map(Text, cells))
+        owner = names.get(one.owner, one.owner)
+        cells = (mark, owner, one.rack or "-", str(one.held), f"{one.cross_rack:+d}", str(one.spread), one.verdict)
+        table.add_row(*cells)
     console.print(table)

@@ -23,7 +23,7 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_POLICIES
 from bellwether_kafka.coordinator import planning
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Exit, Output, as_json, counted, fail, tell
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, counted, fail, print_document, tell
 from bellwether_kafka.coordinator.kafka import librdkafka_properties
 from bellwether_kafka.coordinator.telemetry import ACTIVE, HistoryUnreadError, assignment_entries, recorded
 from bellwether_kafka.pipeline import records
@@ -90,8 +90,8 @@ def replay(
             found += replay_tasks(recorded.rounds.get(name, []), plans, of_tasks, weights)
     if not found:
         fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether history`.")
-    if output is Output.JSON:
-        as_json([{**asdict(one), "same": one.same} for one in found])
+    if output.is_document:
+        print_document([{**asdict(one), "same": one.same} for one in found], output)
     else:
         _draw_replayed(found)
     if not all(one.same for one in found):
@@ -221,8 +221,8 @@ def replay_history(history: Path, policies: Sequence[str], output: Output) -> No
     took_s = time.perf_counter() - began
     for reason, count in sorted(found.refused.items()):
         typer.echo(f"{count} records were left out: {reason}.", err=True)
-    if output is Output.JSON:
-        as_json(records.summary(outcomes))
+    if output.is_document:
+        print_document(records.summary(outcomes), output)
         return
     typer.echo(records.recommendation(outcomes))
     typer.echo(f"Replayed {counted(len(outcomes), 'round')} in {took_s:.2f} s.")

@@ -16,10 +16,10 @@ from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for
 from bellwether_kafka.coordinator.cli.leader import Leader, as_led
 from bellwether_kafka.coordinator.cli.look import connected, look_with_plan, run_to_end, warn_hypothetical
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, as_json, counted, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document
 from bellwether_kafka.coordinator.cli.replay import replay_history
 from bellwether_kafka.coordinator.kafka import TransportError
-from bellwether_kafka.coordinator.observation import NEWEST, Observation
+from bellwether_kafka.coordinator.observation import NEWEST, Observation, full_ids
 from bellwether_kafka.coordinator.planning import ApplicationError
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.web import Picture, picture_of
@@ -30,7 +30,9 @@ def simulate(
     group: Annotated[str | None, typer.Argument(help="The group id; none with --history.")] = None,
     bootstrap: Bootstrap = None,
     config: Config = None,
-    without_member: Annotated[list[str] | None, typer.Option(help="A member that disappears, by id.")] = None,
+    without_member: Annotated[
+        list[str] | None, typer.Option(help="A member that disappears, by its id, also in short.")
+    ] = None,
     without_rack: Annotated[list[str] | None, typer.Option(help="A rack whose members disappear.")] = None,
     add: Annotated[int, typer.Option(help="How many members join.", min=0, max=1_000)] = 0,
     add_rack: Annotated[list[str] | None, typer.Option(help="Their racks, in turn.")] = None,
@@ -47,9 +49,10 @@ def simulate(
     if group is None:
         fail("Name a group, or give a history with --history.")
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
-    change = Change(tuple(without_member or ()), tuple(without_rack or ()), racks, _topics(topic or []))
+    topics = _topics(topic or [])
     settings, _ = settings_for(bootstrap, config, group)
     seen, shadow = look_with_plan(settings, group)
+    change = Change(_in_full(seen, without_member or ()), tuple(without_rack or ()), racks, topics)
     name = policy[0] if policy else None
     try:
         found = _ROUNDS[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
@@ -57,15 +60,22 @@ def simulate(
         fail(str(error))
     scales = scales_for(settings, seen)
     costs = [] if scales is None else costs_of(scales, shadow.decision, [one.decision for one in found])
-    if output is Output.JSON:
+    if output.is_document:
         traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(found)
         told = {"hypothetical": not seen.can_be_led}
-        as_json(
-            [{**asdict(o.picture), **o.of_state, "traffic": t, **told} for o, t in zip(found, traffic, strict=True)]
+        print_document(
+            [{**asdict(o.picture), **o.of_state, "traffic": t, **told} for o, t in zip(found, traffic, strict=True)],
+            output,
         )
         return
     warn_hypothetical(seen)
     draw_rounds(found, costs, shadow.current)
+
+
+def _in_full(seen: Observation, given: Sequence[str]) -> tuple[str, ...]:
+    """Ids of members that people may give in short. What could be several or nobody stays as it is, and is refused."""
+    found = [(text, full_ids(seen, text)) for text in given]
+    return tuple(ids[0] if len(ids) == 1 else text for text, ids in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +206,7 @@ def draw_rounds(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], n
     for number, one in enumerate(found, 1):
         picture, state = one.picture, one.of_state
         counts = (picture.moved, picture.new, picture.withheld, picture.cross_rack, picture.unowned)
-        cells: list[str | Text] = [str(number), Text(picture.cause), *map(str, counts)]
+        cells = [str(number), picture.cause, *map(str, counts)]
         if state:
             then = "waits for probing" if state["waits_for_probing"] else "at once" if picture.withheld else "at rest"
             size = "-" if state["restored_bytes"] is None else f"{state['restored_bytes']:,}"

@@ -5,16 +5,21 @@ Brokers do not say who leads a classic group nor which generation it has; a side
 
 import asyncio
 import json
+import os
+import sys
 import time
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group
 from rich.live import Live
+from rich.style import Style
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.look import (
@@ -30,14 +35,23 @@ from bellwether_kafka.coordinator.cli.look import (
     who_assigns,
 )
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail
+from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, fail, print_document
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
 
+if sys.platform != "win32":
+    import termios
+    import tty
+
+ENTER, ESCAPE, BACKSPACE = ("\r", "\n"), "\x1b", ("\x7f", "\b")
+QUIT = "q"
+HELP = "n name, l lag, m members, x cross rack, r reverse, / filter, q quit"
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 10_000_000
 COLUMNS = ("group", "led by", "state", "generation", "members", "lag", "cross rack", "our plan", "last cause", "ago")
+WIDE_COLUMNS = ("type", "unowned", "remedy")
+UNOWNED = Style(bold=True, color="yellow")
 WITHOUT_OTHERS = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
 
 
@@ -87,6 +101,66 @@ class Row:
     cause_at_ms: int | None
 
 
+class Order(StrEnum):
+    """What rows are ordered by. All but the name begin with the largest."""
+
+    NAME = "name"
+    LAG = "lag"
+    MEMBERS = "members"
+    CROSS_RACK = "cross-rack"
+
+
+KEYS = {"n": Order.NAME, "l": Order.LAG, "m": Order.MEMBERS, "x": Order.CROSS_RACK}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`wanted` is a part of the names of groups, "" for all. While it is being `typed` keys are letters of it."""
+
+    order: Order = Order.NAME
+    reverse: bool = False
+    wanted: str = ""
+    typed: bool = False
+
+    @property
+    def caption(self) -> str:
+        """The order and the filter where they are not as at first."""
+        parts = [f"by {self.order.value}{', reversed' * self.reverse}"] * (self.order is not Order.NAME or self.reverse)
+        parts += [f"filter: {self.wanted}{'_' * self.typed}"] * (self.typed or bool(self.wanted))
+        return "; ".join(parts)
+
+    def rows(self, rows: Iterable[Row]) -> list[Row]:
+        """Those that are wanted, in order. Equal ones are ordered by name, so that they keep their places from look to
+        look, and what is not known comes last."""
+        found = sorted((row for row in rows if self.wanted in row.group), key=lambda row: row.group)
+        if self.order is Order.NAME:
+            return found[::-1] if self.reverse else found
+        return sorted(found, key=self._rank)
+
+    def _rank(self, row: Row) -> tuple[bool, int]:
+        value = {Order.LAG: row.lag, Order.MEMBERS: row.members}.get(self.order, row.cross_rack)
+        return value is None, (value or 0) * (1 if self.reverse else -1)
+
+    def pressed(self, key: str) -> "View":
+        """The view after this key; the same where the key means nothing."""
+        if self.typed:
+            return self._after_letter(key)
+        if key in KEYS:
+            return replace(self, order=KEYS[key], reverse=False)
+        if key == "r":
+            return replace(self, reverse=not self.reverse)
+        return replace(self, typed=True, wanted="") if key == "/" else self
+
+    def _after_letter(self, key: str) -> "View":
+        if key in ENTER:
+            return replace(self, typed=False)
+        if key == ESCAPE:
+            return replace(self, typed=False, wanted="")
+        if key in BACKSPACE:
+            return replace(self, wanted=self.wanted[:-1])
+        return replace(self, wanted=self.wanted + key) if key.isprintable() else self
+
+
 def top(
     group: Annotated[list[str] | None, typer.Argument(help="Groups; all that are there unless some are named.")] = None,
     bootstrap: Bootstrap = None,
@@ -97,13 +171,16 @@ def top(
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.5)] = 3.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    sort: Annotated[Order, typer.Option(help="What comes first: the name, or the largest.")] = Order.NAME,
+    filter_: Annotated[str, typer.Option("--filter", help="Only groups with this in their names.")] = "",
     output: As = Output.TABLE,
 ) -> None:
     for address in url or []:
         if not address.startswith(("http://", "https://")):
             fail(f"--url {address} cannot be used; write http://host:port.")
     with suppress(KeyboardInterrupt):
-        run_to_end(_top(group or [], bootstrap, config, url or [], None if once else interval, output))
+        view = View(sort, wanted=filter_)
+        run_to_end(_top(group or [], bootstrap, config, url or [], None if once else interval, output, view))
 
 
 async def _top(
@@ -113,30 +190,89 @@ async def _top(
     urls: Sequence[str],
     interval_s: float | None,
     output: Output,
+    view: View,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, names[0] if names else ANY_GROUP)
-    console = Console()
-    live = output is Output.TABLE and interval_s is not None
     async with connected(settings.properties) as sources:
         observers: dict[str, GroupObserver] = {}
-        with Live(console=console, screen=console.is_terminal, auto_refresh=False) if live else nullcontext() as screen:
+
+        async def look(wanted: str) -> list[Row]:
+            for name in names or await _listed(sources):
+                if name not in observers and wanted in name:
+                    found, _ = settings_for(bootstrap, config, name)
+                    observers[name] = observer_for(found, name, sources)
+            rows = await _look([one for name, one in observers.items() if wanted in name], urls)
+            if names and rows and all(row.type == "missing" for row in rows):
+                fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
+            return rows
+
+        if interval_s is None:
+            _print(view.rows(await look(view.wanted)), view, output)
+        elif output.is_document or not sys.stdout.isatty():
             while True:
-                for name in names or await _listed(sources):
-                    if name not in observers:
-                        found, _ = settings_for(bootstrap, config, name)
-                        observers[name] = observer_for(found, name, sources)
-                rows = await _look(list(observers.values()), urls)
-                if names and all(row.type == "missing" for row in rows):
-                    fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
-                if output is Output.JSON:
-                    typer.echo(json.dumps([asdict(row) for row in rows], indent=2 if interval_s is None else None))
-                elif screen is not None:
-                    screen.update(_table(rows), refresh=True)
-                else:
-                    console.print(_table(rows))
-                if interval_s is None:
-                    return
+                _print(view.rows(await look(view.wanted)), view, output, one_of_many=True)
                 await asyncio.sleep(interval_s)
+        else:
+            await Screen(view, wide=output is Output.WIDE).run(look, interval_s)
+
+
+def _print(rows: Sequence[Row], view: View, output: Output, *, one_of_many: bool = False) -> None:
+    if output.is_document:
+        print_document([asdict(row) for row in rows], output, one_of_many=one_of_many)
+    else:
+        Console().print(_table(rows, view, wide=output is Output.WIDE))
+
+
+@contextmanager
+def keys_of(on_key: Callable[[str], None]) -> Iterator[bool]:
+    """Hands over each key as it is pressed, where standard input is a terminal; says whether it is. Afterwards the
+    terminal is as it was. To be used where an event loop runs."""
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        yield False
+        return
+    number, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+    before = termios.tcgetattr(number)
+
+    def read() -> None:
+        for key in os.read(number, 64).decode(errors="ignore"):
+            on_key(key)
+
+    try:
+        tty.setcbreak(number)  # Ctrl-C is still a signal
+        loop.add_reader(number, read)
+        yield True
+    finally:
+        loop.remove_reader(number)
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
+
+
+class Screen:
+    """The live table. Keys change the order and what is shown at once, from the last look."""
+
+    def __init__(self, view: View, *, wide: bool) -> None:
+        self._view, self._wide = view, wide
+        self._rows: list[Row] = []
+        self._ended = asyncio.Event()
+        self._live = Live(console=Console(), screen=True, auto_refresh=False)
+
+    async def run(self, look: Callable[[str], Awaitable[list[Row]]], interval_s: float) -> None:
+        """Until `q` or Ctrl-C."""
+        with self._live, keys_of(self.press) as has_keys:
+            while not self._ended.is_set():
+                self._rows = await look("" if self._view.typed else self._view.wanted)
+                self._draw(HELP if has_keys else "")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._ended.wait(), interval_s)
+
+    def press(self, key: str) -> None:
+        if key == QUIT and not self._view.typed:
+            self._ended.set()
+        self._view = self._view.pressed(key)
+        self._draw(HELP)
+
+    def _draw(self, below: str) -> None:
+        rows = self._view.rows(self._rows)
+        self._live.update(Group(_table(rows, self._view, wide=self._wide), Text(below, "dim")), refresh=True)
 
 
 async def _listed(sources: Sources) -> list[str]:
@@ -156,7 +292,7 @@ async def _look(observers: Sequence[GroupObserver], urls: Sequence[str]) -> list
             except TransportError as error:
                 return Observation(one.group_id, "missing", "", "", int(time.time() * 1000), trouble=str(error))
 
-    return ordered([row_of(seen, reports) for seen in await asyncio.gather(*map(look, observers))])
+    return [row_of(seen, reports) for seen in await asyncio.gather(*map(look, observers))]
 
 
 def _reports(urls: Sequence[str]) -> SidecarReports:
@@ -177,8 +313,9 @@ def _fetched(url: str) -> Any:
         return json.loads(answer.read(PAGE_BYTES_MAX))
 
 
-def _table(rows: Sequence[Row]) -> Table:
-    table = Table(*COLUMNS, title=counted(len(rows), "group"), expand=True)
+def _table(rows: Sequence[Row], view: View, *, wide: bool) -> Table:
+    title = ", ".join(filter(None, (counted(len(rows), "group"), view.caption)))
+    table = Table(*COLUMNS, *WIDE_COLUMNS * wide, title=title)
     now_ms = time.time() * 1000
     for row in rows:
         ago = "-" if row.cause_at_ms is None else f"{max(0.0, now_ms - row.cause_at_ms) / 1000:.0f} s"
@@ -186,7 +323,8 @@ def _table(rows: Sequence[Row]) -> Table:
         shown = ["-" if number is None else f"{number:,}" for number in numbers]
         why = f"{row.leader}: {row.not_leading.replace('_', ' ')}" if row.not_leading else row.leader
         cells = [row.group, why, row.state or "-", *shown, row.cause or "-", ago]
-        table.add_row(*map(Text, cells), style="bold yellow" if row.unowned else None)
+        more = (row.type, "-" if row.unowned is None else f"{row.unowned:,}", row.remedy or "-")
+        table.add_row(*cells, *more * wide, style=UNOWNED if row.unowned else None)
     return table
 
 
@@ -210,11 +348,6 @@ def row_of(seen: Observation, reports: SidecarReports) -> Row:
         moved=int(last["moved"]) if last is not None else None,
         cause_at_ms=int(last["decided_at_ms"]) if last is not None else None,
     )
-
-
-def ordered(rows: Iterable[Row]) -> list[Row]:
-    """By name: a row that changes its place with each look cannot be watched."""
-    return sorted(rows, key=lambda row: row.group)
 
 
 def _leader(seen: Observation, reports: SidecarReports) -> str:

@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.streams.application import (
 )
 from bellwether_kafka.coordinator.cli.look import connected
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document
 from bellwether_kafka.coordinator.kafka import TransportError, librdkafka_properties
 from bellwether_kafka.coordinator.topology import (
     Learned,
@@ -79,8 +79,8 @@ def show(file: Annotated[Path, typer.Argument(help="A topology file.")], output:
         topology = load_topology(file)
     except TopologyError as error:
         fail(str(error))
-    if output is Output.JSON:
-        as_json(_document(topology))
+    if output.is_document:
+        print_document(_document(topology), output)
         return
     for line in _lines(topology):
         typer.echo(line)
@@ -154,7 +154,7 @@ def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[
 def _print(topology: Topology, notes: Sequence[str], output: Output) -> None:
     """The file; as JSON the same document, which is a topology file too (YAML holds JSON)."""
     text = write_topology(topology, notes)
-    if output is Output.JSON:
-        as_json(yaml.safe_load(text))
+    if output.is_document:
+        print_document(yaml.safe_load(text), output)
     else:
         typer.echo(text, nl=False)

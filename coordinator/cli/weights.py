@@ -8,7 +8,7 @@ import typer
 
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Output, as_json, fail
+from bellwether_kafka.coordinator.cli.output import As, Output, fail, print_document
 from bellwether_kafka.coordinator.settings import Settings, WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader
 
@@ -34,8 +34,8 @@ def weights(
         found = _settled(properties, asked, lambda reader: reader.describe())
     except WeightsUnreadError as error:
         fail(f"The topic {topic} cannot be read: {error}; check --topic and bootstrap.servers.")
-    if output is Output.JSON:
-        as_json(found)
+    if output.is_document:
+        print_document(found, output)
         return
     for line in weights_in_words(found):
         typer.echo(line)

@@ -120,8 +120,8 @@ def _coordinator_answer(command: membership.FindCoordinator, response: Any) -> m
     return membership.CoordinatorAnswer(command.request_id, 0, membership.Node(found.node_id, found.host, found.port))
 
 
-def described(group: Any, request_id: int) -> membership.DescribeAnswer:
-    """One group of an answer to DescribeGroups."""
+def described(group: Any, request_id: int = 0) -> membership.DescribeAnswer:
+    """What a DescribeGroups response says of one of its groups."""
     return membership.DescribeAnswer(
         request_id=request_id,
         error=group.error_code,

@@ -9,7 +9,7 @@ Of the library's cluster metadata only the bootstrap list is used: FindCoordinat
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -27,6 +27,7 @@ from bellwether_kafka.coordinator.kafka.client_properties import (
 from bellwether_kafka.coordinator.kafka.connections import Connections, Tokens
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, ListedGroup
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
+from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany
 from bellwether_kafka.coordinator.kafka.node_requests import (
     AnyCommitted,
     FetchedOffsets,
@@ -171,6 +172,11 @@ class Transport:
     async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
         """The groups that this node coordinates. Raises TransportError."""
         return await self._ask(describe_groups.ListGroups(node, REQUEST_TIMEOUT_MS))
+
+    async def describe_groups(self, node: Node, group_ids: Sequence[str]) -> dict[str, membership.DescribeAnswer]:
+        """By id, what `describe_group` says of classic groups that this node coordinates, in one request. Raises
+        TransportError; error codes of the broker are in the answers."""
+        return await self._ask(DescribeMany(node, group_ids, REQUEST_TIMEOUT_MS))
 
     async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
         """LeaveGroup for members of others; never raises for what a broker or the network does."""

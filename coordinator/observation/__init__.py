@@ -11,6 +11,7 @@ from bellwether_kafka.coordinator.observation.lag import (
     PartitionLag,
 )
 from bellwether_kafka.coordinator.observation.lag_looks import LagLooks
+from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
     Observation,
@@ -21,3 +22,4 @@ from bellwether_kafka.coordinator.observation.observation import (
 from bellwether_kafka.coordinator.observation.observer import NEWEST, GroupObserver, OnObservation, Sources
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets
+from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from bellwether_kafka.assignors.explain import gains
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, GroupPlan, IntArray, LongArray
 from bellwether_kafka.coordinator.observation import LagReport
 from bellwether_kafka.coordinator.planning import PlannedRound, cause
@@ -42,12 +43,14 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """`source` is None for what nobody held before, `target` for what nobody holds now."""
+    """`source` is None for what nobody held before, `target` for what nobody holds now. `gain`: what the move changes
+    in racks and balance, in words."""
 
     item: str
     source: str | None
     target: str | None
     reason: str
+    gain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +147,10 @@ def round_picture(planned: PlannedRound[GroupPlan]) -> Picture:
 def moves_from(decision: Decision[GroupPlan], before: IntArray, items: LongArray) -> tuple[Move, ...]:
     """What the plan does with these items, all of which have an owner in `before`."""
     plan, moves = decision.plan, []
-    for item, name in zip(items.tolist(), plan.names(items), strict=True):
+    for item, name, gain in zip(items.tolist(), plan.names(items), gains(plan, before, items), strict=True):
         target = None if plan.owner[item] == NOBODY else plan.owners[plan.owner[item]].name
         source = plan.owners[before[item]].name
-        moves.append(Move(name, source, target, plan.why_moved(item, decision.stages)))
+        moves.append(Move(name, source, target, plan.why_moved(item, decision.stages), gain))
     return tuple(moves)
 
 

@@ -10,7 +10,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscrip
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled
 from tests.interop.support.raw import RawMember, describe
-from tests.unit.coordinator.cli.every_command import ARGUMENTS, PRINTING, as_json, judge, write_files
+from tests.unit.coordinator.cli.every_command import ARGUMENTS, PRINTING, judge, printed, write_files
 
 pytestmark = pytest.mark.broker
 
@@ -61,7 +61,7 @@ def test_standard_output_is_a_document_or_empty(
             member._join()
         for name in PRINTING:
             if "{group}" in ARGUMENTS[name] or condition == "stable":
-                judge(name, as_json(name, group, TOPIC, kafka.bootstrap, tmp_path), missing=condition == "missing")
+                judge(name, printed(name, group, TOPIC, kafka.bootstrap, tmp_path), missing=condition == "missing")
         assert capfd.readouterr().out == "", "written past sys.stdout"
         if condition == "rebalancing":
             assert describe(kafka.bootstrap, group).state == "CompletingRebalance", "it has been that all along"

@@ -140,7 +140,7 @@ def small_things_are_right(stage: Stage, found: Findings) -> None:
         found.check(levels == ["info"], f"decisions with a member without a rack are logged as {levels}")
         given, moved = sum(e["new"] for e in lines), sum(e["moved"] for e in lines)
         found.check(given == 0, f"moved {moved}, and new {given} although all had owners")
-        rows = {line.split()[1]: line for line in stage.run("groups").stdout.splitlines() if len(line.split()) > 3}
+        rows = {line.split()[0]: line for line in stage.run("groups").stdout.splitlines() if len(line.split()) > 3}
         said = rows.get(scene.group, "")
         found.check("bellwether" in said.lower(), f"groups: {' '.join(said.split())}")
         one = stage.run("top", scene.group, "--once").stdout

@@ -84,7 +84,9 @@ def write_files(folder: Path) -> None:
     (folder / "topology").write_text(parsed.stdout)
 
 
-def as_json(name: str, group: str, topic: str, bootstrap: str, folder: Path) -> CompletedProcess[str]:
+def printed(
+    name: str, group: str, topic: str, bootstrap: str, folder: Path, output: str = "json"
+) -> CompletedProcess[str]:
     """The command on this group, which reads this topic; `observe` until its second look."""
 
     async def interrupted(_seconds: float) -> None:
@@ -95,7 +97,7 @@ def as_json(name: str, group: str, topic: str, bootstrap: str, folder: Path) -> 
     filled = ARGUMENTS[name].format(group=group, item=f"{topic}-0", brokers=brokers, control=control, folder=folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": interrupted}))
-        return bellwether(*name.split(), *filled.split(), "--output", "json")
+        return bellwether(*name.split(), *filled.split(), "--output", output)
 
 
 def judge(name: str, ended: CompletedProcess[str], *, missing: bool) -> None:

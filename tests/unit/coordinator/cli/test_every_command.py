@@ -1,9 +1,12 @@
 """Every command with `--output json`, on embedded brokers whose groups are in every condition."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, ListedGroup
@@ -12,7 +15,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignme
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.measure.demo.embedded_transport import EmbeddedTransport
-from tests.unit.coordinator.cli.every_command import ARGUMENTS, PRINTING, as_json, judge, write_files
+from tests.unit.coordinator.cli.every_command import ARGUMENTS, PRINTING, WITH_A_DOCUMENT, judge, printed, write_files
 
 SUBSCRIPTION = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode()
 ASSIGNMENT = ConsumerProtocolAssignment(0, tuple(TopicPartition("orders", p) for p in range(3))).encode()
@@ -43,6 +46,9 @@ class Described(EmbeddedTransport):
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
         return GROUPS[group_id]
+
+    async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
+        return {group_id: await self.describe_group(group_id) for group_id in group_ids}
 
     async def describe_by_broker(self, group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
         found = group_id == "converted" and protocol == "consumer"
@@ -91,5 +97,31 @@ def test_standard_output_is_a_document_or_empty(
         return
     monkeypatch.setattr(kafka, "Transport", Described)
     monkeypatch.setattr("bellwether_kafka.coordinator.cli.weights.TIMEOUT_S", 0.5)
-    judge(name, as_json(name, group, "orders", brokers.bootstrap, files), missing=group == "missing")
+    ended = printed(name, group, "orders", brokers.bootstrap, files)
+    judge(name, ended, missing=group == "missing")
     assert capfd.readouterr().out == "", "written past sys.stdout"
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("name", PRINTING)
+def test_yaml_holds_what_json_holds_and_wide_is_for_people(
+    name: str, brokers: EmbeddedCluster, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "Transport", Described)
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.weights.TIMEOUT_S", 0.5)
+    ended = {one: printed(name, "stable", "orders", brokers.bootstrap, files, one) for one in ("json", "yaml", "wide")}
+    assert len({one.returncode for one in ended.values()}) == 1, ended
+    if ended["json"].returncode not in WITH_A_DOCUMENT:
+        return
+    as_json, as_yaml = json.loads(ended["json"].stdout), yaml.safe_load(ended["yaml"].stdout)
+    assert shape(as_yaml) == shape(as_json)
+    assert ended["wide"].stdout or ended["wide"].stderr, "nothing to list is said, but not where lines are counted"
+
+
+def shape(document: Any) -> Any:
+    """Names and types: times are others in each look."""
+    if isinstance(document, dict):
+        return {name: shape(value) for name, value in document.items()}
+    if isinstance(document, list):
+        return [shape(one) for one in document]
+    return type(document)

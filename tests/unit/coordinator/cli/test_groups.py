@@ -1,22 +1,33 @@
 """What `groups`, `describe` and `plan` say of groups in every condition, for people."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_with_assignors
 from bellwether_kafka.coordinator.cli.look import BROKER, MEMBER, NOBODY, US
+from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, Node
 from bellwether_kafka.coordinator.membership.rules import subscription
+from bellwether_kafka.coordinator.observation.observer import Sources
 from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.cli.test_every_command import GROUPS, Described
 
 pytestmark = pytest.mark.embedded
 
+FIRST, SECOND = "app-0af1c2d3-1111-4222-8333-444455556666", "app-0bc2c2d3-1111-4222-8333-444455556666"
 SIDECAR = DescribedMember("bellwether-1", "bellwether", subscription(("orders",)), b"", "bellwether", "/h")
 OTHERS = {
     "empty": DescribeAnswer(0, 0, "Empty", "consumer"),
@@ -64,20 +75,20 @@ def test_groups_names_who_assigns_in_each(bootstrap: str) -> None:
         "stable": MEMBER,
     }
     table = said("groups", bootstrap=bootstrap)
-    (row,) = [line for line in table.splitlines() if " led " in line]
+    (row,) = [line for line in table.splitlines() if line.startswith("led ")]
     assert US in row
 
 
 def test_a_group_is_shown_as_rebalancing_while_it_is(bootstrap: str) -> None:
-    assert "rebalancing" in row_of("m1", said("describe", "rebalancing", bootstrap=bootstrap))
+    assert "rebalancing" in row_of("app", said("describe", "rebalancing", bootstrap=bootstrap))
     assert "it is PreparingRebalance" in said("describe", "rebalancing", bootstrap=bootstrap)
-    at_rest = row_of("m1", said("describe", "stable", bootstrap=bootstrap))
+    at_rest = row_of("app", said("describe", "stable", bootstrap=bootstrap))
     assert "orders: 0-2" in at_rest
     assert "rebalancing" not in at_rest
 
 
 def row_of(member: str, shown: str) -> str:
-    (row,) = [line for line in shown.splitlines() if f" {member} " in line]
+    (row,) = [line for line in shown.splitlines() if line.startswith(f"{member} ")]
     return row
 
 
@@ -112,3 +123,154 @@ def test_lags_are_shown_by_partition_and_what_is_unknown_is_no_number(bootstrap:
     found = json.loads(said("describe", "stable", "-o", "json", bootstrap=bootstrap))
     assert [(p["committed"], p["lag"]) for p in found["lag_report"]["partitions"]] == [(3, 2), (9, None), (None, None)]
     assert (found["lag"], found["unknown_lags"]) == (2, 2)
+
+
+class Uneven(AllKinds):
+    """A group whose first member has everything, and whose second one has just come."""
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        (first,) = GROUPS["stable"].members
+        named = replace(first, member_id=FIRST)
+        return replace(GROUPS["stable"], members=(named, replace(named, member_id=SECOND, assignment=b"")))
+
+
+@pytest.fixture
+def uneven(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(kafka, "Transport", Uneven)
+    return brokers.bootstrap
+
+
+def test_a_plan_has_a_line_for_each_move_and_a_summary(uneven: str) -> None:
+    lines = said("plan", "stable", bootstrap=uneven).splitlines()
+    (move,) = [line for line in lines if line.startswith("  ~ ")]
+    assert re.fullmatch(r"  ~ orders-2: app-0af1 -> app-0bc2  by \S.*; 3 and 0 become 2 and 1", move), move
+    assert lines[-1] == "Plan: 1 partition moves, 2 stay. Nothing was applied."
+    wide = said("plan", "stable", "-o", "wide", bootstrap=uneven)
+    assert f"orders-2: {FIRST} -> {SECOND}" in wide
+
+
+def test_what_nobody_has_is_one_line_for_each_that_gets_it(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = replace(GROUPS["stable"], members=tuple(replace(m, assignment=b"") for m in GROUPS["stable"].members))
+    monkeypatch.setitem(GROUPS, "stable", empty)
+    lines = said("plan", "stable", bootstrap=bootstrap).splitlines()
+    assert "  + app: orders: 0-2" in lines
+    assert lines[-1] == "Plan: 0 partitions move, 3 that nobody has are given, 0 stay. Nothing was applied."
+
+
+def test_the_exit_code_of_a_plan_says_whether_it_changes_anything(uneven: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ("plan", "stable", "--detailed-exitcode", "--bootstrap", uneven)
+    assert bellwether(*asked).returncode == Exit.DIFFERS
+    monkeypatch.setattr(kafka, "Transport", AllKinds)
+    assert bellwether(*asked).returncode == Exit.DONE
+    refused = bellwether(*asked, "--watch")
+    assert (refused.returncode, refused.stdout) == (Exit.INPUT, "")
+
+
+@pytest.mark.parametrize("given", ["app-0bc2", "app-0b", SECOND, f"member:{SECOND}", "member:app-0bc2"])
+def test_explain_takes_ids_in_short(given: str, uneven: str) -> None:
+    (found,) = json.loads(said("explain", "stable", given, "-o", "json", bootstrap=uneven))
+    assert (found["item"], found["after"]) == ("orders-2", SECOND)
+    assert said("explain", "stable", given, bootstrap=uneven).startswith("orders-2 goes from app-0af1 to app-0bc2")
+
+
+def test_an_id_that_may_be_several_is_refused_with_all_of_them(uneven: str) -> None:
+    for given in ("app", "app-0"):
+        refused = bellwether("explain", "stable", given, "--bootstrap", uneven)
+        assert (refused.returncode, refused.stdout) == (Exit.INPUT, "")
+        assert FIRST in refused.stderr
+        assert SECOND in refused.stderr
+    assert "neither a partition" in bellwether("explain", "stable", "nobody", "--bootstrap", uneven).stderr
+
+
+def test_simulate_takes_ids_in_short(uneven: str) -> None:
+    short, whole = (
+        said("simulate", "stable", "--without-member", given, bootstrap=uneven) for given in ("app-0af1", FIRST)
+    )
+    assert short == whole != ""
+
+
+def test_the_members_of_a_group_have_short_ids_unless_it_is_wide(uneven: str) -> None:
+    assert "app-0bc2 " in said("describe", "stable", bootstrap=uneven)
+    wide = said("describe", "stable", "-o", "wide", bootstrap=uneven)
+    assert f"\n{FIRST}  app " in wide
+    assert " /h " in wide
+
+
+@pytest.mark.parametrize("command", ["groups", "describe stable", "plan stable"])
+def test_watch_shows_it_again_until_ctrl_c(command: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter((None, KeyboardInterrupt()))
+
+    def sleep(_seconds: float) -> None:
+        for ended in looks:
+            if ended:
+                raise ended
+            return
+
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.output.time", SimpleNamespace(sleep=sleep))
+    once = said(*command.split(), bootstrap=bootstrap)
+    assert said(*command.split(), "--watch", bootstrap=bootstrap) == once * 2
+
+
+def test_documents_that_follow_each_other_are_told_apart(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.output.time", SimpleNamespace(sleep=interrupted))
+    (line,) = said("describe", "stable", "-w", "-o", "json", bootstrap=bootstrap).splitlines()
+    assert json.loads(line)["group"] == "stable"
+    assert said("describe", "stable", "-w", "-o", "yaml", bootstrap=bootstrap).startswith("---\ngroup: stable\n")
+
+
+def test_doctor_ends_with_what_to_do_next(bootstrap: str) -> None:
+    shown = bellwether("doctor", "stable", "--bootstrap", bootstrap).stdout
+    steps = shown[shown.index("\nNext:\n") :].splitlines()[2:]
+    assert [step[:5] for step in steps] == ["  1. ", "  2. ", "  3. "]
+
+
+class ManyGroups:
+    """A thousand groups on three brokers, every tenth of them empty; counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
+        self.requests += 1
+        mine = range(node.node_id, 1_000, 3)
+        return tuple(ListedGroup(f"g-{i:03}", "consumer", "Stable" if i % 10 else "Empty", "classic") for i in mine)
+
+    async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
+        self.requests += 1
+        return {name: OTHERS["led"] if name.endswith("01") else GROUPS["stable"] for name in group_ids}
+
+
+class ThreeNodes:
+    async def nodes(self) -> tuple[Node, ...]:
+        return tuple(Node(i, f"b{i}", 9092) for i in range(3))
+
+
+def test_a_thousand_groups_take_few_requests_and_less_than_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+    many = ManyGroups()
+    began = time.process_time()
+    sources = Sources(many, ThreeNodes(), None)  # type: ignore[arg-type]  # what `groups` reads of them
+    found = asyncio.run(listed_with_assignors(sources, MembershipConfig("any", instance_id="bellwether")))
+    draw_groups(found, wide=True)
+    took_s = time.process_time() - began
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 1_000
+    assert [line.split()[:2] for line in lines[1:3]] == [["g-000", NOBODY], ["g-001", US]]
+    assert many.requests == 3 + 3 * 6, "a list of each broker, and one for every fifty groups that are not empty"
+    assert took_s < 1.0
+
+
+def test_groups_of_a_broker_that_does_not_answer_are_listed_all_the_same() -> None:
+    class Silent(ManyGroups):
+        async def describe_groups(self, node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
+            if node.node_id == 1:
+                raise TransportError(Failure.TIMED_OUT, "silent")
+            return await super().describe_groups(node, group_ids)
+
+    sources = Sources(Silent(), ThreeNodes(), None)  # type: ignore[arg-type]  # as above
+    found = asyncio.run(listed_with_assignors(sources, MembershipConfig("any", instance_id="bellwether")))
+    assert len(found) == 1_000
+    assigned_by = {group.group_id: by for group, by in found}
+    assert (assigned_by["g-001"], assigned_by["g-201"], assigned_by["g-301"]) == (MEMBER, US, MEMBER)

@@ -7,10 +7,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
+from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import orders
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.output import Exit
@@ -27,8 +28,9 @@ from bellwether_kafka.coordinator.control.records import (
 )
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from tests.measure.demo.embedded_brokers import EmbeddedCluster
+from tests.measure.demo.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 from tests.unit.coordinator.cli import in_process
+from tests.unit.coordinator.cli.test_groups import FIRST, SECOND, Uneven
 from tests.unit.coordinator.control.test_controller import Group
 
 pytestmark = pytest.mark.embedded
@@ -270,3 +272,33 @@ def test_hints_are_commands_that_a_shell_takes() -> None:
 @pytest.mark.parametrize("text", ["soon", "0m", "10", "-1h"])
 def test_a_duration_that_is_none_is_a_sentence(desk: Desk, text: str) -> None:
     assert f"--for is '{text}'" in desk.refused("pause", "orders", f"--for={text}")
+
+
+@pytest.fixture
+def short(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A control topic beside a group of two members with one client id."""
+    monkeypatch.setattr(kafka, "Transport", Uneven)
+    for topic, partitions in (("orders", 3), ("in-short", 1)):
+        with suppress(EmbeddedClusterError):
+            brokers.create_topic(topic, partitions)
+    return Desk(brokers, "in-short")
+
+
+def test_an_order_holds_the_whole_id_of_a_member_that_was_named_in_short(short: Desk) -> None:
+    given = json.loads(short.ordered("evacuate", "stable", "member:app-0b", "--force", "-o", "json").stdout)
+    assert given["order"]["where"] == f"member:{SECOND}"
+    withdrawn = json.loads(short.ordered("unpin", "stable", "member:app-0bc2", "-o", "json").stdout)
+    assert [order["where"] for order in withdrawn["withdrawn"]] == [f"member:{SECOND}"]
+
+
+@pytest.mark.parametrize("where", [f"member:{FIRST}", "member:app", "member:nobody", "rack:az1"])
+def test_a_place_that_leaders_know_or_nobody_does_is_ordered_as_it_is(where: str, short: Desk) -> None:
+    given = json.loads(short.ordered("ban", "stable", "orders-2", where, "--force", "-o", "json").stdout)
+    assert given["order"]["where"] == where
+    short.ordered("unpin", "stable", "--all")
+
+
+def test_a_place_that_may_be_several_is_refused(short: Desk) -> None:
+    refused = short.refused("pin", "stable", "orders-2", "member:app-0", "--force")
+    assert FIRST in refused
+    assert SECOND in refused

@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
+from bellwether_kafka.coordinator.membership.rules import subscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.measure.demo.embedded_brokers import EmbeddedCluster
 from tests.paths import ROOT
 from tests.unit.coordinator.cli.every_command import write_files
 from tests.unit.coordinator.cli.in_process import bellwether
+from tests.unit.coordinator.cli.test_every_command import Described
 
-LINES = re.findall(r"^ {4}bellwether (.+)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LINES = re.findall(r"^ {4}bellwether (.+)$", README, re.MULTILINE)
 FILES = {"replay": "history", "topology parse": "described"}  # what FILE is, by the words of the command
 SILENT = "127.0.0.1:1"
 
@@ -49,3 +58,55 @@ def test_without_an_address_the_remedies_are_named() -> None:
     assert ended.returncode == Exit.INPUT
     for remedy in ("--bootstrap", "--config", "BELLWETHER_CONFIG"):
         assert remedy in ended.stderr
+
+
+def orders_member(letter: str, rack: str, partitions: range) -> DescribedMember:
+    sent = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode()
+    has = ConsumerProtocolAssignment(0, tuple(TopicPartition("orders", p) for p in partitions)).encode()
+    member_id = f"checkout-{letter}-{letter}f0c2b7e-5d14-4c0a-9b57-2f1f6c1f8a3d"
+    return DescribedMember(member_id, None, sent, has, f"checkout-{letter}", "/10.0.0.7")
+
+
+MEMBERS = (orders_member("a", "az1", range(4)), orders_member("b", "az2", range(4, 6)))
+SIDECAR = DescribedMember("bellwether-1", "bellwether", subscription(("orders",)), b"", "bellwether", "/10.0.0.9")
+SHOWN = {
+    "billing": DescribeAnswer(0, 0, "Empty", "consumer"),
+    "orders": DescribeAnswer(0, 0, "Stable", "consumer", "range", MEMBERS),
+    "shipping": DescribeAnswer(0, 0, "Stable", "consumer", "range", (*MEMBERS, SIDECAR)),
+}
+
+
+class Shop(Described):
+    """The cluster that the README shows."""
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        return SHOWN[group_id]
+
+    async def list_groups(self, node: Node) -> tuple[ListedGroup, ...]:
+        if node.node_id != 1:
+            return ()
+        classic = tuple(ListedGroup(name, "consumer", one.state, "classic") for name, one in SHOWN.items())
+        return *classic, ListedGroup("clicks", "consumer", "Stable", "consumer")
+
+
+def shown_commands() -> list[tuple[str, str]]:
+    """The commands of the first section, each with what stands below it."""
+    (section,) = re.findall(r"^## Observe my cluster$(.*?)^## ", README, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^ {4}bellwether ([^\n]+)\n\n```text\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    return [(command, text) for command, text in found]
+
+
+@pytest.mark.embedded
+def test_the_first_section_shows_what_its_commands_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "Transport", Shop)
+    with EmbeddedCluster(brokers=2) as brokers:
+        brokers.create_topic("orders", 6)
+        for command, text in shown_commands():
+            ended = bellwether(*shlex.split(command), BELLWETHER_KAFKA_BOOTSTRAP_SERVERS=brokers.bootstrap)
+            assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
+            assert ended.stdout == text
+    assert [command.split()[0] for command, _ in shown_commands()] == ["groups", "describe"]
+
+
+def test_the_first_section_is_how_to_observe() -> None:
+    assert re.findall(r"^## (.+)$", README, re.MULTILINE)[0] == "Observe my cluster"

@@ -23,7 +23,7 @@ NOBODY = "127.0.0.1:1"
 
 def test_help_lists_sections_in_order_and_every_exit_code() -> None:
     told = bellwether("-h", COLUMNS="250").stdout
-    titles = [told.index(f"\n{title}:\n") for title in ("Look", "Plan", "Run", "Orders", "Files", "Exit codes")]
+    titles = [told.index(f"\n{title}:\n") for title in (*COMMANDS, "Exit codes")]
     assert titles == sorted(titles)
     assert told == bellwether("--help", COLUMNS="250").stdout
     for code, said in EXIT_CODES.items():
@@ -31,7 +31,7 @@ def test_help_lists_sections_in_order_and_every_exit_code() -> None:
     for commands in COMMANDS.values():
         for command in commands:
             assert f"\n  {command.name} " in told
-    assert "..." not in bellwether("--help", COLUMNS="60").stdout.split("Look:")[1], "nothing is cut"
+    assert "..." not in bellwether("--help", COLUMNS="60").stdout.split("Observe:")[1], "nothing is cut"
     assert bellwether("plan", "-h").stdout == bellwether("plan", "--help").stdout != ""
 
 
@@ -111,7 +111,7 @@ def test_a_table_is_not_cut_where_no_terminal_is(
     columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    table = Table("group", "member", expand=True, title="1 group")
+    table = Table("group", "member", title="1 group")
     table.add_row("orders", "m" * 200)
     Console().print(table)
     lines = capsys.readouterr().out.splitlines()

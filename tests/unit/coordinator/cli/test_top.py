@@ -1,8 +1,12 @@
-"""The line of `top` about a group, from what brokers show and what pages of sidecars say."""
+"""The line of `top` about a group, from what brokers show and what pages of sidecars say, and what keys do to all."""
+
+from dataclasses import replace
+
+import pytest
 
 from bellwether_kafka.coordinator.cli.look import BROKER, MEMBER, NOBODY, US
 from bellwether_kafka.coordinator.cli.output import counted
-from bellwether_kafka.coordinator.cli.top import SidecarReports, ordered, row_of
+from bellwether_kafka.coordinator.cli.top import ESCAPE, Order, Row, SidecarReports, View, keys_of, row_of
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 
 LED = {"reason": "", "detail": "", "remedy": "", "since_ms": 1, "next_attempt_ms": None}
@@ -62,8 +66,70 @@ def test_a_broker_leads_its_own_groups() -> None:
 
 def test_rows_keep_their_places_whatever_the_lags() -> None:
     rows = [row_of(seen(1, group=name, lag=lag), SidecarReports()) for name, lag in (("c", 9), ("a", None), ("b", 3))]
-    assert [row.group for row in ordered(rows)] == ["a", "b", "c"]
+    assert [row.group for row in View().rows(rows)] == ["a", "b", "c"]
 
 
 def test_one_group_is_not_several() -> None:
     assert [counted(n, "group") for n in (0, 1, 2)] == ["0 groups", "1 group", "2 groups"]
+
+
+def line(group: str, lag: int | None, members: int, cross_rack: int | None) -> Row:
+    of_us = replace(row_of(seen(members, group=group, lag=lag), SidecarReports()), cross_rack=cross_rack)
+    assert (of_us.lag, of_us.members) == (lag, members)
+    return of_us
+
+
+ROWS = [line("b", 5, 2, 1), line("a", None, 3, None), line("d", 9, 1, 0), line("c", 5, 2, 4)]
+
+
+def names(view: View) -> str:
+    return "".join(line.group for line in view.rows(ROWS))
+
+
+def after(keys: str, view: View | None = None) -> View:
+    view = view or View()
+    for key in keys:
+        view = view.pressed(key)
+    return view
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("", "abcd"),
+        ("r", "dcba"),
+        ("l", "dbca"),
+        ("lr", "bcda"),
+        ("m", "abcd"),
+        ("x", "cbda"),
+        ("xn", "abcd"),
+        ("?", "abcd"),
+    ],
+)
+def test_keys_choose_the_order(keys: str, expected: str) -> None:
+    assert names(after(keys)) == expected
+
+
+def test_what_is_not_known_comes_last_either_way() -> None:
+    assert names(after("l"))[-1] == names(after("lr"))[-1] == "a"
+
+
+def test_a_filter_is_typed_after_a_slash_until_enter() -> None:
+    typing = after("/lq")
+    assert (typing.wanted, typing.typed, typing.order) == ("lq", True, Order.NAME), "keys are letters now"
+    assert after("\x7fr\n", typing) == View(wanted="lr")
+    assert after(ESCAPE, typing) == View()
+    assert names(after("/c\r")) == "c"
+
+
+def test_the_caption_says_what_is_not_as_at_first() -> None:
+    assert View().caption == ""
+    assert after("lr").caption == "by lag, reversed"
+    assert after("/or").caption == "filter: or_"
+    assert View(Order.MEMBERS, wanted="x").caption == "by members; filter: x"
+
+
+def test_without_a_terminal_no_keys_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    with keys_of(lambda _: None) as has_keys:
+        assert not has_keys

@@ -3,12 +3,15 @@
 import uuid
 from typing import Any
 
+from kafka.protocol.admin.groups import DescribeGroupsResponse
+
 from bellwether_kafka.coordinator.kafka.describe_groups import (
     ConsumerGroupDescribeResponse,
     DescribeByBroker,
     StreamsGroupDescribeResponse,
 )
-from bellwether_kafka.coordinator.membership.events import Node
+from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
 
 NODE = Node(1, "b", 9092)
 
@@ -88,3 +91,34 @@ def test_a_streams_group_without_topology_is_read() -> None:
     )
     found = asked("streams").answer(StreamsGroupDescribeResponse.decode(bytes(sent.encode(version=0)), version=0))
     assert (found.state, found.subtopologies, found.members) == ("NotReady", (), ())
+
+
+def test_many_classic_groups_are_one_request() -> None:
+    request = DescribeMany(NODE, ["a", "b"], 1_000)
+    assert request.message().groups == ["a", "b"]
+    group = DescribeGroupsResponse.DescribedGroup
+    member = group.DescribedGroupMember
+    m1 = member(
+        member_id="m1",
+        group_instance_id=None,
+        client_id="app",
+        client_host="/h",
+        member_metadata=b"\1",
+        member_assignment=b"",
+    )
+    shown = {"error_message": None, "authorized_operations": -1, "protocol_type": "consumer"}
+    found = request.answer(
+        DescribeGroupsResponse(
+            throttle_time_ms=0,
+            groups=[
+                group(error_code=0, group_id="a", group_state="Stable", protocol_data="range", members=[m1], **shown),
+                group(error_code=16, group_id="b", group_state="", protocol_data="", members=[], **shown),
+            ],
+        )
+    )
+    assert found == {
+        "a": DescribeAnswer(
+            0, 0, "Stable", "consumer", "range", (DescribedMember("m1", None, b"\1", b"", "app", "/h"),)
+        ),
+        "b": DescribeAnswer(0, 16, "", "consumer"),
+    }

@@ -45,3 +45,11 @@ def test_a_picture_of_the_round_has_a_line_for_every_stage() -> None:
         assert name in names
     assert any("colocate names subtopologies" in line.reason for line in picture.stages)
     assert any("threads weigh" in line.reason for line in picture.stages)
+
+
+def test_a_place_means_processes_by_rack_id_and_the_ids_of_threads() -> None:
+    plan = led(group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"))).plan
+    (first, second) = plan.owners
+    assert plan.meant("rack:az1") == [first.name]
+    assert plan.meant(f"member:{second.name}") == plan.meant(f"member:{second.members[0]}") == [second.name]
+    assert plan.meant("member:nobody") == []

@@ -1,0 +1,30 @@
+"""What to do next, after the checks of `doctor`: what must be mended, then what is worth it, then what leads on.
+
+Pure.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from bellwether_kafka.coordinator.observation.doctor import Check, Facts, Verdict
+
+STEPS_MAX = 3
+
+
+def next_steps(facts: Facts, checks: Sequence[Check]) -> tuple[str, ...]:
+    """The most useful sentences, at most three; what fails comes before what warns, each in the order of the checks."""
+    found = [check.remedy for verdict in (Verdict.FAIL, Verdict.WARN) for check in checks if check.verdict is verdict]
+    return tuple(dict.fromkeys([*filter(None, found), *_leading_on(facts)]))[:STEPS_MAX]
+
+
+def _leading_on(facts: Facts) -> Iterator[str]:
+    """What one does with a group to which nothing has to be done."""
+    seen = facts.seen
+    if seen.kind == "missing":
+        yield "Start the application, then ask again."
+        return
+    if seen.can_be_led:
+        yield f"See what Bellwether would change: bellwether plan {seen.group_id}"
+    if seen.can_be_led and not seen.sidecars and facts.mode != "lead":
+        yield 'Have it led: write mode = "lead" for the group, and start bellwether run.'
+    yield f"Watch it: bellwether describe {seen.group_id} --watch"
+    yield "Watch all groups: bellwether top"
